@@ -1,7 +1,8 @@
-// figures DIRECTORY [--check]: of the measured figures in DIRECTORY/speeds.csv and quantizations.csv, the pictures
-// speeds.svg (of the first machine) and perplexity.svg, and the tables in README.md between "<!-- NAME.csv -->", for
-// one machine's speeds "<!-- speeds.csv: MACHINE -->", and "<!-- end -->"; all machines' in a line each also in the README.md
-// above DIRECTORY. --check: writes nothing; exit code 1 where a file is not what it would be.
+// figures DIRECTORY [--check]: of the measured figures in DIRECTORY/speeds.csv and
+// quantizations.csv, the pictures speeds.svg (of the first machine) and perplexity.svg, and the
+// tables in README.md between "<!-- NAME.csv -->", for one machine's speeds "<!-- speeds.csv:
+// MACHINE -->", and "<!-- end -->"; all machines' in a line each also in the README.md above
+// DIRECTORY. --check: writes nothing; exit code 1 where a file is not what it would be.
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -38,7 +39,8 @@ std::vector<Row> read_csv(const std::string& path) {
   while (std::getline(in, line)) {
     const std::vector<std::string> values = cells(line);
     if (values.size() != names.size())
-      throw std::runtime_error(path + ": expected " + std::to_string(names.size()) + " cells, got " + line);
+      throw std::runtime_error(path + ": expected " + std::to_string(names.size()) +
+                               " cells, got " + line);
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (i == 0) rows.emplace_back();
       rows.back()[names[i]] = values[i];
@@ -52,23 +54,25 @@ std::string quantizations_table(const std::vector<Row>& rows) {
       "| mix | MiB | bits/weight | perplexity | change, % | KL divergence | same top, % "
       "|\n|---|--:|--:|--:|--:|--:|--:|\n";
   for (const Row& row : rows)
-    out += "| " + row.at("mix") + " | " + row.at("mib") + " | " + row.at("bits_per_weight") + " | " +
-           row.at("perplexity") + " | " + row.at("change_percent") + " ± " + row.at("change_error") + " | " +
-           row.at("divergence") + " ± " + row.at("divergence_error") + " | " + row.at("same_top_percent") +
-           " ± " + row.at("same_top_error") + " |\n";
+    out += "| " + row.at("mix") + " | " + row.at("mib") + " | " + row.at("bits_per_weight") +
+           " | " + row.at("perplexity") + " | " + row.at("change_percent") + " ± " +
+           row.at("change_error") + " | " + row.at("divergence") + " ± " +
+           row.at("divergence_error") + " | " + row.at("same_top_percent") + " ± " +
+           row.at("same_top_error") + " |\n";
   return out;
 }
 
 std::string speeds_picture(const Machine& machine) {
-  BarPlot plot{
-      .title = "Tokens per second beside the best peer, by tensor type",
-      .subtitle = "1.1 B parameters, 2 threads, " + machine.name + "; best of llama.cpp and ik_llama.cpp",
-      .first_name = "cria",
-      .second_name = "best peer",
-      .panels = {{"prompt of 512", {}}, {"decoding 32", {}}}};
+  BarPlot plot{.title = "Tokens per second beside the best peer, by tensor type",
+               .subtitle = "1.1 B parameters, 2 threads, " + machine.name +
+                           "; best of llama.cpp and ik_llama.cpp",
+               .first_name = "cria",
+               .second_name = "best peer",
+               .panels = {{"prompt of 512", {}}, {"decoding 32", {}}}};
   for (const auto& [model, cells] : machine.models)
     for (const auto& [column, panel] : {std::pair<std::string, std::size_t>{"pp512", 0}, {"tg", 1}})
-      if (const auto found = cells.find(column); found != cells.end() && !found->second.at("peer").empty())
+      if (const auto found = cells.find(column);
+          found != cells.end() && !found->second.at("peer").empty())
         plot.panels[panel].bars.push_back(
             {label(model), value(found->second, "cria"), value(found->second, "peer")});
   return to_svg(plot);
@@ -77,7 +81,8 @@ std::string speeds_picture(const Machine& machine) {
 std::string perplexity_picture(const std::vector<Row>& rows) {
   ScatterPlot plot{
       .title = "Perplexity over size",
-      .subtitle = "the demo model (7.3 M parameters) in all mixes, 40 windows of WikiText-2's test text",
+      .subtitle =
+          "the demo model (7.3 M parameters) in all mixes, 40 windows of WikiText-2's test text",
       .x_axis = "MiB",
       .y_axis = "perplexity",
       .points = {},

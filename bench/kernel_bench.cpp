@@ -1,6 +1,6 @@
-// Matrix products of every type × instruction set × shapes of real models, one thread, kernels only. Each
-// case is compared with the scalar kernel before it is timed. Rates are beside the machine's limits, measured
-// in the same run.
+// Matrix products of every type × instruction set × shapes of real models, one thread, kernels
+// only. Each case is compared with the scalar kernel before it is timed. Rates are beside the
+// machine's limits, measured in the same run.
 //
 //   kernel_bench --benchmark_filter='Q4_K/avx512vnni/.*/tokens:1$'
 #include <benchmark/benchmark.h>
@@ -52,7 +52,10 @@ struct Floats {
 class Product {
  public:
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
-      : kernels_(kernels), kernel_(kernels.matmul(type)), layout_(kernel_.layout(tokens)), tokens_(tokens) {
+      : kernels_(kernels),
+        kernel_(kernels.matmul(type)),
+        layout_(kernel_.layout(tokens)),
+        tokens_(tokens) {
     const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
@@ -66,7 +69,8 @@ class Product {
     out_ = Floats(tokens * matrix.rows);
     if (layout_.run != nullptr) laid_out_ = SystemMemory(layout_.bytes(tokens, matrix.cols));
     scratch_ = SystemMemory(matmul_scratch_bytes(matrix.cols));
-    job_ = {weights_.data(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
+    job_ = {weights_.data(), row_bytes,   matrix.rows, matrix.cols,
+            &acts_,          out_.data(), matrix.rows, nullptr};
     quantize(kernels_, kernel_.act);
   }
 
@@ -79,7 +83,8 @@ class Product {
     kernel_.run(job_, 0, rows, scratch_.data());
   }
 
-  /// Whether the first rows are those of the scalar kernel, bit for bit (a machine's own bf16 unit: nearly).
+  /// Whether the first rows are those of the scalar kernel, bit for bit (a machine's own bf16 unit:
+  /// nearly).
   bool check(DType type) {
     const std::size_t rows = std::min(kCheckedRows, job_.rows);
     run(rows);
@@ -132,8 +137,8 @@ const tools::Roofline& roofline() {
   return limit;
 }
 
-void bench_product(benchmark::State& state, const KernelSet& kernels, DType type, const Matrix& matrix,
-                   std::size_t tokens) {
+void bench_product(benchmark::State& state, const KernelSet& kernels, DType type,
+                   const Matrix& matrix, std::size_t tokens) {
   Product product(kernels, type, matrix, tokens);
   if (!product.check(type)) {
     state.SkipWithError("the result differs from the scalar kernel's");
@@ -162,12 +167,14 @@ void register_all(const std::string& shape) {
       for (const Matrix& matrix : matrices(find_shape(shape))) {
         if (matrix.cols % type->block_values != 0) continue;
         for (const std::size_t tokens : {1, 4, 8, 512}) {
-          if (set->isa == "scalar" && tokens > 4) continue;  // minutes per case, and nobody waits for it
-          const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" + matrix.name +
-                                   "/tokens:" + std::to_string(tokens);
-          benchmark::RegisterBenchmark(name.c_str(), [=, dtype = type->id](benchmark::State& state) {
-            bench_product(state, *set, dtype, matrix, tokens);
-          });
+          if (set->isa == "scalar" && tokens > 4)
+            continue;  // minutes per case, and nobody waits for it
+          const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" +
+                                   matrix.name + "/tokens:" + std::to_string(tokens);
+          benchmark::RegisterBenchmark(name.c_str(),
+                                       [=, dtype = type->id](benchmark::State& state) {
+                                         bench_product(state, *set, dtype, matrix, tokens);
+                                       });
         }
       }
     }
@@ -179,7 +186,8 @@ void register_all(const std::string& shape) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   register_all(argc > 1 ? argv[1] : "1.1b");  // any name of bench/shapes.txt
-  std::cerr << available_kernels().front()->isa << ": read " << roofline().read_gbytes << " GB/s, int8 "
-            << roofline().int8_gmacs << " GMAC/s, float32 " << roofline().float_gmacs << " GMAC/s\n";
+  std::cerr << available_kernels().front()->isa << ": read " << roofline().read_gbytes
+            << " GB/s, int8 " << roofline().int8_gmacs << " GMAC/s, float32 "
+            << roofline().float_gmacs << " GMAC/s\n";
   benchmark::RunSpecifiedBenchmarks();
 }

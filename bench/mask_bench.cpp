@@ -1,6 +1,7 @@
-// What it costs to know which tokens may come next: compiling constraints, and masks along the tokens of texts that
-// keep to them: of places that are met for the first time ("first") and of the others ("cached"). Every GGUF file among the arguments is a
-// vocabulary; FILE.gguf:N adds pairs of its tokens until there are N. Without: the demo model's vocabulary.
+// What it costs to know which tokens may come next: compiling constraints, and masks along the
+// tokens of texts that keep to them: of places that are met for the first time ("first") and of the
+// others ("cached"). Every GGUF file among the arguments is a vocabulary; FILE.gguf:N adds pairs of
+// its tokens until there are N. Without: the demo model's vocabulary.
 //
 //   mask_bench qwen2.gguf qwen2.gguf:262144 --benchmark_filter=/first
 #include <benchmark/benchmark.h>
@@ -29,10 +30,12 @@ using Random = std::mt19937;
 std::size_t below(Random& random, std::size_t n) { return random() % n; }
 
 std::string words(Random& random, std::size_t n) {
-  constexpr const char* kWords[] = {"the", "harbour", "Übung", "of",    "seven", "pale", "lights", "was",
-                                    "a",   "quiet",   "place", "where", "ships", "東京", "waited", "often"};
+  constexpr const char* kWords[] = {"the",    "harbour", "Übung",  "of",    "seven", "pale",
+                                    "lights", "was",     "a",      "quiet", "place", "where",
+                                    "ships",  "東京",    "waited", "often"};
   std::string out;
-  for (std::size_t i = 0; i < n; ++i) out += (i > 0 ? " " : "") + std::string(kWords[below(random, 16)]);
+  for (std::size_t i = 0; i < n; ++i)
+    out += (i > 0 ? " " : "") + std::string(kWords[below(random, 16)]);
   return out;
 }
 
@@ -98,7 +101,10 @@ constexpr const char* kRegex =
 const Case kCases[] = {
     {"nested object", [] { return Constraint::json_schema(kNested); }, nested_text},
     {"free string",
-     [] { return Constraint::json_schema(R"({"type":"object","properties":{"text":{"type":"string"}}})"); },
+     [] {
+       return Constraint::json_schema(
+           R"({"type":"object","properties":{"text":{"type":"string"}}})");
+     },
      [](Random& random) {
        return Json{{"text", words(random, 60)}, {"more", words(random, 20)}}.dump();
      }},
@@ -112,8 +118,8 @@ const Case kCases[] = {
      }},
     {"regular expression", [] { return Constraint::regex(kRegex); },
      [](Random& random) {
-       return "Ada Maria Lovelace <ada." + number(random, 3) + "@analytical.org>, " + number(random, 4) +
-              "-12-10: " + words(random, 20);
+       return "Ada Maria Lovelace <ada." + number(random, 3) + "@analytical.org>, " +
+              number(random, 4) + "-12-10: " + words(random, 20);
      }},
     {"arithmetic grammar", [] { return Constraint::gbnf(kArithmetic); },
      [](Random& random) { return term(random, 6) + " = " + term(random, 0) + "\n"; }},
@@ -146,7 +152,9 @@ void add_pairs(TokenTrie::Texts& all, std::size_t n) {
   }
 }
 
-std::string file_of(const std::string& argument) { return argument.substr(0, argument.rfind(".gguf") + 5); }
+std::string file_of(const std::string& argument) {
+  return argument.substr(0, argument.rfind(".gguf") + 5);
+}
 
 MeasuredVocabulary::MeasuredVocabulary(const std::string& argument)
     : file(GgufFile::open(file_of(argument), {.metadata_only = true})),
@@ -176,7 +184,8 @@ void walk(const Constraint& constraint, const MeasuredVocabulary& vocabulary,
     for (const TokenId token : tokens) {
       const auto begin = std::chrono::steady_clock::now();
       const auto mask = run.mask();
-      const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+      const std::chrono::duration<double, std::micro> time =
+          std::chrono::steady_clock::now() - begin;
       (known.insert(mask).second ? out.first : out.again).push_back(time.count());
       const auto id = static_cast<std::size_t>(token);
       if (((*mask)[id / 64] >> id % 64 & 1) == 0 || !run.accept(token))
@@ -208,7 +217,8 @@ void bench_masks(benchmark::State& state, const Case& one, const MeasuredVocabul
     all.insert(all.end(), counted.begin(), counted.end());
   }
   std::ranges::sort(all);
-  state.counters["masks"] = static_cast<double>(all.size()) / static_cast<double>(state.iterations());
+  state.counters["masks"] =
+      static_cast<double>(all.size()) / static_cast<double>(state.iterations());
   state.counters["median_us"] = share(all, 0.5);
   state.counters["p99_us"] = share(all, 0.99);
   state.counters["most_us"] = all.back();
@@ -254,7 +264,8 @@ int main(int argc, char** argv) {
       })->Unit(benchmark::kMillisecond);
     std::vector<std::unique_ptr<MeasuredVocabulary>> vocabularies;
     for (const std::string& argument : arguments)
-      register_vocabulary(*vocabularies.emplace_back(std::make_unique<MeasuredVocabulary>(argument)));
+      register_vocabulary(
+          *vocabularies.emplace_back(std::make_unique<MeasuredVocabulary>(argument)));
     benchmark::RunSpecifiedBenchmarks();
   } catch (const Error& error) {
     std::cerr << error.what() << '\n';

@@ -27,7 +27,7 @@ def in_python(model_file, tokens, repeats, threads):
     import cria
 
     how = {"temperature": 0, "max_tokens": tokens, "ignore_eos": True, "speculate": "off"}
-    model = cria.Model(model_file, n_ctx=tokens + 64, threads=threads, keep_prefixes=False)
+    model = cria.Model(model_file, n_ctx=tokens + 64, threads=threads, prefix_cache=False)
 
     def pieces():
         stream = model.generate([1], stream=True, **how)

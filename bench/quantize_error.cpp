@@ -1,8 +1,9 @@
-// What quantization costs in error, type by type: the encoders of this library against a file that another
-// quantizer made, or two files against each other; both decoded by the same reader.
+// What quantization costs in error, type by type: the encoders of this library against a file that
+// another quantizer made, or two files against each other; both decoded by the same reader.
 //
 //   quantize_error F16.gguf THEIRS.gguf [OURS.gguf] [--imatrix FILE.dat]
-//   quantize_error --noise normal|laplace F16.gguf NOISE.gguf     the same tensors filled with random weights
+//   quantize_error --noise normal|laplace F16.gguf NOISE.gguf     the same tensors filled with
+//   random weights
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -41,7 +42,8 @@ Importance read_importance(const std::string& path) {
     in.read(name.data(), static_cast<std::streamsize>(name.size()));
     read<std::int32_t>(in);
     std::vector<float> sums(static_cast<std::size_t>(read<std::int32_t>(in)));
-    in.read(reinterpret_cast<char*>(sums.data()), static_cast<std::streamsize>(sums.size() * sizeof(float)));
+    in.read(reinterpret_cast<char*>(sums.data()),
+            static_cast<std::streamsize>(sums.size() * sizeof(float)));
     result.emplace(std::move(name), std::move(sums));
   }
   if (!in) throw std::runtime_error(path + ": not an importance matrix of the older form");
@@ -79,7 +81,8 @@ void compare(const GgufFile& source, const GgufFile& theirs, const GgufFile* our
   std::map<std::string_view, Sums> table;
   for (const TensorView& original : source.tensors()) {
     const TensorView* their = theirs.tensor(original.name);
-    if (their == nullptr || their->shape != original.shape || their->dtype == original.dtype) continue;
+    if (their == nullptr || their->shape != original.shape || their->dtype == original.dtype)
+      continue;
     const std::size_t cols = original.cols();
     const auto found = importance.find(original.name);
     const float* weights =
@@ -87,7 +90,8 @@ void compare(const GgufFile& source, const GgufFile& theirs, const GgufFile* our
     const TensorView* our = ours == nullptr ? nullptr : ours->tensor(original.name);
     if (ours != nullptr && (our == nullptr || our->dtype != their->dtype)) continue;
     const std::vector<float> x = values(original), b = values(*their),
-                             a = our != nullptr ? values(*our) : encoded(x, cols, their->dtype, weights);
+                             a = our != nullptr ? values(*our)
+                                                : encoded(x, cols, their->dtype, weights);
     if (a.size() != x.size()) continue;
     Sums& sums = table[name(their->dtype)];
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -100,10 +104,12 @@ void compare(const GgufFile& source, const GgufFile& theirs, const GgufFile* our
     ++sums.tensors;
     sums.values += x.size();
   }
-  std::printf("%-8s %8s %12s %14s %14s %8s\n", "type", "tensors", "values", "ours", "theirs", "ratio");
+  std::printf("%-8s %8s %12s %14s %14s %8s\n", "type", "tensors", "values", "ours", "theirs",
+              "ratio");
   for (const auto& [type, s] : table)
-    std::printf("%-8s %8zu %12zu %14.6e %14.6e %8.4f\n", std::string(type).c_str(), s.tensors, s.values,
-                std::sqrt(s.ours / s.squares), std::sqrt(s.theirs / s.squares), std::sqrt(s.ours / s.theirs));
+    std::printf("%-8s %8zu %12zu %14.6e %14.6e %8.4f\n", std::string(type).c_str(), s.tensors,
+                s.values, std::sqrt(s.ours / s.squares), std::sqrt(s.theirs / s.squares),
+                std::sqrt(s.ours / s.theirs));
 }
 
 /// A copy of a file whose F16 and F32 matrices hold random weights, deviation 0.02.
@@ -127,7 +133,8 @@ void write_noise(const std::string& distribution, const std::string& from, const
   const std::byte* first = source.tensors().front().data;
   for (const TensorView& tensor : source.tensors()) first = std::min(first, tensor.data);
   const std::size_t padding =
-      (source.alignment() - static_cast<std::size_t>(end - first) % source.alignment()) % source.alignment();
+      (source.alignment() - static_cast<std::size_t>(end - first) % source.alignment()) %
+      source.alignment();
   const std::size_t data_begin = tail - static_cast<std::size_t>(end - first);
   const std::size_t base = data_begin % source.alignment() == 0 ? data_begin : data_begin - padding;
   for (const TensorView& tensor : source.tensors()) {
@@ -143,7 +150,8 @@ void write_noise(const std::string& distribution, const std::string& from, const
       }
     }
   }
-  std::ofstream(to, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(to, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 int run(std::vector<std::string> args) {
@@ -170,7 +178,9 @@ int run(std::vector<std::string> args) {
 
 }  // namespace
 
-int main(int argc, char** argv) try { return run({argv + 1, argv + argc}); } catch (const std::exception& e) {
+int main(int argc, char** argv) try {
+  return run({argv + 1, argv + argc});
+} catch (const std::exception& e) {
   std::cerr << "quantize_error: " << e.what() << '\n';
   return 1;
 }

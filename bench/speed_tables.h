@@ -26,11 +26,12 @@ std::vector<Machine> machines(const std::vector<Row>& rows);
 /// "1.1b:Q4_K" is Q4_K: the shape of nearly all.
 std::string label(const std::string& model);
 
-/// A line for each machine: how far types of integers are ahead of the best peer, and types of floats.
+/// A line for each machine: how far types of integers are ahead of the best peer, and types of
+/// floats.
 std::string overview_table(const std::vector<Machine>& all);
 
-/// All of one machine, a line for each type: prompts of 512 and decoding, then short prompts and depth. A ratio is bold where it
-/// is above 1.1: less is within the error.
+/// All of one machine, a line for each type: prompts of 512 and decoding, then short prompts and
+/// depth. A ratio is bold where it is above 1.1: less is within the error.
 std::string machine_tables(const Machine& machine);
 
 }  // namespace cria::tools

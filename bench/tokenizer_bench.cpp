@@ -1,6 +1,6 @@
-// Bytes per second of tokenizing and of its steps, on texts and vocabularies given: every GGUF file among the
-// arguments is a vocabulary, every other file a text. Without: the demo model's vocabulary, a text made of
-// its words.
+// Bytes per second of tokenizing and of its steps, on texts and vocabularies given: every GGUF file
+// among the arguments is a vocabulary, every other file a text. Without: the demo model's
+// vocabulary, a text made of its words.
 //
 //   tokenizer_bench llama-bpe.gguf qwen2.gguf wiki.test.raw --benchmark_filter=Encode
 #include <benchmark/benchmark.h>
@@ -25,7 +25,8 @@ using namespace cria;
 
 struct OpenVocabulary {
   explicit OpenVocabulary(const std::string& path)
-      : file(GgufFile::open(path, {.metadata_only = true})), vocabulary(Vocabulary::from_gguf(file)) {}
+      : file(GgufFile::open(path, {.metadata_only = true})),
+        vocabulary(Vocabulary::from_gguf(file)) {}
   GgufFile file;
   Vocabulary vocabulary;
 };
@@ -43,7 +44,8 @@ Text made_text(const Tokenizer& tokenizer) {
   Text text{"words", {}};
   while (text.bytes.size() < (std::size_t{1} << 20)) {
     const double rank = std::pow(n, std::uniform_real_distribution<double>(0.2, 1)(random));
-    text.bytes += tokenizer.piece(std::min(static_cast<TokenId>(rank), static_cast<TokenId>(n) - 1));
+    text.bytes +=
+        tokenizer.piece(std::min(static_cast<TokenId>(rank), static_cast<TokenId>(n) - 1));
   }
   return text;
 }
@@ -80,7 +82,8 @@ void bench_create(benchmark::State& state, const Vocabulary& vocabulary) {
   for (auto _ : state) benchmark::DoNotOptimize(Tokenizer::create(vocabulary));
 }
 
-void register_vocabulary(const std::string& path, const OpenVocabulary& open, std::vector<Text> texts) {
+void register_vocabulary(const std::string& path, const OpenVocabulary& open,
+                         std::vector<Text> texts) {
   const std::shared_ptr<Tokenizer> tokenizer = Tokenizer::create(open.vocabulary);
   if (texts.empty()) texts.push_back(made_text(*tokenizer));
   const std::string name = base_name(path);

@@ -4,7 +4,7 @@ include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)
 
 set(hardened_default ON)
-if(CMAKE_CXX_FLAGS MATCHES "-fsanitize" OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize" OR CRIA_QUICK OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   set(hardened_default OFF)  # sanitizers find more, and fortified functions need an optimizer
 endif()
 option(CRIA_HARDEN "Stack protector, fortified libc, library assertions, control-flow protection, full RELRO" ${hardened_default})

@@ -13,8 +13,8 @@ target_include_directories(cria_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
 include(${CMAKE_CURRENT_LIST_DIR}/CriaHardening.cmake)
 
-# cria_room(NAME SOURCES... ) makes the static library cria_NAME, alias cria::NAME, one per room.
-function(cria_room name)
+# cria_module(NAME SOURCES... ) makes the static library cria_NAME, alias cria::NAME, one per room.
+function(cria_module name)
   add_library(cria_${name} STATIC ${ARGN})
   add_library(cria::${name} ALIAS cria_${name})
   target_link_libraries(cria_${name} PRIVATE $<BUILD_INTERFACE:cria_flags>)
@@ -25,24 +25,28 @@ function(cria_room name)
   target_compile_features(cria_${name} PUBLIC cxx_std_20)
 endfunction()
 
-# Files that begin with the same heavy headers (CLI11, JSON, oneTBB, GoogleTest) are compiled several at a time, 12 or as many as said:
-# a third of the time. So names in anonymous namespaces are unique within such a target. CRIA_UNITY=OFF: each file alone, as clang-tidy
-# wants it.
-option(CRIA_UNITY "Compile files several at a time, but for kernels and benchmarks" ON)
-function(cria_unity target)
-  set(files 12 ${ARGN})
-  list(GET files -1 files)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
+# cria_optimize(TARGET LEVEL [JSON]) compiles a target at LEVEL in Release: kernels alone need -O3.
+# Sanitizers' and quick builds take -O0, which halves the time to compile.
+option(CRIA_QUICK "Compile all but the kernels without optimization, for working" OFF)
+function(cria_optimize target level)
+  if(CRIA_QUICK OR (CMAKE_CXX_FLAGS MATCHES "-fsanitize=address" AND NOT CRIA_FUZZ AND level STREQUAL "-O1"))
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
+  endif()
 endfunction()
 
-# cria_cold(TARGET [-O0]): the target's own speed matters little, what it spends its time on is the rooms; so it is compiled quickly,
-# at -O1 or the level said. With sanitizers -O0 takes half the time of -O1.
-function(cria_cold target)
-  set(level -O1 ${ARGN})
-  list(GET level -1 level)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
-  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=address" AND NOT CRIA_FUZZ)
-    target_compile_options(${target} PRIVATE -O0)
+# cria_precompile(TARGET [HEADERS...]) precompiles the standard headers that most files include, and HEADERS, and compiles
+# files in groups: templates of the standard library and of JSON are instantiated once a group. Names in anonymous
+# namespaces must be unique within a target. CRIA_PCH=OFF compiles each file alone, as clang-tidy wants it.
+option(CRIA_PCH "Precompile common headers and compile files in groups" ON)
+function(cria_precompile target)
+  if(CRIA_PCH)
+    # GCC 12 sees overflows in std::string, whose precompiled header it does not take for the system's.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory>
+                              <optional> <set> <span> <string> <string_view> <utility> <variant> <vector> ${ARGN})
   endif()
 endfunction()
 
@@ -53,8 +57,8 @@ function(cria_test name)
   target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
-  cria_unity(${name} 24)
-  cria_cold(${name} -O0)
+  cria_precompile(${name} <gtest/gtest.h> <nlohmann/json.hpp>)
+  cria_optimize(${name} -O0)
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set(limit 1500)  # everything is tens of times slower

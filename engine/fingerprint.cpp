@@ -38,8 +38,10 @@ std::uint64_t file_fingerprint(const Model& model) {
   return hash.value();
 }
 
-// The graph's text has all but how YaRN's ramp lies, what divides frequencies, and which of two tables a context takes.
-std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx) {
+// The graph's text has all but how YaRN's ramp lies, what divides frequencies, and which of two
+// tables a context takes.
+std::uint64_t computation_fingerprint(const Model& model, const Graph& graph,
+                                      std::size_t rope_ctx) {
   Hash hash;
   hash.add_number(weights_fingerprint(model));
   const std::string text = graph.to_string(false);

@@ -61,14 +61,18 @@ GgufOverride gguf_override(const MetadataOverride& override) {
 
 // Where there are other ranks, each of them loads it, too.
 std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
-  const auto here = [&] { return std::shared_ptr<const Model>(new Model(Parts::read(path, options))); };
+  const auto here = [&] {
+    return std::shared_ptr<const Model>(new Model(Parts::read(path, options)));
+  };
   Leader* const leader = Leader::current();
   return leader == nullptr ? here() : leader->load_model(path, options, here);
 }
 
-std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path, const LoadOptions& options) {
+std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
+                                                       const LoadOptions& options) {
   GgufOptions how{.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock};
-  for (const MetadataOverride& override : options.overrides) how.overrides.push_back(gguf_override(override));
+  for (const MetadataOverride& override : options.overrides)
+    how.overrides.push_back(gguf_override(override));
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
   parts->pinned = parts->file.locked() || !options.mmap;
   parts->config = read_config(parts->file);
@@ -93,8 +97,9 @@ const Tokenizer& Model::tokenizer() const {
 }
 
 std::shared_ptr<const TokenTrie> Model::token_trie() const {
-  std::call_once(parts_->trie_made,
-                 [&] { parts_->trie = std::make_shared<const TokenTrie>(tokenizer(), token_count()); });
+  std::call_once(parts_->trie_made, [&] {
+    parts_->trie = std::make_shared<const TokenTrie>(tokenizer(), token_count());
+  });
   return parts_->trie;
 }
 

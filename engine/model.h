@@ -21,37 +21,42 @@ struct TokenTrie;
 
 /// A value of the file's metadata that is taken instead of the file's own.
 struct MetadataOverride {
-  std::string key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
+  std::string
+      key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
   std::variant<bool, std::int64_t, double, std::string> value;  ///< of the key's type
 };
 /// How a file is loaded, and what in it is replaced.
 struct LoadOptions {
-  bool mmap = true;                ///< map the file; else read it into memory (huge pages where granted)
-  bool mlock = false;              ///< keep it in memory
-  std::string pre_tokenizer = {};  ///< "": the one that the file names
+  bool mmap = true;    ///< map the file; else read it into memory (huge pages where granted)
+  bool mlock = false;  ///< keep it in memory
+  std::string pre_tokenizer = {};                ///< "": the one that the file names
   std::vector<MetadataOverride> overrides = {};  ///< in place of the file's values
-  std::vector<LoraFile> loras = {};  ///< adapters: their products are added to those of the matrices
+  std::vector<LoraFile> loras =
+      {};  ///< adapters: their products are added to those of the matrices
 };
 
-/// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several sessions may
-/// share it.
+/// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several
+/// sessions may share it.
 class Model : public std::enable_shared_from_this<Model> {
  public:
-  /// Throws Error for a bad file, a tensor type that cannot be multiplied by here, or a CRIA_ISA that cannot
-  /// run here.
-  static std::shared_ptr<const Model> load(const std::string& path, const LoadOptions& options = {});
+  /// Throws Error for a bad file, a tensor type that cannot be multiplied by here, or a CRIA_ISA
+  /// that cannot run here.
+  static std::shared_ptr<const Model> load(const std::string& path,
+                                           const LoadOptions& options = {});
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  [[nodiscard]] const std::string& path() const;        ///< as it was given to load()
-  [[nodiscard]] const std::string& name() const;        ///< as the file says, or ""
-  [[nodiscard]] std::uint32_t context_length() const;   ///< positions that it was trained for
-  [[nodiscard]] std::uint32_t vocabulary_size() const;  ///< ids that it takes, and logits of each position
-  /// Ids that have a text, the first of those: answers have no others. Fewer where the embedding has rows beyond the
-  /// token list.
+  [[nodiscard]] const std::string& path() const;       ///< as it was given to load()
+  [[nodiscard]] const std::string& name() const;       ///< as the file says, or ""
+  [[nodiscard]] std::uint32_t context_length() const;  ///< positions that it was trained for
+  [[nodiscard]] std::uint32_t vocabulary_size()
+      const;  ///< ids that it takes, and logits of each position
+  /// Ids that have a text, the first of those: answers have no others. Fewer where the embedding
+  /// has rows beyond the token list.
   [[nodiscard]] std::uint32_t token_count() const;
-  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids only.
+  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids
+  /// only.
   [[nodiscard]] const Tokenizer& tokenizer() const;
 
   // What it is made of, for the rooms of this project: engine/model_parts.h has their headers.

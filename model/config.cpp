@@ -45,10 +45,11 @@ class ConfigReader {
     constexpr std::string_view kRms = "attention.layer_norm_rms_epsilon",
                                kLayer = "attention.layer_norm_epsilon";
     const std::string_view usual = norm_ == NormKind::Rms ? kRms : kLayer;
-    config_.norm_eps = static_cast<float>(file_.get_float(keys_.architecture() + "." + std::string(usual)));
+    config_.norm_eps =
+        static_cast<float>(file_.get_float(keys_.architecture() + "." + std::string(usual)));
     if (!std::isfinite(config_.norm_eps) || config_.norm_eps < 0) {
-      keys_.fail(usual,
-                 "bad epsilon: expected a finite number, 0 or more, got " + number_text(config_.norm_eps));
+      keys_.fail(usual, "bad epsilon: expected a finite number, 0 or more, got " +
+                            number_text(config_.norm_eps));
     }
   }
 
@@ -60,8 +61,9 @@ class ConfigReader {
     for (std::uint32_t i = 0; i < config_.n_layers; ++i) {
       const std::uint32_t heads = config_.n_heads[i], n = config_.n_kv_heads[i];
       if (n > heads || heads % n != 0) {
-        keys_.fail("attention.head_count_kv", "KV heads do not divide the heads: expected a divisor of " +
-                                                  std::to_string(heads) + ", got " + std::to_string(n));
+        keys_.fail("attention.head_count_kv",
+                   "KV heads do not divide the heads: expected a divisor of " +
+                       std::to_string(heads) + ", got " + std::to_string(n));
       }
     }
     config_.head_dim_k = head_dim("attention.key_length");
@@ -73,7 +75,8 @@ class ConfigReader {
     const std::uint32_t heads = config_.n_heads.front();
     if (config_.n_embd % heads != 0) {
       keys_.fail("embedding_length", "not a multiple of the heads: expected a multiple of " +
-                                         std::to_string(heads) + ", got " + std::to_string(config_.n_embd));
+                                         std::to_string(heads) + ", got " +
+                                         std::to_string(config_.n_embd));
     }
     return config_.n_embd / heads;
   }
@@ -82,15 +85,15 @@ class ConfigReader {
     const std::uint32_t head = config_.head_dim_k;
     config_.n_rot = keys_.get_or("rope.dimension_count", head, 1, head);
     if (config_.n_rot % 2 != 0) {
-      keys_.fail("rope.dimension_count",
-                 "odd RoPE dimension: expected an even number, got " + std::to_string(config_.n_rot));
+      keys_.fail("rope.dimension_count", "odd RoPE dimension: expected an even number, got " +
+                                             std::to_string(config_.n_rot));
     }
     config_.rope_base = keys_.positive_or("rope.freq_base", 10000);
   }
 
   void rope_scaling() {
-    config_.rope_orig_ctx =
-        keys_.get_or("rope.scaling.original_context_length", config_.n_ctx_train, 1, limits::kContext);
+    config_.rope_orig_ctx = keys_.get_or("rope.scaling.original_context_length",
+                                         config_.n_ctx_train, 1, limits::kContext);
     config_.rope_attn_factor = keys_.positive_or("rope.scaling.attn_factor", 1);
     config_.yarn_beta_fast = keys_.positive_or("rope.scaling.yarn_beta_fast", 32);
     config_.yarn_beta_slow = keys_.positive_or("rope.scaling.yarn_beta_slow", 1);
@@ -106,8 +109,9 @@ class ConfigReader {
       return;
     }
     if (type != "linear" && type != "yarn") {
-      keys_.fail("rope.scaling.type", "unknown RoPE scaling: expected none, linear, yarn or longrope, got '" +
-                                          std::string(type) + "'");
+      keys_.fail("rope.scaling.type",
+                 "unknown RoPE scaling: expected none, linear, yarn or longrope, got '" +
+                     std::string(type) + "'");
     }
     if (!keys_.has(factor)) return;  // nothing to scale by
     config_.rope_scaling = type == "linear" ? RopeScaling::Linear : RopeScaling::Yarn;
@@ -115,16 +119,18 @@ class ConfigReader {
     if (type == "yarn") unread_magnitude();
   }
 
-  // Some converters write the magnitude as a whole; the program that reads their files goes by the other keys.
+  // Some converters write the magnitude as a whole; the program that reads their files goes by the
+  // other keys.
   void unread_magnitude() {
     constexpr std::string_view suffix = "rope.scaling.yarn_attn_factor";
     const auto said = file_.find_float(keys_.architecture() + "." + std::string(suffix));
     if (!said || std::abs(*said - (1 + 0.1 * std::log(config_.rope_factor))) < 1e-3) return;
-    config_.warnings.push_back(std::string(suffix) + " of " + number_text(static_cast<float>(*said)) +
-                               " is not used");
+    config_.warnings.push_back(std::string(suffix) + " of " +
+                               number_text(static_cast<float>(*said)) + " is not used");
   }
 
-  // Rows of the embedding count; ids beyond the token list are harmless, tokens beyond the rows are not.
+  // Rows of the embedding count; ids beyond the token list are harmless, tokens beyond the rows are
+  // not.
   void vocabulary() {
     const GgufValue* const list = file_.find("tokenizer.ggml.tokens");
     const std::uint64_t tokens = list != nullptr && list->type == GgufType::Array ? list->count : 0;
@@ -132,12 +138,13 @@ class ConfigReader {
     const auto declared = file_.find_uint(keys_.architecture() + ".vocab_size");
     const std::uint64_t rows = embedding != nullptr ? embedding->rows() : declared.value_or(tokens);
     if (rows == 0 || rows > limits::kVocabulary) {
-      keys_.fail("vocab_size", "bad vocabulary size: expected 1 to " + std::to_string(limits::kVocabulary) +
-                                   ", got " + std::to_string(rows));
+      keys_.fail("vocab_size", "bad vocabulary size: expected 1 to " +
+                                   std::to_string(limits::kVocabulary) + ", got " +
+                                   std::to_string(rows));
     }
     if (tokens > rows) {
-      throw file_.error("more tokens than embeddings: expected at most " + std::to_string(rows) + ", got " +
-                            std::to_string(tokens),
+      throw file_.error("more tokens than embeddings: expected at most " + std::to_string(rows) +
+                            ", got " + std::to_string(tokens),
                         "key tokenizer.ggml.tokens");
     }
     if (declared && *declared != rows && *declared != tokens) {
@@ -158,12 +165,13 @@ class ConfigReader {
     }
     if (const std::uint64_t all = experts * config_.n_layers; all > limits::kExpertsOfAllLayers) {
       keys_.fail("expert_count", "too many experts: expected at most " +
-                                     std::to_string(limits::kExpertsOfAllLayers) + " in all layers, got " +
-                                     std::to_string(all));
+                                     std::to_string(limits::kExpertsOfAllLayers) +
+                                     " in all layers, got " + std::to_string(all));
     }
     if (experts != 0 && (used == 0 || used > experts)) {
-      keys_.fail("expert_used_count", "bad number of experts used: expected 1 to " + std::to_string(experts) +
-                                          ", got " + std::to_string(used));
+      keys_.fail("expert_used_count", "bad number of experts used: expected 1 to " +
+                                          std::to_string(experts) + ", got " +
+                                          std::to_string(used));
     }
     config_.n_experts = static_cast<std::uint32_t>(experts);
     config_.n_experts_used = experts == 0 ? 0 : static_cast<std::uint32_t>(used);

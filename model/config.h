@@ -1,5 +1,5 @@
-// Hyper-parameters that (nearly) every architecture has, read from GGUF metadata and checked. What one family
-// has beyond them is read by its own file in engine/architectures.
+// Hyper-parameters that (nearly) every architecture has, read from GGUF metadata and checked. What
+// one family has beyond them is read by its own file in engine/architectures.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,10 @@
 
 namespace cria {
 
-enum class RopeStyle : std::uint8_t { Adjacent, HalfSplit };  ///< pairs (2i, 2i+1) or (i, i+n_rot/2)
+enum class RopeStyle : std::uint8_t {
+  Adjacent,
+  HalfSplit
+};  ///< pairs (2i, 2i+1) or (i, i+n_rot/2)
 /// The scaling of llama3 is not among them: it arrives as rope_freqs.weight.
 enum class RopeScaling : std::uint8_t { None, Linear, Yarn, LongRope };
 enum class NormKind : std::uint8_t { Rms, Layer };
@@ -43,12 +46,21 @@ struct ModelConfig {
   float yarn_log_multiplier = 0;      ///< rope.scaling.yarn_log_multiplier
   std::vector<std::string> warnings;  ///< what was tolerated, one line each
 
-  [[nodiscard]] std::uint32_t group(std::uint32_t layer) const { return n_heads[layer] / n_kv_heads[layer]; }
-  [[nodiscard]] std::uint32_t q_dim(std::uint32_t layer) const { return n_heads[layer] * head_dim_k; }
-  [[nodiscard]] std::uint32_t k_dim(std::uint32_t layer) const { return n_kv_heads[layer] * head_dim_k; }
-  [[nodiscard]] std::uint32_t v_dim(std::uint32_t layer) const { return n_kv_heads[layer] * head_dim_v; }
+  [[nodiscard]] std::uint32_t group(std::uint32_t layer) const {
+    return n_heads[layer] / n_kv_heads[layer];
+  }
+  [[nodiscard]] std::uint32_t q_dim(std::uint32_t layer) const {
+    return n_heads[layer] * head_dim_k;
+  }
+  [[nodiscard]] std::uint32_t k_dim(std::uint32_t layer) const {
+    return n_kv_heads[layer] * head_dim_k;
+  }
+  [[nodiscard]] std::uint32_t v_dim(std::uint32_t layer) const {
+    return n_kv_heads[layer] * head_dim_v;
+  }
 
-  /// Throws Error that names the key at fault. Any architecture: which ones run, engine/architectures knows.
+  /// Throws Error that names the key at fault. Any architecture: which ones run,
+  /// engine/architectures knows.
   static ModelConfig from_gguf(const GgufFile& file, NormKind norm = NormKind::Rms);
   /// The same with the keys of the file, which remember what was read.
   static ModelConfig from_keys(const GgufFile& file, Keys& keys, NormKind norm);

@@ -21,23 +21,24 @@ inline std::string printable(std::string_view text) {
   return out;
 }
 
-/// A number as it may stand in a message, in as few digits as name it. What is no number is "nan", whatever
-/// its sign.
+/// A number as it may stand in a message, in as few digits as name it. What is no number is "nan",
+/// whatever its sign.
 inline std::string number_text(float value) {
   if (std::isnan(value)) return "nan";
   char text[32];
   return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
 }
 
-/// what() reads "FILE: what is wrong: expected X, got Y (at byte N | key K | tensor T)"; the program prints
-/// it after "cria: error: ".
+/// what() reads "FILE: what is wrong: expected X, got Y (at byte N | key K | tensor T)"; the
+/// program prints it after "cria: error: ".
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}  ///< the whole line
   /// file: the file at fault ("" if none); where: "at byte 12", "key general.alignment", "tensor
   /// blk.0.attn_q.weight" or "".
   Error(std::string_view file, std::string_view message, std::string_view where = {})
-      : std::runtime_error((file.empty() ? std::string() : printable(file) + ": ") + printable(message) +
+      : std::runtime_error((file.empty() ? std::string() : printable(file) + ": ") +
+                           printable(message) +
                            (where.empty() ? std::string() : " (" + printable(where) + ")")) {}
 };
 

@@ -41,9 +41,12 @@ constexpr Decisive kDecisive[] = {
 
 }  // namespace
 
-Keys::Keys(const GgufFile& file) : file_(file), architecture_(file.get_string("general.architecture")) {}
+Keys::Keys(const GgufFile& file)
+    : file_(file), architecture_(file.get_string("general.architecture")) {}
 
-std::string Keys::key(std::string_view suffix) const { return architecture_ + "." + std::string(suffix); }
+std::string Keys::key(std::string_view suffix) const {
+  return architecture_ + "." + std::string(suffix);
+}
 
 void Keys::fail(std::string_view suffix, const std::string& message) const {
   throw file_.error(message, "key " + key(suffix));
@@ -57,8 +60,8 @@ bool Keys::has(std::string_view suffix) const {
 std::uint32_t Keys::in_range(std::string_view suffix, std::uint64_t value, std::uint64_t low,
                              std::uint64_t high) const {
   if (value < low || value > high) {
-    fail(suffix, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
-                     std::to_string(value));
+    fail(suffix, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) +
+                     ", got " + std::to_string(value));
   }
   return static_cast<std::uint32_t>(value);
 }
@@ -110,7 +113,8 @@ bool Keys::any(std::string_view suffix) const {
   return std::ranges::any_of(numbers, [](std::int64_t number) { return number != 0; });
 }
 
-// Some converters count the blocks that predict further tokens as layers, but write arrays without them.
+// Some converters count the blocks that predict further tokens as layers, but write arrays without
+// them.
 bool Keys::is_one_per_layer(std::size_t length) const {
   const std::uint64_t predicting = file_.find_uint(key("nextn_predict_layers")).value_or(0);
   return length == n_layers_ || (predicting < n_layers_ && length == n_layers_ - predicting);
@@ -124,8 +128,8 @@ std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_
     return std::vector(n_layers_, get(suffix, low, high));
   const auto numbers = *file_.find_ints(key(suffix));
   if (!is_one_per_layer(numbers.size())) {
-    fail(suffix, "wrong length of an array: expected one number per layer, " + std::to_string(n_layers_) +
-                     ", got " + std::to_string(numbers.size()));
+    fail(suffix, "wrong length of an array: expected one number per layer, " +
+                     std::to_string(n_layers_) + ", got " + std::to_string(numbers.size()));
   }
   std::vector<std::uint32_t> out;
   out.reserve(numbers.size());
@@ -153,7 +157,8 @@ std::vector<float> Keys::numbers_per_layer(const std::string& whole) const {
                       "key " + whole);
   for (const float number : numbers)
     if (!std::isfinite(number))
-      throw file_.error("bad number: expected a finite number, got " + number_text(number), "key " + whole);
+      throw file_.error("bad number: expected a finite number, got " + number_text(number),
+                        "key " + whole);
   return numbers;
 }
 
@@ -169,8 +174,8 @@ std::vector<bool> Keys::flags_per_layer(std::string_view suffix) const {
     for (const std::int64_t number : numbers) flags.push_back(number != 0);
   }
   if (!is_one_per_layer(flags.size()))
-    fail(suffix, "wrong length of an array: expected one value per layer, " + std::to_string(n_layers_) +
-                     ", got " + std::to_string(flags.size()));
+    fail(suffix, "wrong length of an array: expected one value per layer, " +
+                     std::to_string(n_layers_) + ", got " + std::to_string(flags.size()));
   flags.resize(n_layers_);
   return flags;
 }
@@ -179,16 +184,18 @@ void Keys::expect(std::string_view suffix, double value, double other) const {
   const GgufValue* const found = file_.find(key(suffix));
   if (found == nullptr || read_.contains(suffix)) return;
   const bool real = found->type == GgufType::F32 || found->type == GgufType::F64;
-  const double number = real                            ? *file_.find_float(key(suffix))
-                        : found->type == GgufType::Bool ? static_cast<double>(*file_.find_bool(key(suffix)))
-                                                        : static_cast<double>(file_.get_uint(key(suffix)));
+  const double number = real ? *file_.find_float(key(suffix))
+                        : found->type == GgufType::Bool
+                            ? static_cast<double>(*file_.find_bool(key(suffix)))
+                            : static_cast<double>(file_.get_uint(key(suffix)));
   if (number != value && number != other)
     fail(suffix, "not known of this architecture: expected no such key, got " +
                      number_text(static_cast<float>(number)));
 }
 
 void Keys::refuse_unread() const {
-  for (const Decisive& decisive : kDecisive) expect(decisive.suffix, decisive.neutral, decisive.also_neutral);
+  for (const Decisive& decisive : kDecisive)
+    expect(decisive.suffix, decisive.neutral, decisive.also_neutral);
 }
 
 std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period) {
@@ -197,7 +204,8 @@ std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std:
     windows.resize(n_layers);
     return windows;
   }
-  const std::uint32_t every = keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
+  const std::uint32_t every =
+      keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
   for (std::uint32_t i = 0; i < n_layers; ++i) windows.push_back(i % every < every - 1);
   return windows;
 }

@@ -10,15 +10,16 @@
 
 namespace cria {
 
-/// Every getter throws Error naming the key: for a type that does not convert, and for a value out of range.
+/// Every getter throws Error naming the key: for a type that does not convert, and for a value out
+/// of range.
 class Keys {
  public:
   /// The file outlives this. Throws Error if it does not say its architecture.
   explicit Keys(const GgufFile& file);
 
   [[nodiscard]] const std::string& architecture() const { return architecture_; }
-  /// How many numbers an array has that holds one per layer. Those of the last nextn_predict_layers may be missing,
-  /// and are made up: such blocks are not run.
+  /// How many numbers an array has that holds one per layer. Those of the last nextn_predict_layers
+  /// may be missing, and are made up: such blocks are not run.
   void set_layers(std::uint32_t n_layers) { n_layers_ = n_layers; }
 
   [[nodiscard]] bool has(std::string_view suffix) const;
@@ -35,16 +36,20 @@ class Keys {
   /// Whether a number, or one in an array of integers, is not 0; false if the key is missing.
   bool any(std::string_view suffix) const;
   /// A number for all layers, or an array with one per layer, each from low to high.
-  std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low, std::uint64_t high) const;
-  /// A finite number for all layers, or an array with one per layer. whole: the key is given in full.
+  std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low,
+                                       std::uint64_t high) const;
+  /// A finite number for all layers, or an array with one per layer. whole: the key is given in
+  /// full.
   std::vector<float> numbers_per_layer(const std::string& whole) const;
-  /// Booleans, or integers that are 0 or not, one per layer; empty if the key is missing or no array.
+  /// Booleans, or integers that are 0 or not, one per layer; empty if the key is missing or no
+  /// array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;
 
-  /// Throws Error if the file has this key with another value than these two, and nobody has asked for it.
+  /// Throws Error if the file has this key with another value than these two, and nobody has asked
+  /// for it.
   void expect(std::string_view suffix, double value, double other) const;
-  /// Throws Error if the file has a key that decides the text, with a value that is not neutral, for which
-  /// nobody has asked: the architecture would be run wrongly.
+  /// Throws Error if the file has a key that decides the text, with a value that is not neutral,
+  /// for which nobody has asked: the architecture would be run wrongly.
   void refuse_unread() const;
 
   [[nodiscard]] bool has_been_read(std::string_view suffix) const { return read_.contains(suffix); }
@@ -64,8 +69,8 @@ class Keys {
   mutable std::set<std::string, std::less<>> read_;
 };
 
-/// Which layers have a window: as attention.sliding_window_pattern says (an array, or a number P: all but the last
-/// of every P), or all but the last of every `period`.
+/// Which layers have a window: as attention.sliding_window_pattern says (an array, or a number P:
+/// all but the last of every P), or all but the last of every `period`.
 std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period);
 
 }  // namespace cria

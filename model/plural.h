@@ -7,7 +7,8 @@
 
 namespace cria {
 
-/// "1 window", "2 windows", "0 windows". many: where the plural is not the noun with an s: "entries".
+/// "1 window", "2 windows", "0 windows". many: where the plural is not the noun with an s:
+/// "entries".
 inline std::string counted(std::uint64_t n, std::string_view one, std::string_view many = {}) {
   std::string text = std::to_string(n) + " ";
   if (n != 1 && !many.empty()) return text.append(many);

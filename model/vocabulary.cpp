@@ -10,17 +10,19 @@
 namespace cria {
 namespace {
 
-// Tokens that end an answer in the chat formats of known models, also where no key of the file says so.
+// Tokens that end an answer in the chat formats of known models, also where no key of the file says
+// so.
 constexpr std::string_view kEndTexts[] = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<end_of_turn>", "<turn|>", "<|end|>",
-    "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<EOT>",
-    "<|EOT|>", "_<EOT>", "[EOT]", "[EOS]", "<eos>", "[e~[", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
-    "<|END_OF_TURN_TOKEN|>", "<|endofturn|>", "[|endofturn|]", "<|endofresponse|>", "<|assistant_end|>",
+    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<end_of_turn>", "<turn|>",
+    "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>", "<|calls|>",
+    "<|flush|>", "<EOT>", "<|EOT|>", "_<EOT>", "[EOT]", "[EOS]", "<eos>", "[e~[",
+    "<end_of_utterance>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>", "<|endofturn|>",
+    "[|endofturn|]", "<|endofresponse|>", "<|assistant_end|>",
     // A tool's answer comes next, which is not the model's to write.
     "<|tool_response>",
     // What a file is filled up with, and what begins the next file of a repository.
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<reponame>",
-    "<|file_sep|>"};
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+    "<reponame>", "<|file_sep|>"};
 // Names of the end of a text, for files whose keys say nothing at all.
 constexpr std::string_view kLastResorts[] = {"</s>",  "<eos>",           "<|eos|>",
                                              "[EOS]", "<|end_of_text|>", "<|endoftext|>"};
@@ -98,20 +100,22 @@ class VocabularyReader {
     for (std::size_t i = 0; i < numbers->size(); ++i) {
       const std::int64_t type = (*numbers)[i];
       if (type < 0 || type > static_cast<std::int64_t>(TokenType::Byte)) {
-        throw file_.error("unknown token type at index " + std::to_string(i) + ": expected 0 to 6, got " +
-                              std::to_string(type),
+        throw file_.error("unknown token type at index " + std::to_string(i) +
+                              ": expected 0 to 6, got " + std::to_string(type),
                           "key tokenizer.ggml.token_type");
       }
       out_.types[i] = static_cast<TokenType>(type);
       if (out_.types[i] != TokenType::Byte) continue;
       ++bytes;
       if (byte_value(out_.tokens[i]) < 0) {
-        throw file_.error("bad byte token " + std::to_string(i) + ": expected <0x00> to <0xFF>, got '" +
+        throw file_.error("bad byte token " + std::to_string(i) +
+                              ": expected <0x00> to <0xFF>, got '" +
                               std::string(out_.tokens[i].substr(0, 32)) + "'",
                           "key tokenizer.ggml.tokens");
       }
     }
-    if (sentencepiece() && bytes != 256) warn("expected 256 byte tokens, got " + std::to_string(bytes));
+    if (sentencepiece() && bytes != 256)
+      warn("expected 256 byte tokens, got " + std::to_string(bytes));
   }
 
   void merges() {
@@ -136,7 +140,9 @@ class VocabularyReader {
   }
 
   void special_tokens() {
-    const auto otherwise = [this](TokenId id) { return sentencepiece() ? std::optional(id) : std::nullopt; };
+    const auto otherwise = [this](TokenId id) {
+      return sentencepiece() ? std::optional(id) : std::nullopt;
+    };
     out_.bos = token_id("tokenizer.ggml.bos_token_id", otherwise(1));
     out_.eos = token_id("tokenizer.ggml.eos_token_id", otherwise(2));
     out_.unk = token_id("tokenizer.ggml.unknown_token_id", otherwise(0));
@@ -159,25 +165,29 @@ class VocabularyReader {
     return static_cast<TokenId>(id);
   }
 
-  /// Of a token that texts are not encoded with: converters write llama.cpp's -1 where a model has none.
+  /// Of a token that texts are not encoded with: converters write llama.cpp's -1 where a model has
+  /// none.
   std::optional<TokenId> token_id_or_null(std::string_view key) const {
     return file_.find_uint(key) == UINT32_MAX ? std::nullopt : token_id(key, std::nullopt);
   }
 
   void flags() {
-    const bool bos_by_default = sentencepiece() || out_.model == "gemma4" || contains(kPreWithBos, out_.pre);
-    out_.add_bos =
-        file_.find_bool("tokenizer.ggml.add_bos_token").value_or(bos_by_default && out_.bos.has_value());
+    const bool bos_by_default =
+        sentencepiece() || out_.model == "gemma4" || contains(kPreWithBos, out_.pre);
+    out_.add_bos = file_.find_bool("tokenizer.ggml.add_bos_token")
+                       .value_or(bos_by_default && out_.bos.has_value());
     out_.add_eos = file_.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
     if (out_.add_bos && !out_.bos)
       throw file_.error("add_bos_token without a BOS token", "key tokenizer.ggml.add_bos_token");
     if (out_.add_eos && !out_.eos)
       throw file_.error("add_eos_token without an EOS token", "key tokenizer.ggml.add_eos_token");
     if (out_.model == "gemma4" && !out_.add_bos && out_.bos) {
-      out_.add_bos = true;  // the first files were written so by mistake; without it these models babble
+      out_.add_bos =
+          true;  // the first files were written so by mistake; without it these models babble
       warn("add_bos_token is false, which no Gemma 4 model means: a BOS is put before texts");
     }
-    out_.add_space_prefix = file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece());
+    out_.add_space_prefix =
+        file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece());
     out_.remove_extra_whitespaces =
         file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
   }
@@ -206,8 +216,8 @@ class VocabularyReader {
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   }
 
-  /// An answer of several messages, each ended by <|end|>, goes on until <|return|> or a call (gpt-oss and its
-  /// like).
+  /// An answer of several messages, each ended by <|end|>, goes on until <|return|> or a call
+  /// (gpt-oss and its like).
   void drop_end_of_message(std::vector<TokenId>& ends) const {
     const auto has = [&](std::string_view text) {
       return std::ranges::any_of(
@@ -215,7 +225,8 @@ class VocabularyReader {
     };
     const bool calls = has("<|call|>") || has("<|calls|>");
     if (!calls || !(has("<|return|>") || has("<|flush|>"))) return;
-    std::erase_if(ends, [&](TokenId id) { return out_.tokens[static_cast<std::size_t>(id)] == "<|end|>"; });
+    std::erase_if(
+        ends, [&](TokenId id) { return out_.tokens[static_cast<std::size_t>(id)] == "<|end|>"; });
   }
 
   /// Control and user-defined tokens by their texts; any token where the file gives no types.
@@ -223,8 +234,10 @@ class VocabularyReader {
   void add_named(const Texts& texts, std::vector<TokenId>& ids) const {
     const bool typed = file_.find("tokenizer.ggml.token_type") != nullptr;
     for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
-      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
-      if ((marker || !typed) && contains(texts, out_.tokens[i])) ids.push_back(static_cast<TokenId>(i));
+      const bool marker =
+          out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
+      if ((marker || !typed) && contains(texts, out_.tokens[i]))
+        ids.push_back(static_cast<TokenId>(i));
     }
   }
 
@@ -240,22 +253,26 @@ class VocabularyReader {
     }
   }
 
-  /// No key says so: Phi-3's markers swallow the line ends that its chat template writes after them (rstrip
-  /// in its tokenizer_config.json), all but three; those of Phi-4's chats and of its code white space on both sides.
+  /// No key says so: Phi-3's markers swallow the line ends that its chat template writes after them
+  /// (rstrip in its tokenizer_config.json), all but three; those of Phi-4's chats and of its code
+  /// white space on both sides.
   void stripping() {
     std::string name(file_.find_string("general.name").value_or(""));
     std::transform(name.begin(), name.end(), name.begin(), [](char c) {
       return c == ' ' || c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
     });
     const bool phi3 = file_.find_string("general.architecture") == "phi3" ||
-                      name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+                      name.find("phi-3") != std::string::npos ||
+                      name.find("phi3") != std::string::npos;
     if (!phi3) return;
     if (!sentencepiece()) return phi4_stripping();
     constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
     for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
-      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined ||
+      const bool marker = out_.types[i] == TokenType::Control ||
+                          out_.types[i] == TokenType::UserDefined ||
                           out_.types[i] == TokenType::Unknown;
-      if (marker && !contains(kKeep, out_.tokens[i])) out_.strip_after.push_back(static_cast<TokenId>(i));
+      if (marker && !contains(kKeep, out_.tokens[i]))
+        out_.strip_after.push_back(static_cast<TokenId>(i));
     }
   }
 

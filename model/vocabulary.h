@@ -1,4 +1,5 @@
-// The vocabulary that a GGUF file carries (tokenizer.ggml.*), read and checked; no tokenization here.
+// The vocabulary that a GGUF file carries (tokenizer.ggml.*), read and checked; no tokenization
+// here.
 #pragma once
 
 #include <algorithm>
@@ -13,26 +14,36 @@
 
 namespace cria {
 
-enum class TokenType : std::uint8_t { Undefined, Normal, Unknown, Control, UserDefined, Unused, Byte };
+enum class TokenType : std::uint8_t {
+  Undefined,
+  Normal,
+  Unknown,
+  Control,
+  UserDefined,
+  Unused,
+  Byte
+};
 
 /// The value of a byte token as SentencePiece writes it, 10 of "<0x0A>", or -1.
 int byte_value(std::string_view text);
 
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
-  std::string file;                      ///< where it comes from, for errors; "" if from none
-  std::string model;                     ///< tokenizer.ggml.model: "llama", "gpt2", …
-  std::string pre;                       ///< tokenizer.ggml.pre or "" (the tokenizer takes "default")
+  std::string file;   ///< where it comes from, for errors; "" if from none
+  std::string model;  ///< tokenizer.ggml.model: "llama", "gpt2", …
+  std::string pre;    ///< tokenizer.ggml.pre or "" (the tokenizer takes "default")
   std::vector<std::string_view> tokens;  ///< by id; bytes, not necessarily unique
   std::vector<float> scores;             ///< empty or one per token
   std::vector<TokenType> types;          ///< one per token (Normal where the file says nothing)
   std::vector<std::string_view> merges;  ///< BPE
   std::optional<TokenId> bos, eos, unk, sep, pad, eot, eom;
-  /// eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>, …).
+  /// eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>,
+  /// …).
   std::vector<TokenId> end_of_generation;
-  std::vector<TokenId> suppressed;                 ///< tokens that are never drawn
-  std::vector<TokenId> strip_before, strip_after;  ///< tokens that swallow the white space there, sorted
-  bool add_bos = false, add_eos = false;           ///< defaults by model where the file says nothing
+  std::vector<TokenId> suppressed;  ///< tokens that are never drawn
+  std::vector<TokenId> strip_before,
+      strip_after;                        ///< tokens that swallow the white space there, sorted
+  bool add_bos = false, add_eos = false;  ///< defaults by model where the file says nothing
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty
@@ -40,8 +51,12 @@ struct Vocabulary {
   std::vector<std::string> warnings;
 
   /// Whether a token swallows the white space before it, after it.
-  [[nodiscard]] bool strips_before(TokenId id) const { return std::ranges::binary_search(strip_before, id); }
-  [[nodiscard]] bool strips_after(TokenId id) const { return std::ranges::binary_search(strip_after, id); }
+  [[nodiscard]] bool strips_before(TokenId id) const {
+    return std::ranges::binary_search(strip_before, id);
+  }
+  [[nodiscard]] bool strips_after(TokenId id) const {
+    return std::ranges::binary_search(strip_after, id);
+  }
 
   static Vocabulary from_gguf(const GgufFile& file);
 };

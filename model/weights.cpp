@@ -16,13 +16,14 @@ std::string shape_text(const Weights::Shape& shape) {
   return view.shape_string();
 }
 
-/// What activations were divided by when a model was made: here they are quantized by their own size.
+/// What activations were divided by when a model was made: here they are quantized by their own
+/// size.
 constexpr std::string_view kInputScale = ".input_scale";
 
 }  // namespace
 
-const TensorView& WantedTensors::add(const std::string& name, const std::vector<std::uint64_t>& shape,
-                                     bool matrix) {
+const TensorView& WantedTensors::add(const std::string& name,
+                                     const std::vector<std::uint64_t>& shape, bool matrix) {
   static constexpr float kNobodyUsesIt = 0;
   for (std::size_t i = 0; i < list_.size(); ++i)
     if (list_[i].name == name) return views_[i];  // the embedding is the output
@@ -82,7 +83,8 @@ const TensorView& Weights::vector(const std::string& name, std::uint64_t length)
   return vectors(name, {length});
 }
 
-std::optional<TensorView> Weights::scale(const std::string& matrix, std::uint64_t rows, std::uint64_t n) {
+std::optional<TensorView> Weights::scale(const std::string& matrix, std::uint64_t rows,
+                                         std::uint64_t n) {
   constexpr std::string_view kSuffix = ".weight";
   const std::string base =
       matrix.ends_with(kSuffix) ? matrix.substr(0, matrix.size() - kSuffix.size()) : matrix;
@@ -143,7 +145,8 @@ std::vector<std::string> Weights::finish() const {
   std::size_t count = 0;
   std::string examples;
   for (const TensorView& tensor : file_.tensors()) {
-    if (used_.contains(tensor.name) || ignored_.contains(tensor.name) || tensor.name.ends_with(kInputScale))
+    if (used_.contains(tensor.name) || ignored_.contains(tensor.name) ||
+        tensor.name.ends_with(kInputScale))
       continue;
     refuse_contradiction(tensor.name);
     if (++count <= 3) examples += (examples.empty() ? "" : ", ") + printable(tensor.name);
@@ -167,21 +170,25 @@ void Weights::refuse_contradiction(std::string_view name) const {
   constexpr std::string_view prefix = "blk.";
   if (name.starts_with("output_norm.") || name.starts_with("token_embd_norm."))
     fail("a norm that this architecture does not have", name);
-  if (name.starts_with("position_embd.")) fail("an embedding that this architecture does not have", name);
+  if (name.starts_with("position_embd."))
+    fail("an embedding that this architecture does not have", name);
   if (!name.starts_with(prefix)) return;
   std::uint64_t layer = 0;
-  const auto [end, status] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), layer);
-  if (status == std::errc::invalid_argument || end == name.data() + name.size() || *end != '.') return;
+  const auto [end, status] =
+      std::from_chars(name.data() + prefix.size(), name.data() + name.size(), layer);
+  if (status == std::errc::invalid_argument || end == name.data() + name.size() || *end != '.')
+    return;
   if (status == std::errc::result_out_of_range || layer >= n_layers_)
-    fail("tensor of a layer that does not exist: expected layers 0 to " + std::to_string(n_layers_ - 1),
+    fail("tensor of a layer that does not exist: expected layers 0 to " +
+             std::to_string(n_layers_ - 1),
          name);
   if (name.ends_with(".bias")) fail("a bias that this architecture does not have", name);
   if (name.ends_with("_norm.weight")) fail("a norm that this architecture does not have", name);
   if (name.find(".ssm_") != std::string_view::npos)
     fail("a state space that this architecture does not have", name);
   if (name.ends_with(".scale")) fail("a scale that this architecture does not have", name);
-  constexpr std::string_view kOfOthers[] = {"attn_sinks.weight", "attn_gate.weight", "ffn_gate.weight",
-                                            "ffn_gate_inp_shexp.weight"};
+  constexpr std::string_view kOfOthers[] = {"attn_sinks.weight", "attn_gate.weight",
+                                            "ffn_gate.weight", "ffn_gate_inp_shexp.weight"};
   if (std::ranges::find(kOfOthers, std::string_view(end + 1, name.data() + name.size())) !=
       std::end(kOfOthers))
     fail("a part of a layer that this architecture does not have", name);

@@ -13,7 +13,8 @@
 
 namespace cria {
 
-/// The tensors of a model that no file holds yet: made up, without data, when a description asks for them.
+/// The tensors of a model that no file holds yet: made up, without data, when a description asks
+/// for them.
 class WantedTensors {
  public:
   struct Wanted {
@@ -30,8 +31,11 @@ class WantedTensors {
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> known(std::string_view name) const {
     return known_(name);
   }
-  const TensorView& add(const std::string& name, const std::vector<std::uint64_t>& shape, bool matrix);
-  [[nodiscard]] const std::deque<Wanted>& list() const { return list_; }  ///< in the order of asking
+  const TensorView& add(const std::string& name, const std::vector<std::uint64_t>& shape,
+                        bool matrix);
+  [[nodiscard]] const std::deque<Wanted>& list() const {
+    return list_;
+  }  ///< in the order of asking
 
  private:
   Known known_;
@@ -39,14 +43,15 @@ class WantedTensors {
   std::deque<TensorView> views_;
 };
 
-/// Finds tensors by name, checks each, and remembers which of the file's tensors have a use. Every function
-/// that finds throws Error naming the tensor at fault: missing, wrong shape, a type that cannot be a weight.
+/// Finds tensors by name, checks each, and remembers which of the file's tensors have a use. Every
+/// function that finds throws Error naming the tensor at fault: missing, wrong shape, a type that
+/// cannot be a weight.
 class Weights {
  public:
   using Shape = std::vector<std::uint64_t>;
 
-  /// The file outlives this. Throws Error if it has no tensors. wanted: instead of being found there, tensors
-  /// are noted.
+  /// The file outlives this. Throws Error if it has no tensors. wanted: instead of being found
+  /// there, tensors are noted.
   Weights(const GgufFile& file, std::uint32_t n_layers, WantedTensors* wanted = nullptr);
 
   [[nodiscard]] bool has(const std::string& name) const {
@@ -61,22 +66,24 @@ class Weights {
   const TensorView& vector(const std::string& name, std::uint64_t length);
   const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
   /// The scales beside a matrix of n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
-  /// "attn_q.weight"), F32: one for all, one for each of the n, or one for each row, as one dimension.
-  /// Nothing where there are none.
-  std::optional<TensorView> scale(const std::string& matrix, std::uint64_t rows, std::uint64_t n = 1);
+  /// "attn_q.weight"), F32: one for all, one for each of the n, or one for each row, as one
+  /// dimension. Nothing where there are none.
+  std::optional<TensorView> scale(const std::string& matrix, std::uint64_t rows,
+                                  std::uint64_t n = 1);
   /// F32 [length] of finite numbers above 0, by which RoPE frequencies are divided.
   std::vector<float> factors(const std::string& name, std::uint64_t length);
   /// A tensor's shape, without checking and using it; nothing if it is missing.
   [[nodiscard]] std::optional<Shape> shape_of(const std::string& name) const;
 
-  /// Tensors whose names begin so have no use here, and that is right: one note, or none if it is empty.
+  /// Tensors whose names begin so have no use here, and that is right: one note, or none if it is
+  /// empty.
   void ignore(const std::string& prefix, const std::string& why);
 
   /// A warning, of which one is enough.
   void note(const std::string& text);
 
-  /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is another one
-  /// than its metadata say: biases, and layers that there should not be.
+  /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is
+  /// another one than its metadata say: biases, and layers that there should not be.
   [[nodiscard]] std::vector<std::string> finish() const;
 
   /// Names of the tensors without a use, also of those that are ignored.
@@ -95,7 +102,8 @@ class Weights {
   std::vector<std::string> notes_;
 };
 
-/// Rows [begin, begin + rows) of a matrix as one of its own. `matrix` counts all its rows (shape[1…]).
+/// Rows [begin, begin + rows) of a matrix as one of its own. `matrix` counts all its rows
+/// (shape[1…]).
 TensorView rows_of(const TensorView& matrix, std::uint64_t begin, std::uint64_t rows);
 
 }  // namespace cria

@@ -2,7 +2,7 @@
 # clang-tidy over the sources (about ten minutes on two cores, so not part of .ci/run). Arguments: files, default all.
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 need clang-tidy
-cmake --preset release -B build/tidy -DCRIA_UNITY=OFF >&2 </dev/null
+cmake --preset release -B build/tidy -DCRIA_PCH=OFF >&2 </dev/null
 [ $# -gt 0 ] || set -- $(git ls-files 'model/*.cpp' 'tokenizer/*.cpp' 'engine/*.cpp' 'tools/*.cpp' 'kernels/*.cpp' \
   ':!*_fuzz.cpp' ':!kernels/isa/*.cpp' )
 printf '%s\n' "$@" | xargs -P 2 -n 2 clang-tidy -p build/tidy --quiet

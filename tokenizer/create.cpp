@@ -11,11 +11,11 @@ std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
   if (vocabulary.model == "llama" || merges_are_listed(vocabulary))
     return make_sentencepiece_tokenizer(vocabulary);
   if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
-  throw Error(
-      "",
-      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got '" +
-          vocabulary.model + "'",
-      "key tokenizer.ggml.model");
+  throw Error("",
+              "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 "
+              "(byte-level BPE), got '" +
+                  vocabulary.model + "'",
+              "key tokenizer.ggml.model");
 }
 
 }  // namespace cria

@@ -24,8 +24,8 @@ struct Regex::Code {
   explicit Code(std::string_view pattern) {
     int error = 0;
     std::size_t offset = 0;
-    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP,
-                         &error, &offset, nullptr);
+    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                         PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
     if (code == nullptr)
       throw Error("", "not a regular expression: " + message_of(error) + " at character " +
                           std::to_string(offset) + " of \"" + std::string(pattern) + '"');
@@ -45,7 +45,8 @@ struct Regex::Search::State {
   explicit State(std::shared_ptr<const Code> c)
       : code(std::move(c)),
         data(pcre2_match_data_create(1, nullptr)),
-        // Texts are as long as they are: the limits are meant for patterns that run away, and ours do not.
+        // Texts are as long as they are: the limits are meant for patterns that run away, and ours
+        // do not.
         unlimited(pcre2_match_context_create(nullptr)) {
     if (data == nullptr || unlimited == nullptr) throw std::bad_alloc();
     constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
@@ -76,8 +77,8 @@ std::optional<RegexSpan> Regex::Search::next(std::string_view text, std::size_t 
   if (state_->code->jit)
     found = pcre2_jit_match(code, subject, text.size(), from, 0, state_->data, state_->unlimited);
   if (found == PCRE2_ERROR_JIT_STACKLIMIT)  // the interpreter keeps its state on the heap
-    found = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, state_->data,
-                        state_->unlimited);
+    found = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                        state_->data, state_->unlimited);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (found < 0) throw Error("", "a regular expression failed: " + message_of(found));
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state_->data);

@@ -1,5 +1,5 @@
-// A compiled regular expression over UTF-8 (PCRE2 with Unicode properties, just-in-time compiled where the
-// machine allows it).
+// A compiled regular expression over UTF-8 (PCRE2 with Unicode properties, just-in-time compiled
+// where the machine allows it).
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class Regex {
   class Search {
    public:
     explicit Search(const Regex& regex);
-    /// The first match that begins at `from` or later. The text must be valid UTF-8 and `from` the start of a
-    /// character. Throws Error if PCRE2 gives up (memory).
+    /// The first match that begins at `from` or later. The text must be valid UTF-8 and `from` the
+    /// start of a character. Throws Error if PCRE2 gives up (memory).
     std::optional<RegexSpan> next(std::string_view text, std::size_t from);
 
    private:

@@ -93,7 +93,7 @@ std::string StreamDecoder::push(TokenId id) {
   std::string complete = std::move(pending_);
   const std::size_t tail = incomplete_tail(complete);
   pending_ = complete.substr(complete.size() - tail);
-  complete.resize(complete.size() - tail);
+  complete.erase(complete.size() - tail);
   return complete;
 }
 

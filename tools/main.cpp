@@ -1,6 +1,6 @@
-// `cria`: one program, one subcommand per file. Exit codes: 0, 1 (bad data or a failed run), 2 (wrong usage),
-// and as shells have it 128 + a signal: 129 (the terminal is gone), 130 (Ctrl-C), 143 (SIGTERM), 141 (nobody reads
-// stdout any more).
+// `cria`: one program, one subcommand per file. Exit codes: 0, 1 (bad data or a failed run), 2
+// (wrong usage), and as shells have it 128 + a signal: 129 (the terminal is gone), 130 (Ctrl-C),
+// 143 (SIGTERM), 141 (nobody reads stdout any more).
 #include <algorithm>
 #include <new>
 #include <sstream>
@@ -28,7 +28,8 @@ int fail(std::string_view message, int code) {
   return code;
 }
 
-/// What was wrong on the command line, and where to read how it is done right, unless the message says that.
+/// What was wrong on the command line, and where to read how it is done right, unless the message
+/// says that.
 int fail_usage(const CLI::App* command, std::string message) {
   if (command != nullptr && message.find("cria ") == std::string::npos) {
     const std::string hint = "see cria " + command->get_name() + " --help";
@@ -54,15 +55,16 @@ std::string typed_value(const std::vector<std::string>& words, const std::string
   return "";
 }
 
-/// What the environment and the configuration file say, and what was found best for the model, given to the subcommand
-/// beside what was typed.
+/// What the environment and the configuration file say, and what was found best for the model,
+/// given to the subcommand beside what was typed.
 CommandSettings add_settings(CLI::App& app, const Arguments& arguments) {
   CLI::App& command = *arguments.command;
   if (arguments.given.contains(command.get_help_ptr()) || !takes_settings(command)) return {};
   const ConfigFile file = ConfigFile::read(app, ConfigFile::default_path());
   CommandSettings settings =
       settings_for(command, arguments.given, typed_value(arguments.words, "--preset"), file);
-  const TunedOptions tuned = add_tuned_settings(settings, command, arguments.given, arguments.words);
+  const TunedOptions tuned =
+      add_tuned_settings(settings, command, arguments.given, arguments.words);
   if (!tuned.empty())
     app.parse_complete_callback([text = typed_options(tuned)] {
       print_note("tuned for this model and machine: " + text + " (--no-tuned turns this off)");
@@ -75,7 +77,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   Arguments arguments;
   CommandSettings settings;
   try {
-    arguments = read_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+    arguments =
+        read_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     if (arguments.command != nullptr) settings = add_settings(app, arguments);
     app.parse(std::vector<std::string>(arguments.words.rbegin(), arguments.words.rend()));
   } catch (const CLI::Success& wanted) {
@@ -83,7 +86,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::RuntimeError& stop) {  // a subcommand's own exit code
     return stop.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    return fail_usage(arguments.command, with_source(usage_text(error, arguments.command), settings));
+    return fail_usage(arguments.command,
+                      with_source(usage_text(error, arguments.command), settings));
   }
   return 0;
 }
@@ -110,9 +114,11 @@ int run(int argc, char** argv) {
   CLI::App app("Runs LLaMA-family language models in GGUF files on ordinary CPUs.", "cria");
   add_commands(app);
   const int code = exit_code([&] {
-    return run_among_ranks([&] { return exit_code([&] { return parse_and_run(app, argc, argv); }); });
+    return run_among_ranks(
+        [&] { return exit_code([&] { return parse_and_run(app, argc, argv); }); });
   });
-  const int flushed = exit_code([] { return flush_stdout(), 0; });  // also what was said before an error
+  const int flushed =
+      exit_code([] { return flush_stdout(), 0; });  // also what was said before an error
   return code != 0 ? code : flushed;
 }
 

@@ -5,7 +5,7 @@ here=$PWD
 . "$(dirname "$(readlink -f "$0")")/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES
-build release -DCRIA_TESTS=OFF -DCRIA_BENCH=OFF
+build release -DCRIA_TESTS=OFF -DCRIA_BENCH=OFF -DCRIA_ISAS=native
 cria=$PWD/build/release/tools/cria
 cd "$here"
 exec "$cria" chat "$@"

@@ -18,8 +18,8 @@ void require_heads_that_share(const ModelBuilder& m, std::uint32_t cache) {
 
 }  // namespace
 
-ModelBuilder::Projections ModelBuilder::projections(const AttentionBlock& a, std::uint64_t q, std::uint64_t k,
-                                                    std::uint64_t v) {
+ModelBuilder::Projections ModelBuilder::projections(const AttentionBlock& a, std::uint64_t q,
+                                                    std::uint64_t k, std::uint64_t v) {
   const std::uint64_t n_embd = config.n_embd;
   Projections out;
   if (!has("attn_q") && has("attn_qkv")) {
@@ -83,7 +83,8 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
     h.v = graph.value("v", v_dim);
     h.v_from_k = !p.v;
     if (h.v_from_k && h.dim_k != h.dim_v)
-      weights.fail("missing tensor: keys cannot serve as values of another size", prefix() + "attn_v.weight");
+      weights.fail("missing tensor: keys cannot serve as values of another size",
+                   prefix() + "attn_v.weight");
   }
   h.clamp = a.clamp;
   add_head_norms(h, a);
@@ -92,7 +93,8 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
   h.temperature = a.temperature;
 
   if (a.qk_norm == QkNorm::WholeVector) {  // needs whole vectors before they are cut into heads
-    const NormSpec q_norm = norm_spec("attn_q_norm", q_dim), k_norm = norm_spec("attn_k_norm", k_dim);
+    const NormSpec q_norm = norm_spec("attn_q_norm", q_dim),
+                   k_norm = norm_spec("attn_k_norm", k_dim);
     product("attn_q", p.q, in, "q");
     product("attn_k", *p.k, in, "k");
     graph.add(Op::Norm, "attn_q_norm", h.q, h.q).norm = q_norm;
@@ -118,7 +120,8 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
   Node& node = graph.add(Op::Attention, "attn", h.q, out);
   node.attention = spec;
   node.cache = cache;
-  join("attn_output", matrix("attn_output", h.n_heads * h.dim_v, config.n_embd, true), out, a.branch);
+  join("attn_output", matrix("attn_output", h.n_heads * h.dim_v, config.n_embd, true), out,
+       a.branch);
   return cache;
 }
 

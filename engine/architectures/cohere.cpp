@@ -1,5 +1,5 @@
-// Command R: one norm, from which attention and feed-forward are computed side by side. Command R7B and A
-// (cohere2) have windows, and rotate only there.
+// Command R: one norm, from which attention and feed-forward are computed side by side. Command R7B
+// and A (cohere2) have windows, and rotate only there.
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
@@ -10,7 +10,8 @@ namespace {
 constexpr HfTensor kNorm[] = {{"blk.#.attn_norm", "model.layers.#.input_layernorm"}};
 
 HfClass cohere_class(std::string_view name, std::string_view type) {
-  return {.name = name, .model_type = type, .tied = true, .eps = "layer_norm_eps", .usual_eps = 1e-5F};
+  return {
+      .name = name, .model_type = type, .tied = true, .eps = "layer_norm_eps", .usual_eps = 1e-5F};
 }
 
 }  // namespace
@@ -41,10 +42,12 @@ void hf_command_r(HfForms& forms) {
   forms.push_back({cohere_class("CohereForCausalLM", "cohere"),
                    join({kHfEnds, kNorm, kHfAttention, kHfQkNorms, kHfMlp}), [](HfKeys& k) {
                      k.copy_number("logit_scale", "logit_scale", 1);
-                     if (k.exporting()) return k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
+                     if (k.exporting())
+                       return k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
                      // "max_position_embeddings" is less than they were trained on.
                      constexpr std::string_view kContext = "model_max_length";
-                     if (k.has(kContext)) k.set("context_length", k.uint(kContext, limits::kContext));
+                     if (k.has(kContext))
+                       k.set("context_length", k.uint(kContext, limits::kContext));
                    }});
 }
 

@@ -37,7 +37,8 @@ namespace {
 
 // "topk_method" of version 2.
 bool is_grouped(HfKeys& k) {
-  constexpr const char *kKey = "topk_method", *kGreedy = "greedy", *kGrouped = "group_limited_greedy";
+  constexpr const char *kKey = "topk_method", *kGreedy = "greedy",
+                       *kGrouped = "group_limited_greedy";
   if (k.exporting()) {
     const bool grouped = k.gguf().get_or("expert_group_count", 1, 0, limits::kExperts) > 1;
     k.say(kKey, grouped ? kGrouped : kGreedy);
@@ -45,7 +46,8 @@ bool is_grouped(HfKeys& k) {
   }
   const std::string method = k.text_or(kKey, kGreedy);
   if (method != kGreedy && method != kGrouped)
-    k.fail(kKey, "not supported here: expected greedy or group_limited_greedy, got '" + method + "'");
+    k.fail(kKey,
+           "not supported here: expected greedy or group_limited_greedy, got '" + method + "'");
   return method == kGrouped;
 }
 
@@ -71,7 +73,10 @@ void hf_deepseek2(HfForms& forms) {
       {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
       {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
       {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
-  HfForm form{{.name = "DeepseekV2ForCausalLM", .model_type = "deepseek_v2", .latent = true, .mscale = true},
+  HfForm form{{.name = "DeepseekV2ForCausalLM",
+               .model_type = "deepseek_v2",
+               .latent = true,
+               .mscale = true},
               join({kHfEnds, kHfNorms, kLatent, kHfMlp, kHfExperts, kHfSharedExperts}),
               [](HfKeys& k) {
                 k.leave_out_prediction();

@@ -16,12 +16,13 @@ void build_dots1(ModelBuilder& m) {
 }
 
 void hf_dots1(HfForms& forms) {
-  forms.push_back({{.name = "Dots1ForCausalLM", .model_type = "dots1"},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
-                   [](HfKeys& k) {
-                     k.copy_routed_experts(2);
-                     if (k.exporting()) k.say("scoring_func", "noaux_tc");  // as its makers say it
-                   }});
+  forms.push_back(
+      {{.name = "Dots1ForCausalLM", .model_type = "dots1"},
+       join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
+       [](HfKeys& k) {
+         k.copy_routed_experts(2);
+         if (k.exporting()) k.say("scoring_func", "noaux_tc");  // as its makers say it
+       }});
 }
 
 }  // namespace cria

@@ -29,7 +29,10 @@ void hf_ernie4_5_moe(HfForms& forms) {
   static constexpr HfTensor kBias[] = {
       {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
   HfForm form{
-      {.name = "Ernie4_5_MoeForCausalLM", .model_type = "ernie4_5_moe", .tied = true, .usual_eps = 1e-5F},
+      {.name = "Ernie4_5_MoeForCausalLM",
+       .model_type = "ernie4_5_moe",
+       .tied = true,
+       .usual_eps = 1e-5F},
       join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kBias, kHfSharedExperts}),
       [](HfKeys& k) {
         k.only("use_bias", false);
@@ -41,7 +44,8 @@ void hf_ernie4_5_moe(HfForms& forms) {
         // Other readers look for shared experts only where this is said.
         const std::uint32_t width = k.uint("moe_intermediate_size", limits::kFeedForward);
         const std::uint64_t most = limits::kFeedForward / std::max(1U, width);
-        k.set("expert_shared_feed_forward_length", width * k.uint_or("moe_num_shared_experts", 0, most));
+        k.set("expert_shared_feed_forward_length",
+              width * k.uint_or("moe_num_shared_experts", 0, most));
       }};
   form.predicting = "model.mtp_";
   forms.push_back(form);

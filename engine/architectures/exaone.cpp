@@ -1,4 +1,5 @@
-// EXAONE 4: norms behind the branches; with windows, full layers know no positions. EXAONE 3: llama in other names.
+// EXAONE 4: norms behind the branches; with windows, full layers know no positions. EXAONE 3: llama
+// in other names.
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
@@ -44,18 +45,19 @@ void build_exaone4(ModelBuilder& m) {
 }
 
 void hf_exaone(HfForms& forms) {
-  static constexpr HfTensor kTensors[] = {{"token_embd", "transformer.wte"},
-                                          {"output_norm", "transformer.ln_f"},
-                                          {"output.weight", "lm_head.weight"},
-                                          {"blk.#.attn_norm", "transformer.h.#.ln_1"},
-                                          {"blk.#.attn_q", "transformer.h.#.attn.attention.q_proj"},
-                                          {"blk.#.attn_k", "transformer.h.#.attn.attention.k_proj"},
-                                          {"blk.#.attn_v", "transformer.h.#.attn.attention.v_proj"},
-                                          {"blk.#.attn_output", "transformer.h.#.attn.attention.out_proj"},
-                                          {"blk.#.ffn_norm", "transformer.h.#.ln_2"},
-                                          {"blk.#.ffn_gate", "transformer.h.#.mlp.c_fc_0"},
-                                          {"blk.#.ffn_up", "transformer.h.#.mlp.c_fc_1"},
-                                          {"blk.#.ffn_down", "transformer.h.#.mlp.c_proj"}};
+  static constexpr HfTensor kTensors[] = {
+      {"token_embd", "transformer.wte"},
+      {"output_norm", "transformer.ln_f"},
+      {"output.weight", "lm_head.weight"},
+      {"blk.#.attn_norm", "transformer.h.#.ln_1"},
+      {"blk.#.attn_q", "transformer.h.#.attn.attention.q_proj"},
+      {"blk.#.attn_k", "transformer.h.#.attn.attention.k_proj"},
+      {"blk.#.attn_v", "transformer.h.#.attn.attention.v_proj"},
+      {"blk.#.attn_output", "transformer.h.#.attn.attention.out_proj"},
+      {"blk.#.ffn_norm", "transformer.h.#.ln_2"},
+      {"blk.#.ffn_gate", "transformer.h.#.mlp.c_fc_0"},
+      {"blk.#.ffn_up", "transformer.h.#.mlp.c_fc_1"},
+      {"blk.#.ffn_down", "transformer.h.#.mlp.c_proj"}};
   forms.push_back({{.name = "ExaoneForCausalLM",
                     .model_type = "exaone",
                     .eps = "layer_norm_epsilon",

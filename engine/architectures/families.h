@@ -1,4 +1,5 @@
-// One function per architecture, and one for its form at Hugging Face where that is known, grouped by the file that describes the family.
+// One function per architecture, and one for its form at Hugging Face where that is known, grouped
+// by the file that describes the family.
 #pragma once
 
 #include "engine/architectures/hf_form.h"

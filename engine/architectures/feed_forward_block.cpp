@@ -3,12 +3,13 @@
 
 namespace cria {
 
-ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f, const std::string& suffix,
-                                         const std::string& value) {
+ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f,
+                                         const std::string& suffix, const std::string& value) {
   // The tensors say how wide a shared expert is.
   const std::string down_name = "ffn_down" + suffix;
   std::uint64_t width = config.n_ff[layer];
-  if (const auto shape = weights.shape_of(prefix() + down_name + ".weight"); !suffix.empty() && shape)
+  if (const auto shape = weights.shape_of(prefix() + down_name + ".weight");
+      !suffix.empty() && shape)
     width = shape->front();
   const std::uint64_t n_embd = config.n_embd;
   std::vector<Matrix> matrices;
@@ -23,7 +24,8 @@ ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f, 
   const Matrix down = matrix(down_name, width, n_embd, f.biases);
   const ValueId out = graph.value("ffn", width);
   const ValueId up = matrices.size() > 1 ? graph.value("up", width) : kNoValue;
-  Node& node = graph.add(Op::FeedForward, (matrices.size() > 1 ? "ffn_gate_up" : "ffn_up") + suffix, in, out);
+  Node& node = graph.add(Op::FeedForward, (matrices.size() > 1 ? "ffn_gate_up" : "ffn_up") + suffix,
+                         in, out);
   node.matrices = std::move(matrices);
   node.aux = up;
   node.activation = f.activation;
@@ -34,7 +36,9 @@ ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f, 
   return product(down_name, down, out, value);
 }
 
-void ModelBuilder::feed_forward(ValueId in, const FeedForwardBlock& f) { feed_forward_value(in, f, "", ""); }
+void ModelBuilder::feed_forward(ValueId in, const FeedForwardBlock& f) {
+  feed_forward_value(in, f, "", "");
+}
 
 ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   ExpertsBlock e;
@@ -47,7 +51,8 @@ ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   e.groups_used = std::max(1U, keys.get_or("expert_group_used_count", e.groups, 0, e.groups));
   if (e.groups > 1 && (config.n_experts % e.groups != 0 || config.n_experts / e.groups < 2))
     keys.fail("expert_group_count", "groups do not divide the experts: expected a divisor of " +
-                                        std::to_string(config.n_experts) + " and groups of 2 or more, got " +
+                                        std::to_string(config.n_experts) +
+                                        " and groups of 2 or more, got " +
                                         std::to_string(e.groups));
   if (e.groups > 1 && config.n_experts_used > config.n_experts / e.groups * e.groups_used)
     keys.fail("expert_used_count", "more experts than the groups used have: expected at most " +
@@ -88,8 +93,8 @@ std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::
   return matrices;
 }
 
-// Families that do not go by these keys compute the same whatever they say. The softmax of those that are chosen
-// is that of all, normalized.
+// Families that do not go by these keys compute the same whatever they say. The softmax of those
+// that are chosen is that of all, normalized.
 void ModelBuilder::expect_usual_router(const ExpertsBlock& e) const {
   if (e.gating == Gating::SoftmaxOfChosen) return;
   keys.expect("expert_weights_norm", e.normalized ? 1 : 0, e.normalized ? 1 : 0);
@@ -101,11 +106,13 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   keys.get("expert_used_count", 1, config.n_experts);
   expect_usual_router(e);
   const std::uint64_t n = config.n_experts, n_embd = config.n_embd, width = expert_width();
-  ExpertsSpec spec{n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale,
-                   {}, e.weight_at_input};
+  ExpertsSpec spec{
+      n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale,
+      {}, e.weight_at_input};
   if (e.selection_bias && weights.has(prefix() + "exp_probs_b.bias"))
     spec.selection_bias = vector("exp_probs_b.bias", n);
-  // DeepSeek 2's group_limited_greedy, which GGUF has no key for; with a bias it is DeepSeek 3's noaux_tc.
+  // DeepSeek 2's group_limited_greedy, which GGUF has no key for; with a bias it is DeepSeek 3's
+  // noaux_tc.
   spec.groups_by_best = e.groups > 1 && e.gating == Gating::Softmax && !spec.selection_bias;
   if (e.biases) (void)vector("ffn_gate_inp.bias", n);
   const Matrix router = unscaled_matrix("ffn_gate_inp", n_embd, n, e.biases);
@@ -114,7 +121,8 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   if (has("ffn_gate_up_exps")) {
     const Matrix both = stacked_matrix("ffn_gate_up_exps", n_embd, 2 * width, n);
     for (const std::uint64_t half : {std::uint64_t{0}, width})
-      for (std::uint64_t i = 0; i < n; ++i) up.push_back(rows_of(both, i * 2 * width + half, width));
+      for (std::uint64_t i = 0; i < n; ++i)
+        up.push_back(rows_of(both, i * 2 * width + half, width));
   } else {
     up = expert_matrices("ffn_gate", n_embd, width, e.biases);
     for (Matrix& m : expert_matrices("ffn_up", n_embd, width, e.biases)) up.push_back(std::move(m));
@@ -123,7 +131,8 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   const ValueId products = product("ffn_gate_inp", router, router_in, "router");
   graph.add(Op::Route, "ffn_experts", products, products).experts = spec;
   const std::size_t used = config.n_experts_used;
-  const ValueId ffn = graph.value("experts", width, used), aux = graph.value("experts_up", width, used);
+  const ValueId ffn = graph.value("experts", width, used),
+                aux = graph.value("experts_up", width, used);
   Node& gate_up = graph.add(Op::ExpertsUp, "ffn_gate_up_exps", in, ffn);
   gate_up.aux = aux;
   gate_up.matrices = std::move(up);
@@ -143,8 +152,8 @@ void ModelBuilder::experts(ValueId in, const ExpertsBlock& e) {
     shared.activation = e.activation;
     const ValueId one = feed_forward_value(in, shared, "_shexp", "shared");
     if (e.shared_gate) {
-      const ValueId gate =
-          product("ffn_gate_inp_shexp", matrix("ffn_gate_inp_shexp", config.n_embd, 1), in, "shared_gate");
+      const ValueId gate = product(
+          "ffn_gate_inp_shexp", matrix("ffn_gate_inp_shexp", config.n_embd, 1), in, "shared_gate");
       graph.add(Op::Gate, "ffn_shexp_gate", gate, one);
     }
     add_scaled("ffn_shexp_add", one, sum, 1);

@@ -21,8 +21,8 @@ void build_gemma(ModelBuilder& m) {
 }
 
 void hf_gemma(HfForms& forms) {
-  forms.push_back(
-      {gemma_class("GemmaForCausalLM", "gemma"), join({kGemmaEnds, kGemmaNorms, kHfAttention, kHfMlp})});
+  forms.push_back({gemma_class("GemmaForCausalLM", "gemma"),
+                   join({kGemmaEnds, kGemmaNorms, kHfAttention, kHfMlp})});
 }
 
 }  // namespace cria

@@ -15,7 +15,8 @@ inline float gemma_embedding_scale(const ModelBuilder& m) {
   return std::sqrt(static_cast<float>(m.config.n_embd));
 }
 
-// Weights of norms are kept as their difference from 1, and embeddings are the output unless said otherwise.
+// Weights of norms are kept as their difference from 1, and embeddings are the output unless said
+// otherwise.
 inline constexpr HfTensor kGemmaEnds[] = {{"token_embd", "model.embed_tokens"},
                                           {"output_norm", "model.norm", HfRows::PlusOne},
                                           {"output.weight", "lm_head.weight"}};
@@ -32,7 +33,8 @@ inline HfClass gemma_class(std::string_view name, std::string_view type) {
 // The largest models divide by the root of the embedding's share instead of the head's size.
 inline float gemma_attention_scale(const ModelBuilder& m, std::uint32_t layers_of_largest) {
   if (m.config.n_layers != layers_of_largest) return 0;
-  return 1 / std::sqrt(static_cast<float>(m.config.n_embd) / static_cast<float>(m.config.n_heads.front()));
+  return 1 / std::sqrt(static_cast<float>(m.config.n_embd) /
+                       static_cast<float>(m.config.n_heads.front()));
 }
 
 // Norms on both sides of every branch.

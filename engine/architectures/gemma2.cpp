@@ -1,4 +1,5 @@
-// Gemma 2: norms on both sides of every branch, every other layer has a window, caps on scores and logits.
+// Gemma 2: norms on both sides of every branch, every other layer has a window, caps on scores and
+// logits.
 #include "engine/architectures/families.h"
 #include "engine/architectures/gemma.h"
 
@@ -7,7 +8,8 @@ namespace cria {
 void build_gemma2(ModelBuilder& m) {
   const std::uint32_t window = m.window(4096), rope = m.window_rope(0, true);
   const std::vector<bool> windowed = m.windowed(2);
-  const float softcap = m.keys.number_or("attn_logit_softcapping", 50), scale = gemma_attention_scale(m, 46);
+  const float softcap = m.keys.number_or("attn_logit_softcapping", 50),
+              scale = gemma_attention_scale(m, 46);
   m.embed(gemma_embedding_scale(m));
   m.layers([&](std::uint32_t i) {
     gemma_layer(m, {.rope = windowed[i] ? rope : kNoIndex,

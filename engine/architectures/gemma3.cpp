@@ -1,17 +1,20 @@
-// Gemma 3: Gemma 2 with norms over heads; windowed layers, five of six, rotate by a base of their own.
+// Gemma 3: Gemma 2 with norms over heads; windowed layers, five of six, rotate by a base of their
+// own.
 #include "engine/architectures/families.h"
 #include "engine/architectures/gemma.h"
 
 namespace cria {
 namespace {
 
-constexpr HfTensor kHeadNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm", HfRows::PlusOne},
-                                   {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm", HfRows::PlusOne}};
+constexpr HfTensor kHeadNorms[] = {
+    {"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm", HfRows::PlusOne},
+    {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm", HfRows::PlusOne}};
 
 // Configurations within that of a model for pictures say only what differs from these.
 HfClass gemma3_class() {
   HfClass out = gemma_class("Gemma3ForCausalLM", "gemma3_text");
-  out.usual = R"({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+  out.usual =
+      R"({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
                   "max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "rope_theta": 1000000.0,
                   "sliding_window": 4096})";
   out.ropes_by_type = true;
@@ -32,10 +35,13 @@ void build_gemma3(ModelBuilder& m) {
   const std::uint32_t window = m.keys.get("attention.sliding_window", 0, limits::kContext);
   // Files of Ollama's converter have other names for the bases.
   RopeSpec whole = m.rope_spec();
-  if (!m.keys.has("rope.freq_base")) whole.base = m.keys.positive_or("rope.global.freq_base", whole.base);
-  const std::uint32_t rope = m.window_rope(m.keys.positive_or("rope.local.freq_base", 10000), false),
+  if (!m.keys.has("rope.freq_base"))
+    whole.base = m.keys.positive_or("rope.global.freq_base", whole.base);
+  const std::uint32_t rope =
+                          m.window_rope(m.keys.positive_or("rope.local.freq_base", 10000), false),
                       full = m.graph.rope(whole);
-  const std::vector<bool> windowed = window != 0 ? m.windowed(6) : std::vector<bool>(m.config.n_layers);
+  const std::vector<bool> windowed =
+      window != 0 ? m.windowed(6) : std::vector<bool>(m.config.n_layers);
   const float scale = gemma_attention_scale(m, 62);
   m.embed(gemma_embedding_scale(m));
   m.layers([&](std::uint32_t i) {
@@ -48,14 +54,15 @@ void build_gemma3(ModelBuilder& m) {
 }
 
 void hf_gemma3(HfForms& forms) {
-  forms.push_back(
-      {gemma3_class(), join({kGemmaEnds, kGemmaBothSides, kHeadNorms, kHfAttention, kHfMlp}), [](HfKeys& k) {
-         k.copy_windows_if_any(6, true);
-         expect_gemma_scale(k, 62);
-         copy_rope_bases(k);
-         if (!k.exporting()) k.only("attn_logit_softcapping", 0.0);
-         k.copy_cap("final_logit_softcapping", "final_logit_softcapping", 0);
-       }});
+  forms.push_back({gemma3_class(),
+                   join({kGemmaEnds, kGemmaBothSides, kHeadNorms, kHfAttention, kHfMlp}),
+                   [](HfKeys& k) {
+                     k.copy_windows_if_any(6, true);
+                     expect_gemma_scale(k, 62);
+                     copy_rope_bases(k);
+                     if (!k.exporting()) k.only("attn_logit_softcapping", 0.0);
+                     k.copy_cap("final_logit_softcapping", "final_logit_softcapping", 0);
+                   }});
 }
 
 }  // namespace cria

@@ -1,4 +1,5 @@
-// Gemma 4: two sizes of heads, keys shared among layers, inputs of every layer, experts beside a feed-forward.
+// Gemma 4: two sizes of heads, keys shared among layers, inputs of every layer, experts beside a
+// feed-forward.
 #include "engine/architectures/families.h"
 #include "engine/architectures/gemma.h"
 
@@ -21,19 +22,23 @@ AttentionBlock windowed_attention(ModelBuilder& m, AttentionBlock a) {
 // Of a layer that uses the keys of others. Its own are in the published files all the same.
 std::uint32_t shared_cache(ModelBuilder& m, std::uint32_t cache) {
   if (cache == kNoIndex)
-    m.keys.fail("attention.shared_kv_layers", "no layer of that kind has keys that could be shared");
+    m.keys.fail("attention.shared_kv_layers",
+                "no layer of that kind has keys that could be shared");
   for (const char* name : {"attn_k", "attn_v"})
-    m.weights.ignore(m.prefix() + name, "keys and values of layers that use those of others are left out");
+    m.weights.ignore(m.prefix() + name,
+                     "keys and values of layers that use those of others are left out");
   return cache;
 }
 
 void add_experts(ModelBuilder& m, ValueId sum) {
-  m.graph.add(Op::Norm, "post_ffw_norm_1", sum, sum).norm = m.norm_spec("post_ffw_norm_1", m.config.n_embd);
+  m.graph.add(Op::Norm, "post_ffw_norm_1", sum, sum).norm =
+      m.norm_spec("post_ffw_norm_1", m.config.n_embd);
   const ValueId router = m.graph.value("router_in", m.config.n_embd);
   NormSpec& norm = m.graph.add(Op::Norm, "ffn_gate_inp_norm", m.x, router).norm;
   norm = m.norm_spec("", m.config.n_embd, false);
   norm.weight = m.vector("ffn_gate_inp.scale", m.config.n_embd);
-  m.graph.add(Op::Scale, "ffn_gate_inp_scale", kNoValue, router).scale = 1 / gemma_embedding_scale(m);
+  m.graph.add(Op::Scale, "ffn_gate_inp_scale", kNoValue, router).scale =
+      1 / gemma_embedding_scale(m);
   const ValueId routed =
       m.experts_value(m.norm("pre_ffw_norm_2"), router, {.activation = kGeluGate.activation});
   m.add_norm("post_ffw_norm_2", routed, sum);
@@ -41,7 +46,8 @@ void add_experts(ModelBuilder& m, ValueId sum) {
 
 // x += norm(proj(gelu(inp_gate x) * the layer's run of the inputs))
 void add_layer_input(ModelBuilder& m, ValueId inputs, std::uint32_t run) {
-  const ValueId gate = m.product("inp_gate", m.matrix("inp_gate", m.config.n_embd, run), m.x, "layer_gate");
+  const ValueId gate =
+      m.product("inp_gate", m.matrix("inp_gate", m.config.n_embd, run), m.x, "layer_gate");
   Node& product = m.graph.add(Op::GateMul, "inp_gate_mul", inputs, gate);
   product.activation = kGeluGate.activation;
   product.in_offset = std::size_t{m.layer} * run;
@@ -62,7 +68,8 @@ void build_gemma4(ModelBuilder& m) {
   const AttentionBlock window = windowed_attention(m, full);
   const std::uint32_t layers = m.config.n_layers,
                       own = layers - m.keys.get_or("attention.shared_kv_layers", 0, 0, layers - 1);
-  const std::uint32_t run = m.keys.get_or("embedding_length_per_layer_input", 0, 0, limits::kEmbedding);
+  const std::uint32_t run =
+      m.keys.get_or("embedding_length_per_layer_input", 0, 0, limits::kEmbedding);
 
   m.embed(gemma_embedding_scale(m));
   const ValueId inputs = run == 0 ? kNoValue : m.layer_inputs(run);

@@ -10,8 +10,9 @@ void build_gpt_oss(ModelBuilder& m) {
   const std::vector<bool> windowed = m.windowed(2);
   m.embed();
   m.layers([&](std::uint32_t i) {
-    m.attention(m.norm("attn_norm"),
-                {.rope = windowed[i] ? rope : kNoIndex, .window = windowed[i] ? window : 0, .sinks = true});
+    m.attention(
+        m.norm("attn_norm"),
+        {.rope = windowed[i] ? rope : kNoIndex, .window = windowed[i] ? window : 0, .sinks = true});
     m.experts(m.norm("post_attention_norm"), {.gating = Gating::SoftmaxOfChosen,
                                               .normalized = false,
                                               .biases = true,
@@ -27,13 +28,17 @@ void hf_gpt_oss(HfForms& forms) {
       {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
       {"blk.#.attn_sinks.weight", "model.layers.#.self_attn.sinks"},
       {"blk.#.ffn_gate_inp", "model.layers.#.mlp.router"},
-      {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.experts.gate_up_proj_blocks", HfRows::EvenRows},
-      {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.experts.gate_up_proj_blocks", HfRows::OddRows},
+      {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.experts.gate_up_proj_blocks",
+       HfRows::EvenRows},
+      {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.experts.gate_up_proj_blocks",
+       HfRows::OddRows},
       {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.experts.down_proj_blocks"},
-      {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.experts.gate_up_proj", HfRows::EvenColumns},
+      {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.experts.gate_up_proj",
+       HfRows::EvenColumns},
       {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.experts.gate_up_proj", HfRows::OddColumns},
       {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.experts.down_proj", HfRows::Columns},
-      {"blk.#.ffn_gate_exps.bias", "model.layers.#.mlp.experts.gate_up_proj_bias", HfRows::EvenRows},
+      {"blk.#.ffn_gate_exps.bias", "model.layers.#.mlp.experts.gate_up_proj_bias",
+       HfRows::EvenRows},
       {"blk.#.ffn_up_exps.bias", "model.layers.#.mlp.experts.gate_up_proj_bias", HfRows::OddRows},
       {"blk.#.ffn_down_exps.bias", "model.layers.#.mlp.experts.down_proj_bias"}};
   forms.push_back({{.name = "GptOssForCausalLM",
@@ -46,7 +51,8 @@ void hf_gpt_oss(HfForms& forms) {
                      k.copy_windows(2);
                      k.only("swiglu_limit", 7.0);
                      const bool old = !k.exporting() && !k.has("num_experts_per_tok");
-                     k.copy_experts("num_local_experts", old ? "experts_per_token" : "num_experts_per_tok",
+                     k.copy_experts("num_local_experts",
+                                    old ? "experts_per_token" : "num_experts_per_tok",
                                     "intermediate_size");
                      // No key of GGUF says it, but every such model is meant so.
                      if (!k.exporting()) return;

@@ -29,7 +29,8 @@ void expect_rotation(const HfKeys& k) {
   if (k.exporting() && !k.gguf().flag_or(kRotated, true)) k.fail(kRotated, "expected true");
 }
 
-// Granite 4 where every layer attends: in the place of a shared expert it has its feed-forward part.
+// Granite 4 where every layer attends: in the place of a shared expert it has its feed-forward
+// part.
 void copy_hybrid(HfKeys& k) {
   constexpr std::string_view kPositions = "position_embedding_type", kRope = "rope";
   granite_scales(k);
@@ -50,7 +51,8 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
   const float logits = factor(m, "logit_scale", usual.logits);
   m.embed(factor(m, "embedding_scale", usual.embedding));
   m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
+    m.attention(m.norm("attn_norm"),
+                {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
     const ValueId g = m.norm("ffn_norm");
     m.has_experts() ? m.experts(g, {.branch = branch})
                     : m.feed_forward(g, {.biases = true, .branch = branch});
@@ -60,7 +62,8 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
 
 // Other models' files say here how their makers trained, Granite's whether anything is rotated.
 void build_granite(ModelBuilder& m) {
-  build_scaled(m, {.attention = factor(m, "attention.scale", 0), .rotated = m.keys.flag_or(kRotated, true)});
+  build_scaled(
+      m, {.attention = factor(m, "attention.scale", 0), .rotated = m.keys.flag_or(kRotated, true)});
 }
 
 void hf_granite(HfForms& forms) {
@@ -84,11 +87,14 @@ void hf_granitemoe(HfForms& forms) {
       {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.router.layer"},
       {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
        HfRows::FirstHalf},
-      {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight", HfRows::SecondHalf},
+      {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
+       HfRows::SecondHalf},
       {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.output_linear"}};
   static constexpr HfTensor kShared[] = {
-      {"blk.#.ffn_gate_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::FirstHalf},
-      {"blk.#.ffn_up_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::SecondHalf},
+      {"blk.#.ffn_gate_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
+       HfRows::FirstHalf},
+      {"blk.#.ffn_up_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
+       HfRows::SecondHalf},
       {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"}};
   const auto keys = [](HfKeys& k) {
     granite_scales(k);

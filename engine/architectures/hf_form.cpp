@@ -13,7 +13,8 @@ const HfForms& hf_forms() {
       if (architecture.hf == nullptr) continue;
       const std::size_t first = list.size();
       architecture.hf(list);
-      for (std::size_t i = first; i < list.size(); ++i) list[i].model_class.arch = architecture.name;
+      for (std::size_t i = first; i < list.size(); ++i)
+        list[i].model_class.arch = architecture.name;
     }
     return list;
   }();
@@ -63,13 +64,15 @@ std::string with_number(std::string_view text, char mark, std::uint64_t number) 
 std::span<const std::string_view> endings_of(const HfTensor& tensor) {
   static constexpr std::string_view kEndings[] = {".weight", ".bias"}, kNone[] = {""};
   const std::string_view name = tensor.gguf;
-  if (name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale")) return kNone;
+  if (name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale"))
+    return kNone;
   return kEndings;
 }
 
 std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists) {
   std::vector<HfTensor> all;
-  for (const std::span<const HfTensor> list : lists) all.insert(all.end(), list.begin(), list.end());
+  for (const std::span<const HfTensor> list : lists)
+    all.insert(all.end(), list.begin(), list.end());
   return all;
 }
 

@@ -1,5 +1,5 @@
-// How models of an architecture lie in Hugging Face's directories: names of classes, keys of config.json, names
-// of tensors and how their rows stand. Each family's file says it for its own.
+// How models of an architecture lie in Hugging Face's directories: names of classes, keys of
+// config.json, names of tensors and how their rows stand. Each family's file says it for its own.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ enum class HfRows : std::uint8_t {
   Pairs,    ///< of every head: rotated pairs (i, i + d/2) come to lie side by side
   PlusOne,  ///< the values plus 1
   OneRow,   ///< a vector that is a matrix of one row there
-  // Of queries, keys and values in one tensor, those of a KV head together; queries and keys in Pairs.
+  // Of queries, keys and values in one tensor, those of a KV head together; queries and keys in
+  // Pairs.
   GroupQueries,
   GroupKeys,
   GroupValues,
@@ -44,8 +45,9 @@ enum class HfRows : std::uint8_t {
 constexpr bool is_half(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
 constexpr bool has_columns(HfRows rows) { return rows >= HfRows::Columns; }
 
-/// One name in both files. "#" stands for the number of a layer, "%" for that of a part (an expert, a head) which
-/// GGUF has stacked. Names without an ending stand for NAME.weight and, where it is there, NAME.bias.
+/// One name in both files. "#" stands for the number of a layer, "%" for that of a part (an expert,
+/// a head) which GGUF has stacked. Names without an ending stand for NAME.weight and, where it is
+/// there, NAME.bias.
 struct HfTensor {
   std::string_view gguf;       ///< the name there
   std::string_view hf;         ///< the name in the directory
@@ -64,10 +66,10 @@ struct HfForm {
   HfClass model_class;  ///< its names, and what its common keys mean
   /// All that it may have; of two for one tensor the first that is there counts
   std::vector<HfTensor> tensors;
-  void (*keys)(HfKeys& keys) = nullptr;       ///< what this class has beyond the common keys
-  bool predicting_layers = false;             ///< layers behind the last are not used and left out
-  std::string_view predicting = {};           ///< how names of tensors begin that are left out likewise
-  std::vector<HfNumber> numbers = {};         ///< tensors that become keys
+  void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
+  bool predicting_layers = false;        ///< layers behind the last are not used and left out
+  std::string_view predicting = {};      ///< how names of tensors begin that are left out likewise
+  std::vector<HfNumber> numbers = {};    ///< tensors that become keys
   std::vector<std::string_view> unused = {};  ///< ends of names of tensors that not all layers use
 };
 using HfForms = std::vector<HfForm>;
@@ -76,7 +78,8 @@ using HfForms = std::vector<HfForm>;
 const HfForms& hf_forms();
 /// Of the class's name ("LlamaForCausalLM"), or null.
 const HfForm* find_hf_form(std::string_view class_name) noexcept;
-/// Classes that have a text model beside others: "text_config" in their config.json says of which class.
+/// Classes that have a text model beside others: "text_config" in their config.json says of which
+/// class.
 std::span<const std::string_view> hf_wrappers() noexcept;
 /// Of the type ("gemma3_text"), or null.
 const HfForm* find_hf_form_of_type(std::string_view model_type) noexcept;
@@ -93,14 +96,17 @@ std::span<const std::string_view> endings_of(const HfTensor& tensor);
 std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists);
 
 // What many have in common.
-inline constexpr HfTensor kHfEnds[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output.weight", "lm_head.weight"}};
-inline constexpr HfTensor kHfNorms[] = {{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-                                        {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
-inline constexpr HfTensor kHfAttention[] = {{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
-                                            {"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
-                                            {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
-                                            {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+inline constexpr HfTensor kHfEnds[] = {{"token_embd", "model.embed_tokens"},
+                                       {"output_norm", "model.norm"},
+                                       {"output.weight", "lm_head.weight"}};
+inline constexpr HfTensor kHfNorms[] = {
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
+inline constexpr HfTensor kHfAttention[] = {
+    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
+    {"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
+    {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
+    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
 inline constexpr HfTensor kHfPairedAttention[] = {
     {"blk.#.attn_q", "model.layers.#.self_attn.q_proj", HfRows::Pairs},
     {"blk.#.attn_k", "model.layers.#.self_attn.k_proj", HfRows::Pairs},

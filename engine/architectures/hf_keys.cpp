@@ -11,7 +11,8 @@ using Json = nlohmann::json;
 HfKeys::HfKeys(const Json& json, std::string file, HfConfig& model_config, GgufWriter& writer)
     : config(model_config), json_(&json), file_(std::move(file)), writer_(&writer) {}
 
-HfKeys::HfKeys(const GgufFile& file, Keys& keys, HfConfig& model_config, nlohmann::ordered_json& out)
+HfKeys::HfKeys(const GgufFile& file, Keys& keys, HfConfig& model_config,
+               nlohmann::ordered_json& out)
     : config(model_config), gguf_(&file), keys_(&keys), out_(&out) {}
 
 const Json* HfKeys::find(std::string_view key) const {
@@ -32,13 +33,15 @@ void HfKeys::fail(std::string_view key, const std::string& message) const {
 std::uint32_t HfKeys::uint(std::string_view key, std::uint64_t high) const {
   const Json* const value = find(key);
   if (value == nullptr) fail(key, "missing key");
-  if (!value->is_number_unsigned()) fail(key, "wrong type: expected a number, got " + value->dump());
+  if (!value->is_number_unsigned())
+    fail(key, "wrong type: expected a number, got " + value->dump());
   if (value->get<std::uint64_t>() > high)
     fail(key, "out of range: expected 0 to " + std::to_string(high) + ", got " + value->dump());
   return value->get<std::uint32_t>();
 }
 
-std::uint32_t HfKeys::uint_or(std::string_view key, std::uint32_t fallback, std::uint64_t high) const {
+std::uint32_t HfKeys::uint_or(std::string_view key, std::uint32_t fallback,
+                              std::uint64_t high) const {
   return has(key) ? uint(key, high) : fallback;
 }
 
@@ -80,7 +83,8 @@ double HfKeys::rope_number_or(std::string_view key, double fallback) const {
 double HfKeys::windowed_rope_base_or(double fallback) const {
   constexpr std::string_view kObject = "rope_parameters";
   const Json* const types = find(kObject);
-  if (types == nullptr || !types->is_object() || !types->contains("sliding_attention")) return fallback;
+  if (types == nullptr || !types->is_object() || !types->contains("sliding_attention"))
+    return fallback;
   const double base = number_within((*types)["sliding_attention"], kObject, "rope_theta", fallback);
   if (base <= 0) fail(kObject, "rope_theta: expected a number above 0");
   return base;
@@ -101,7 +105,8 @@ std::vector<std::uint32_t> HfKeys::list(std::string_view key, std::uint64_t high
   if (value->is_number()) return std::vector(config.n_layers, uint(key, high));
   std::vector<std::uint32_t> out;
   if (!value->is_array() || value->size() != config.n_layers)
-    fail(key, "expected a list of a number for each of " + std::to_string(config.n_layers) + " layers");
+    fail(key,
+         "expected a list of a number for each of " + std::to_string(config.n_layers) + " layers");
   for (const Json& item : *value) {
     if (!item.is_number_unsigned() || item.get<std::uint64_t>() > high)
       fail(key, "expected numbers from 0 to " + std::to_string(high) + ", got " + item.dump());
@@ -140,7 +145,8 @@ void HfKeys::copy_scale(std::string_view suffix, std::string_view key, float usu
   say(key, unscaled(scale == 0 ? usual : scale, factor));
 }
 
-void HfKeys::copy_quotient(std::string_view suffix, std::string_view key, float usual, double dividend) {
+void HfKeys::copy_quotient(std::string_view suffix, std::string_view key, float usual,
+                           double dividend) {
   if (!exporting()) return set(suffix, static_cast<float>(dividend / number(key)));
   const float quotient = keys_->number_or(suffix, 0);
   const double value = dividend / double{quotient == 0 ? usual : quotient};
@@ -176,7 +182,8 @@ void HfKeys::copy_flag_or(std::string_view suffix, std::string_view key, bool us
 
 std::uint64_t HfKeys::cols_of(const std::string& name) const {
   for (std::uint32_t i = 0; i < config.n_layers; ++i)
-    if (const TensorView* const tensor = gguf_->tensor("blk." + std::to_string(i) + "." + name + ".weight"))
+    if (const TensorView* const tensor =
+            gguf_->tensor("blk." + std::to_string(i) + "." + name + ".weight"))
       return tensor->cols();
   return 0;
 }
@@ -190,7 +197,8 @@ void HfKeys::only(std::string_view key, bool value, bool missing) {
 void HfKeys::only_on(std::string_view key) {
   if (exporting()) return say(key, true);
   const Json* const value = find(key);
-  if (value != nullptr && (*value == false || *value == 0)) fail(key, "not supported here: expected true");
+  if (value != nullptr && (*value == false || *value == 0))
+    fail(key, "not supported here: expected true");
 }
 
 void HfKeys::only(std::string_view key, double value) {

@@ -1,5 +1,5 @@
-// What a class of models says in config.json beyond the common keys. One description serves both ways: from
-// config.json to GGUF (convert) and back (export).
+// What a class of models says in config.json beyond the common keys. One description serves both
+// ways: from config.json to GGUF (convert) and back (export).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,8 @@
 
 namespace cria {
 
-/// Everything throws Error naming the key: missing, of a wrong type, out of range. null counts as missing.
+/// Everything throws Error naming the key: missing, of a wrong type, out of range. null counts as
+/// missing.
 class HfKeys {
  public:
   /// Convert. All but file outlive this. file: the path of the JSON, for errors.
@@ -30,7 +31,8 @@ class HfKeys {
                    double factor = 1);  ///< in GGUF it is `factor` times as large
   void copy_number_or(std::string_view suffix, std::string_view key, float usual);
   /// A factor, which is 1 (or `usual`) where GGUF says 0.
-  void copy_scale(std::string_view suffix, std::string_view key, float usual = 1, double factor = 1);
+  void copy_scale(std::string_view suffix, std::string_view key, float usual = 1,
+                  double factor = 1);
   /// In GGUF it is `dividend` divided by it.
   void copy_quotient(std::string_view suffix, std::string_view key, float usual, double dividend);
   /// A bound that is null where there is none; 0 in GGUF.
@@ -38,7 +40,8 @@ class HfKeys {
   void copy_uint(std::string_view suffix, std::string_view key, std::uint64_t high);
   /// Where the key is missing it is missing in the other file, too.
   void copy_uint_if_there(std::string_view suffix, std::string_view key, std::uint64_t high);
-  void copy_uint_or(std::string_view suffix, std::string_view key, std::uint32_t usual, std::uint64_t high);
+  void copy_uint_or(std::string_view suffix, std::string_view key, std::uint32_t usual,
+                    std::uint64_t high);
   void copy_flag_or(std::string_view suffix, std::string_view key, bool usual);
   /// expert_count, expert_used_count, expert_feed_forward_length.
   void copy_experts(std::string_view count, std::string_view used, std::string_view width);
@@ -46,16 +49,18 @@ class HfKeys {
   void copy_shared_experts(std::string_view key);
   /// DeepSeek's: scale, norm, shared experts, groups.
   void copy_routed_experts(std::uint32_t gating, bool grouped = true);
-  /// attention.sliding_window if there is one (or `usual`), and which layers have it if that is not all but the
-  /// last of every `period`, or always.
+  /// attention.sliding_window if there is one (or `usual`), and which layers have it if that is not
+  /// all but the last of every `period`, or always.
   void copy_windows(std::uint32_t period, std::uint32_t usual = 0, bool always = false);
   /// The same, but where no layer has one nothing is copied; say_none: 0 says so.
   void copy_windows_if_any(std::uint32_t period, bool say_none);
   // Gemma 4's: layers with a window have sizes of their own.
   void copy_windowed_head_size();  ///< "head_dim"
-  /// Layers without a window have "num_global_key_value_heads" where "attention_k_eq_v": their values are their keys.
+  /// Layers without a window have "num_global_key_value_heads" where "attention_k_eq_v": their
+  /// values are their keys.
   void copy_kv_heads_of_kinds(std::uint32_t period);
-  void copy_shared_layers();  ///< how many use the keys of others, and whether they are twice as wide
+  void
+  copy_shared_layers();  ///< how many use the keys of others, and whether they are twice as wide
   /// "rope_parameters" of both kinds of layers. usual: bases that are not said.
   void copy_ropes_of_kinds(float usual, float usual_windowed);
   /// "no_rope_layers": that all but the last of every `period` layers are rotated.
@@ -68,12 +73,13 @@ class HfKeys {
   void copy_mscale(double factor = 1);
   /// DeepSeek's sizes of heads.
   void copy_latent_attention();
-  /// The architecture can do nothing else. Convert: unless the key is missing (which means `missing`) it must be
-  /// this value.
+  /// The architecture can do nothing else. Convert: unless the key is missing (which means
+  /// `missing`) it must be this value.
   void only(std::string_view key, bool value) { only(key, value, value); }
   void only(std::string_view key, bool value, bool missing);
   void only(std::string_view key, double value);
-  /// The same of what is on where the key is missing: true, or in older directories a number other than 0.
+  /// The same of what is on where the key is missing: true, or in older directories a number other
+  /// than 0.
   void only_on(std::string_view key);
   /// "layer_types": that all layers are of this type. The key has to be there.
   void only_layers(std::string_view type);
@@ -82,10 +88,12 @@ class HfKeys {
 
   // Convert alone.
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
-  /// Converting: whether the key is there, and null: another thing than a default where a class has one.
+  /// Converting: whether the key is there, and null: another thing than a default where a class has
+  /// one.
   [[nodiscard]] bool says_null(std::string_view key) const;
   [[nodiscard]] std::uint32_t uint(std::string_view key, std::uint64_t high) const;
-  [[nodiscard]] std::uint32_t uint_or(std::string_view key, std::uint32_t fallback, std::uint64_t high) const;
+  [[nodiscard]] std::uint32_t uint_or(std::string_view key, std::uint32_t fallback,
+                                      std::uint64_t high) const;
   /// A finite number.
   [[nodiscard]] double number(std::string_view key) const;
   [[nodiscard]] double number_or(std::string_view key, double fallback) const;
@@ -102,7 +110,9 @@ class HfKeys {
 
   // Export alone.
   [[nodiscard]] const Keys& gguf() const { return *keys_; }
-  [[nodiscard]] bool has_tensor(std::string_view name) const { return gguf_->tensor(name) != nullptr; }
+  [[nodiscard]] bool has_tensor(std::string_view name) const {
+    return gguf_->tensor(name) != nullptr;
+  }
   /// The columns of a matrix of the first layer that has one; 0 if none has.
   [[nodiscard]] std::uint64_t cols_of(const std::string& name) const;
   [[nodiscard]] std::uint32_t leading_dense_layers() const;

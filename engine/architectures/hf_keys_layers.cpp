@@ -22,8 +22,8 @@ void HfKeys::only_layers(std::string_view type) {
 }
 
 void HfKeys::copy_windowed_head_size() {
-  constexpr std::string_view kSuffixes[] = {"attention.key_length_swa", "attention.value_length_swa",
-                                            "rope.dimension_count_swa"};
+  constexpr std::string_view kSuffixes[] = {
+      "attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"};
   if (exporting()) {
     const std::uint32_t size = keys_->get_or(kSuffixes[0], config.head_dim, 1, limits::kEmbedding);
     for (const std::string_view suffix : kSuffixes)
@@ -31,7 +31,8 @@ void HfKeys::copy_windowed_head_size() {
         fail(suffix, "expected the size of a head, " + std::to_string(size));
     return say("head_dim", size);
   }
-  for (const char* suffix : {"attention.key_length", "attention.value_length"}) set(suffix, config.head_dim);
+  for (const char* suffix : {"attention.key_length", "attention.value_length"})
+    set(suffix, config.head_dim);
   for (const std::string_view suffix : kSuffixes) set(suffix, uint("head_dim", limits::kEmbedding));
 }
 
@@ -53,7 +54,8 @@ void HfKeys::say_kv_heads_of_kinds(std::uint32_t period) {
   bool values = true;
   for (std::uint32_t i = 0; i < config.n_layers; ++i) {
     std::uint32_t& others = of_kind[windows[i] ? 1 : 0];
-    if (others != 0 && others != heads[i]) fail(kSuffix, "expected the same in all layers of a kind");
+    if (others != 0 && others != heads[i])
+      fail(kSuffix, "expected the same in all layers of a kind");
     others = heads[i];
     const std::string layer = "blk." + std::to_string(i) + ".attn_";
     values = values && (has_tensor(layer + "v.weight") || !has_tensor(layer + "k.weight"));
@@ -69,7 +71,8 @@ void HfKeys::say_kv_heads_of_kinds(std::uint32_t period) {
 
 void HfKeys::copy_shared_layers() {
   constexpr std::string_view kShared = "num_kv_shared_layers", kWide = "use_double_wide_mlp";
-  constexpr std::string_view kSharedSuffix = "attention.shared_kv_layers", kSuffix = "feed_forward_length";
+  constexpr std::string_view kSharedSuffix = "attention.shared_kv_layers",
+                             kSuffix = "feed_forward_length";
   copy_uint_or(kSharedSuffix, kShared, 0, config.n_layers - 1);
   const std::uint32_t shared = exporting() ? keys_->get_or(kSharedSuffix, 0, 0, limits::kLayers)
                                            : uint_or(kShared, 0, limits::kLayers);
@@ -95,7 +98,8 @@ void HfKeys::copy_ropes_of_kinds(float usual, float usual_windowed) {
   using Object = nlohmann::ordered_json;
   const auto base = static_cast<float>(config.rope_base);
   const bool part = config.rope_scaling.kind == HfRopeScaling::Kind::Proportional;
-  Object full = {{"rope_type", part ? "proportional" : "default"}, {"rope_theta", unscaled(base, 1)}};
+  Object full = {{"rope_type", part ? "proportional" : "default"},
+                 {"rope_theta", unscaled(base, 1)}};
   if (part) full["partial_rotary_factor"] = config.rope_scaling.rotated_part;
   const Object windowed = {{"rope_type", "default"},
                            {"rope_theta", unscaled(keys_->positive_or(kWindowed, base), 1)}};

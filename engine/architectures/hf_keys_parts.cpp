@@ -25,7 +25,8 @@ void HfKeys::say_dense_layers() {
 std::uint32_t HfKeys::leading_dense_layers() const {
   static_cast<void>(keys_->has("leading_dense_block_count"));
   std::uint32_t layer = 0;
-  while (layer < config.n_layers && !has_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight"))
+  while (layer < config.n_layers &&
+         !has_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight"))
     ++layer;
   return layer;
 }
@@ -51,7 +52,8 @@ void HfKeys::copy_routed_experts(std::uint32_t gating, bool grouped) {
   if (exporting()) {
     const std::uint32_t got = keys_->get_or("expert_gating_func", 0, 0, 16);
     if (got != gating && (got != 0 || gating != 1))
-      fail("expert_gating_func", "expected " + std::to_string(gating) + ", got " + std::to_string(got));
+      fail("expert_gating_func",
+           "expected " + std::to_string(gating) + ", got " + std::to_string(got));
   } else {
     set("expert_gating_func", gating);
   }
@@ -64,7 +66,8 @@ void HfKeys::copy_routed_experts(std::uint32_t gating, bool grouped) {
   else
     set("leading_dense_block_count", uint_or("first_k_dense_replace", 0, limits::kLayers));
   if (exporting())
-    (void)keys_->get_or("expert_group_used_count", 1, 0, limits::kExperts);  // of one group: nothing to say
+    (void)keys_->get_or("expert_group_used_count", 1, 0,
+                        limits::kExperts);  // of one group: nothing to say
   if (!grouped) return;
   const bool groups = (exporting() ? keys_->get_or("expert_group_count", 1, 0, limits::kExperts)
                                    : uint_or("n_group", 1, limits::kExperts)) > 1;
@@ -90,13 +93,15 @@ std::vector<bool> HfKeys::windowed(std::uint32_t period) const {
     return layers;
   }
   const Json* const pattern = find("sliding_window_pattern");
-  const std::string letters = pattern != nullptr && pattern->is_string() ? pattern->get<std::string>() : "";
+  const std::string letters =
+      pattern != nullptr && pattern->is_string() ? pattern->get<std::string>() : "";
   if (pattern != nullptr && letters.empty()) {
     period = uint("sliding_window_pattern", limits::kLayers);
     if (period == 0) fail("sliding_window_pattern", "out of range: expected 1 or more");
   }
   for (std::uint32_t i = 0; i < config.n_layers; ++i)
-    layers.push_back(letters.empty() ? i % period < period - 1 : letters[i % letters.size()] == 'L');
+    layers.push_back(letters.empty() ? i % period < period - 1
+                                     : letters[i % letters.size()] == 'L');
   return layers;
 }
 
@@ -113,13 +118,15 @@ void HfKeys::copy_windows(std::uint32_t period, std::uint32_t usual, bool always
 
 // Other readers know a window's length, but not always which layers have it.
 void HfKeys::copy_windows_if_any(std::uint32_t period, bool say_none) {
-  const bool any = exporting() || (has("sliding_window") && std::ranges::count(windowed(period), true) != 0);
+  const bool any =
+      exporting() || (has("sliding_window") && std::ranges::count(windowed(period), true) != 0);
   if (any) return copy_windows(period);
   if (say_none) set("attention.sliding_window", 0U);
 }
 
 void HfKeys::say_windows(std::uint32_t period, std::uint32_t usual) {
-  const std::uint32_t window = keys_->get_or("attention.sliding_window", usual, 0, limits::kContext);
+  const std::uint32_t window =
+      keys_->get_or("attention.sliding_window", usual, 0, limits::kContext);
   if (window == 0) return say_no_windows();
   say("sliding_window", window);
   nlohmann::ordered_json types = nlohmann::ordered_json::array();
@@ -128,8 +135,8 @@ void HfKeys::say_windows(std::uint32_t period, std::uint32_t usual) {
   say("layer_types", std::move(types));
 }
 
-// Without a key, classes have the windows of their first models. Their code makes a mask of the window's length even
-// where no layer uses it, and older versions go by the pattern.
+// Without a key, classes have the windows of their first models. Their code makes a mask of the
+// window's length even where no layer uses it, and older versions go by the pattern.
 void HfKeys::say_no_windows() {
   say("sliding_window", config.n_ctx);
   say("sliding_window_pattern", 1);
@@ -167,8 +174,8 @@ void HfKeys::say_if_unscaled() {
 
 void HfKeys::copy_mscale(double factor) {
   constexpr std::string_view kSuffix = "rope.scaling.yarn_log_multiplier";
-  if (!exporting() &&
-      rope_number_or("mscale", rope_number_or("mscale_all_dim", 0)) != rope_number_or("mscale_all_dim", 0))
+  if (!exporting() && rope_number_or("mscale", rope_number_or("mscale_all_dim", 0)) !=
+                          rope_number_or("mscale_all_dim", 0))
     fail("rope_scaling", "mscale: expected the same as mscale_all_dim");
   copy_rope_number(kSuffix, "mscale_all_dim", factor);
   if (exporting()) copy_rope_number(kSuffix, "mscale", factor);

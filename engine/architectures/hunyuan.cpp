@@ -10,8 +10,9 @@
 namespace cria {
 namespace {
 
-constexpr HfTensor kHeadNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_attn.query_layernorm"},
-                                   {"blk.#.attn_k_norm", "model.layers.#.self_attn.key_layernorm"}};
+constexpr HfTensor kHeadNorms[] = {
+    {"blk.#.attn_q_norm", "model.layers.#.self_attn.query_layernorm"},
+    {"blk.#.attn_k_norm", "model.layers.#.self_attn.key_layernorm"}};
 
 // "alpha" of their dynamic scaling is at work from the first position on.
 void stretched_base(HfKeys& k) {
@@ -19,7 +20,8 @@ void stretched_base(HfKeys& k) {
   const double alpha = k.rope_number_or("alpha", 0), dim = k.config.head_dim;
   if (alpha <= 0) return;
   k.config.warnings.clear();  // that dynamic scaling is left out
-  k.set("rope.freq_base", static_cast<float>(k.config.rope_base * std::pow(alpha, dim / (dim - 2))));
+  k.set("rope.freq_base",
+        static_cast<float>(k.config.rope_base * std::pow(alpha, dim / (dim - 2))));
 }
 
 std::uint32_t of_all_layers(const HfKeys& k, std::string_view key, std::uint64_t high) {
@@ -33,7 +35,8 @@ std::uint32_t of_all_layers(const HfKeys& k, std::string_view key, std::uint64_t
 void read_experts(HfKeys& k) {
   k.copy_uint("expert_count", "num_experts", limits::kExperts);
   k.set("expert_used_count", of_all_layers(k, "moe_topk", limits::kExperts));
-  k.set("expert_feed_forward_length", of_all_layers(k, "moe_intermediate_size", limits::kFeedForward));
+  k.set("expert_feed_forward_length",
+        of_all_layers(k, "moe_intermediate_size", limits::kFeedForward));
   constexpr std::string_view kShared = "num_shared_expert";
   const std::uint32_t width = k.config.n_ff;
   k.set("expert_shared_feed_forward_length",
@@ -48,7 +51,8 @@ void say_experts(HfKeys& k) {
   static_cast<void>(k.gguf().has("expert_shared_feed_forward_length"));
   k.copy_experts("num_experts", "moe_topk", "moe_intermediate_size");
   k.say("num_shared_expert", shared / k.config.n_ff);
-  for (const char* key : {"moe_topk", "moe_intermediate_size", "num_shared_expert"}) k.repeat_for_layers(key);
+  for (const char* key : {"moe_topk", "moe_intermediate_size", "num_shared_expert"})
+    k.repeat_for_layers(key);
 }
 
 }  // namespace
@@ -71,16 +75,18 @@ void hf_hunyuan_dense(HfForms& forms) {
 }
 
 void hf_hunyuan_moe(HfForms& forms) {
-  static constexpr HfTensor kOwn[] = {{"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate.wg"},
-                                      {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_mlp.gate_proj"},
-                                      {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_mlp.up_proj"},
-                                      {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_mlp.down_proj"}};
-  forms.push_back({{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kOwn, kHfExperts}),
-                   [](HfKeys& k) {
-                     stretched_base(k);
-                     k.exporting() ? say_experts(k) : read_experts(k);
-                   }});
+  static constexpr HfTensor kOwn[] = {
+      {"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate.wg"},
+      {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_mlp.gate_proj"},
+      {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_mlp.up_proj"},
+      {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_mlp.down_proj"}};
+  forms.push_back(
+      {{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
+       join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kOwn, kHfExperts}),
+       [](HfKeys& k) {
+         stretched_base(k);
+         k.exporting() ? say_experts(k) : read_experts(k);
+       }});
 }
 
 }  // namespace cria

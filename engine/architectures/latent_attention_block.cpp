@@ -1,6 +1,6 @@
-// Multi-head latent attention (DeepSeek): keys and values of all heads are products of one short vector per
-// position, and only that is kept. Keys' product is applied to the queries instead ("absorbed"), values' to
-// the sums; prompts and decoding alike, so that they have the same bits.
+// Multi-head latent attention (DeepSeek): keys and values of all heads are products of one short
+// vector per position, and only that is kept. Keys' product is applied to the queries instead
+// ("absorbed"), values' to the sums; prompts and decoding alike, so that they have the same bits.
 #include <algorithm>
 
 #include "engine/architectures/model_builder.h"
@@ -19,8 +19,8 @@ std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
 
 }  // namespace
 
-// Whether keys and values are halves of attn_kv_b. Some files have them alone beside it, heads and rows in one
-// dimension.
+// Whether keys and values are halves of attn_kv_b. Some files have them alone beside it, heads and
+// rows in one dimension.
 bool ModelBuilder::latent_halves(const char* alone) {
   if (!has(alone)) return true;
   const auto shape = weights.shape_of(prefix() + alone + ".weight");
@@ -52,7 +52,8 @@ void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std
                             : stacked_matrix("attn_v_b", rank, dim_v, heads);
   Node& node = graph.add(Op::HeadProducts, "attn_v_b", in, out);
   for (std::uint32_t h = 0; h < heads; ++h)
-    node.matrices.push_back(rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v));
+    node.matrices.push_back(
+        rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v));
   node.products = {heads, rank, dim_v, false, 0};
 }
 
@@ -65,8 +66,9 @@ void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rop
   const std::uint32_t dim_v =
       keys.get_or("attention.value_length_mla", config.head_dim_v, 1, limits::kEmbedding);
   if (dim_k <= rot)
-    keys.fail("attention.key_length", "nothing is left beside the rotated part: expected more than " +
-                                          std::to_string(rot) + ", got " + std::to_string(dim_k));
+    keys.fail("attention.key_length",
+              "nothing is left beside the rotated part: expected more than " + std::to_string(rot) +
+                  ", got " + std::to_string(dim_k));
   ValueId q = in;
   if (has("attn_q_a")) {
     const std::uint32_t q_rank = keys.get("attention.q_lora_rank", 1, limits::kEmbedding);

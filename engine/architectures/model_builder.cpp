@@ -25,7 +25,8 @@ void ModelBuilder::embed(float scale) {
 void ModelBuilder::leave_out_prediction() {
   n_layers -= keys.get_or("nextn_predict_layers", 0, 0, config.n_layers - 1);
   for (std::uint32_t i = n_layers; i < config.n_layers; ++i)
-    weights.ignore("blk." + std::to_string(i) + ".", "blocks that predict further tokens are not used");
+    weights.ignore("blk." + std::to_string(i) + ".",
+                   "blocks that predict further tokens are not used");
 }
 
 void ModelBuilder::output(float scale, float softcap) {
@@ -49,7 +50,8 @@ void ModelBuilder::output(float scale, float softcap) {
   node.softcap = softcap;
 }
 
-Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias) {
+Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
+                            bool bias) {
   Matrix m = unscaled_matrix(name, cols, rows, bias);
   m.scale = weights.scale(prefix() + name + ".weight", rows);
   return m;
@@ -63,8 +65,8 @@ Matrix ModelBuilder::stacked_matrix(const std::string& name, std::uint64_t cols,
   return m;
 }
 
-Matrix ModelBuilder::unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
-                                     bool bias) {
+Matrix ModelBuilder::unscaled_matrix(const std::string& name, std::uint64_t cols,
+                                     std::uint64_t rows, bool bias) {
   const TensorView& weight = weights.matrix(prefix() + name + ".weight", cols, rows);
   const std::string bias_name = prefix() + name + ".bias";
   if (!bias || !weights.has(bias_name)) return graph.matrix(weight);
@@ -79,7 +81,8 @@ float ModelBuilder::number(const std::string& name) {
   float value = 0;
   std::memcpy(&value, vector(name, 1).data, sizeof value);
   if (!std::isfinite(value))
-    weights.fail("bad number: expected a finite number, got " + number_text(value), prefix() + name);
+    weights.fail("bad number: expected a finite number, got " + number_text(value),
+                 prefix() + name);
   return value;
 }
 
@@ -124,7 +127,8 @@ void ModelBuilder::join(const std::string& name, ValueId in, const Branch& branc
   add_norm(std::string(branch.post_norm), in, x);
 }
 
-void ModelBuilder::join(const std::string& name, const Matrix& matrix, ValueId in, const Branch& branch) {
+void ModelBuilder::join(const std::string& name, const Matrix& matrix, ValueId in,
+                        const Branch& branch) {
   if (branch.post_norm.empty() && branch.scale == 1 && !matrix.scale) {
     Node& node = graph.add(Op::MatMul, name, in, x);
     node.matrices = {matrix};
@@ -139,7 +143,8 @@ RopeSpec ModelBuilder::rope_spec() {
   const std::uint64_t pairs = config.n_rot / 2;
   if (weights.has("rope_freqs.weight")) spec.divisors = weights.factors("rope_freqs.weight", pairs);
   const bool factors = weights.has("rope_factors_long.weight");
-  if (spec.scaling == RopeScaling::LongRope && !factors && !weights.has("rope_factors_short.weight")) {
+  if (spec.scaling == RopeScaling::LongRope && !factors &&
+      !weights.has("rope_factors_short.weight")) {
     weights.note("rope.scaling.type is longrope, but there are no factors: nothing is scaled");
     spec.scaling = RopeScaling::None;
   }

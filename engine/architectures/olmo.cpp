@@ -1,4 +1,5 @@
-// OLMo: norms without weights and clamped projections; OLMo 2 and 3: norms behind the branches; OLMoE.
+// OLMo: norms without weights and clamped projections; OLMo 2 and 3: norms behind the branches;
+// OLMoE.
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
@@ -43,12 +44,15 @@ void build_olmoe(ModelBuilder& m) {
 }
 
 void hf_olmo(HfForms& forms) {
-  forms.push_back(
-      {{.name = "OlmoForCausalLM", .model_type = "olmo", .eps = "layer_norm_eps", .usual_eps = 1e-5F},
-       join({kHfEnds, kHfPairedAttention, kHfMlp}),
-       [](HfKeys& k) {
-         if (k.exporting() || k.has("clip_qkv")) k.copy_cap("attention.clamp_kqv", "clip_qkv", 0);
-       }});
+  forms.push_back({{.name = "OlmoForCausalLM",
+                    .model_type = "olmo",
+                    .eps = "layer_norm_eps",
+                    .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfPairedAttention, kHfMlp}),
+                   [](HfKeys& k) {
+                     if (k.exporting() || k.has("clip_qkv"))
+                       k.copy_cap("attention.clamp_kqv", "clip_qkv", 0);
+                   }});
 }
 
 void hf_olmo2(HfForms& forms) {
@@ -56,7 +60,8 @@ void hf_olmo2(HfForms& forms) {
       {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
       {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
   const std::vector<HfTensor> tensors = join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp});
-  forms.push_back({{.name = "Olmo2ForCausalLM", .model_type = "olmo2", .usual_eps = 1e-5F}, tensors});
+  forms.push_back(
+      {{.name = "Olmo2ForCausalLM", .model_type = "olmo2", .usual_eps = 1e-5F}, tensors});
   forms.push_back({{.name = "Olmo3ForCausalLM", .model_type = "olmo3", .usual_eps = 1e-5F},
                    tensors,
                    [](HfKeys& k) { k.copy_windows_if_any(4, false); }});

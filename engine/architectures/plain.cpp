@@ -1,4 +1,5 @@
-// Qwen 2, InternLM 2, EXAONE, ERNIE 4.5, Seed-OSS: they differ from llama in the layout of rotated pairs, and in names.
+// Qwen 2, InternLM 2, EXAONE, ERNIE 4.5, Seed-OSS: they differ from llama in the layout of rotated
+// pairs, and in names.
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"

@@ -57,15 +57,16 @@ void hf_qwen2moe(HfForms& forms) {
       {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
       {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_expert.up_proj"},
       {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_expert.down_proj"}};
-  forms.push_back({{.name = "Qwen2MoeForCausalLM", .model_type = "qwen2_moe", .attention_bias = true},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kShared}),
-                   [](HfKeys& k) {
-                     k.copy_experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
-                     k.copy_uint_or("expert_shared_feed_forward_length", "shared_expert_intermediate_size",
-                                    k.config.n_ff, limits::kFeedForward);
-                     k.only("norm_topk_prob", false);
-                     k.say_dense_layers();
-                   }});
+  forms.push_back(
+      {{.name = "Qwen2MoeForCausalLM", .model_type = "qwen2_moe", .attention_bias = true},
+       join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kShared}),
+       [](HfKeys& k) {
+         k.copy_experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
+         k.copy_uint_or("expert_shared_feed_forward_length", "shared_expert_intermediate_size",
+                        k.config.n_ff, limits::kFeedForward);
+         k.only("norm_topk_prob", false);
+         k.say_dense_layers();
+       }});
 }
 
 }  // namespace cria

@@ -18,7 +18,8 @@ void build_arcee(ModelBuilder& m) {
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("ffn_norm"), {.activation = {ActivationKind::ReluSquared}, .gated = false});
+    m.feed_forward(m.norm("ffn_norm"),
+                   {.activation = {ActivationKind::ReluSquared}, .gated = false});
   });
   m.output();
 }
@@ -30,9 +31,11 @@ void hf_smollm3(HfForms& forms) {
 }
 
 void hf_arcee(HfForms& forms) {
-  forms.push_back(
-      {{.name = "ArceeForCausalLM", .model_type = "arcee", .usual_eps = 1e-5F, .activations = "relu2"},
-       join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp})});
+  forms.push_back({{.name = "ArceeForCausalLM",
+                    .model_type = "arcee",
+                    .usual_eps = 1e-5F,
+                    .activations = "relu2"},
+                   join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp})});
 }
 
 }  // namespace cria

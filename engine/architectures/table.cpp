@@ -57,7 +57,8 @@ constexpr Architecture kArchitectures[] = {
 
 std::string known_architectures() {
   std::string out;
-  for (const Architecture& arch : kArchitectures) out += (out.empty() ? "" : ", ") + std::string(arch.name);
+  for (const Architecture& arch : kArchitectures)
+    out += (out.empty() ? "" : ", ") + std::string(arch.name);
   return out;
 }
 
@@ -75,24 +76,26 @@ void refuse_unread(const Architecture& architecture, const Keys& keys) {
 std::span<const Architecture> architectures() noexcept { return kArchitectures; }
 
 const Architecture* find_architecture(std::string_view name) noexcept {
-  const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
-                                         [name](const Architecture& arch) { return arch.name == name; });
+  const auto* const found =
+      std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                   [name](const Architecture& arch) { return arch.name == name; });
   return found == std::end(kArchitectures) ? nullptr : found;
 }
 
 const Architecture& architecture_of(const GgufFile& file) {
   const std::string_view name = file.get_string("general.architecture");
   if (const Architecture* const arch = find_architecture(name)) return *arch;
-  throw file.error(
-      "unknown architecture: expected one of " + known_architectures() + ", got '" + std::string(name) + "'",
-      "key general.architecture");
+  throw file.error("unknown architecture: expected one of " + known_architectures() + ", got '" +
+                       std::string(name) + "'",
+                   "key general.architecture");
 }
 
 ModelConfig read_config(const GgufFile& file) {
   return ModelConfig::from_gguf(file, architecture_of(file).norm);
 }
 
-std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, WantedTensors::Known known) {
+std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
+                                                 WantedTensors::Known known) {
   const ModelConfig config = read_config(metadata);
   Keys keys(metadata);
   keys.set_layers(config.n_layers);
@@ -130,7 +133,8 @@ BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const Ke
   }
   if (adapters != nullptr) {
     graph.adapt(*adapters, file);
-    built.warnings.insert(built.warnings.end(), adapters->warnings().begin(), adapters->warnings().end());
+    built.warnings.insert(built.warnings.end(), adapters->warnings().begin(),
+                          adapters->warnings().end());
   }
   built.graph = graph.finish();
   return built;

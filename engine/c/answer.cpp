@@ -56,7 +56,8 @@ AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
       const auto tokens = array(given.tokens, given.n_tokens, "tokens");
       request.prompt.assign(tokens.begin(), tokens.end());
     } else {
-      request.prompt = model.model->tokenizer().encode(text(given.text, given.text_size, "text"), true, true);
+      request.prompt =
+          model.model->tokenizer().encode(text(given.text, given.text_size, "text"), true, true);
     }
   }
   request.scope = given.scope;
@@ -64,7 +65,8 @@ AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
 }
 
 cria_status give_piece(AnswerObject& answer, cria_piece* piece) {
-  const bool ended = answer.writing->ended();  // before: another thread may write the last piece meanwhile
+  const bool ended =
+      answer.writing->ended();  // before: another thread may write the last piece meanwhile
   auto next = answer.writing->take();
   if (!next) {
     if (!ended) return CRIA_AGAIN;
@@ -156,7 +158,8 @@ cria_result result_of(const AnswerObject& answer, const GenerateResult& result) 
 
 using namespace cria::c_api;
 
-cria_status cria_answer_begin(cria_engine engine, const cria_request* request, cria_answer* answer) {
+cria_status cria_answer_begin(cria_engine engine, const cria_request* request,
+                              cria_answer* answer) {
   return call([&] {
     required(answer, "answer").id = 0;
     const auto of = object<EngineObject>(engine.id);

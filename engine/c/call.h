@@ -20,14 +20,16 @@ namespace cria::c_api {
 /// A call that fails for a reason of this interface's own.
 class Failure : public std::runtime_error {
  public:
-  Failure(cria_status status_, const std::string& text) : std::runtime_error(text), status(status_) {}
+  Failure(cria_status status_, const std::string& text)
+      : std::runtime_error(text), status(status_) {}
   cria_status status;
 };
 
 /// The status of the exception that is being handled; its text is cria_last_error() from now on.
 cria_status report_exception() noexcept;
 
-/// f's status (CRIA_OK if it has none), or that of what it throws. Results do not depend on the float mode of the program.
+/// f's status (CRIA_OK if it has none), or that of what it throws. Results do not depend on the
+/// float mode of the program.
 template <class F>
 cria_status call(F&& f) noexcept {
   const DefaultFloatMode mode;
@@ -51,7 +53,8 @@ T& required(T* pointer, const char* name) {
 template <class T>
 std::span<T> array(T* items, std::size_t n, const char* name) {
   if (n != 0) required(items, name);
-  if (n > PTRDIFF_MAX / sizeof(T)) throw Failure(CRIA_ERROR_ARGUMENT, std::string(name) + " is too long");
+  if (n > PTRDIFF_MAX / sizeof(T))
+    throw Failure(CRIA_ERROR_ARGUMENT, std::string(name) + " is too long");
   return {items, n};
 }
 inline std::string_view text(const char* bytes, std::size_t size, const char* name) {
@@ -59,7 +62,8 @@ inline std::string_view text(const char* bytes, std::size_t size, const char* na
   return {all.data(), all.size()};
 }
 
-/// That of a struct, as the program has set it. Of any version it is a multiple of the alignment: no pointer is cut in two.
+/// That of a struct, as the program has set it. Of any version it is a multiple of the alignment:
+/// no pointer is cut in two.
 template <class T>
 std::size_t checked_size(const T& given) {
   constexpr std::size_t kLargest = 4096;
@@ -77,7 +81,8 @@ T taken(const T* given) {
   const std::size_t size = checked_size(*given);
   const auto* const bytes = reinterpret_cast<const char*>(given);
   std::memcpy(&out, bytes, std::min(size, sizeof(T)));
-  if (size > sizeof(T) && std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
+  if (size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
     throw Failure(CRIA_ERROR_ARGUMENT, "an option that this version of the library does not know");
   return out;
 }
@@ -95,8 +100,9 @@ template <class From, class T>
 void give_array(const From& values, T* to, std::size_t capacity, std::size_t* count) {
   required(count, "count") = values.size();
   if (values.size() > capacity)
-    throw Failure(CRIA_ERROR_ROOM, "room for " + counted(values.size(), "element") +
-                                       " is needed, there is room for " + std::to_string(capacity));
+    throw Failure(CRIA_ERROR_CAPACITY, "room for " + counted(values.size(), "element") +
+                                           " is needed, there is room for " +
+                                           std::to_string(capacity));
   array(to, values.size(), "the array");
   std::copy(values.begin(), values.end(), to);
 }

@@ -7,23 +7,31 @@
  *   if (cria_model_load("model.gguf", NULL, &model) != CRIA_OK) die(cria_last_error());
  *
  * What all functions have in common:
- * - They return a status. If it is an error, cria_last_error() in the same thread returns its text. The library prints nothing, has no
- *   callbacks and touches no signals.
- * - Handles are numbers that are looked up. A freed handle, or one of another kind, gives CRIA_ERROR_HANDLE, and nothing happens.
- *   0 is never a handle. Handles may be freed in any order: what an engine, sequence or answer needs is kept as long as it needs it.
- * - All functions may be called by any thread at any time. Calls that compute on one engine take turns, pass by pass, in the order in which they
- *   ask. Answers of one engine are written together: threads that wait for them share its passes over the weights.
- * - The float mode of the calling thread (how it rounds, subnormal numbers) changes no result, and is the same afterwards.
- * - Pointers passed in are read during the call and not kept. Pointers returned belong to the handle that they came from. Each comment says how
- *   long they live. A thread that holds such pointers must be the only one that uses the handle.
- *   An answer that is freed while another thread is in a call with it leaves that call with pointers to freed memory: cancel it, and
- *   free it when the call has returned.
- * - A process that was forked from one that has had an engine lacks its threads: it must not call the library (before exec).
- * - Structs begin with their size, which the caller sets (CRIA_STRUCT does). Members after the size are 0 for the default. A
- *   library that is newer or older than the program uses the members that both know; an older one refuses others that are not 0.
- * - Texts are UTF-8. A text that comes with a size may contain any bytes; texts without a size end with '\0'.
- * - Functions that fill an array of the caller: `capacity` counts its elements, and *count gets the number needed. If the array is too small,
- *   they return CRIA_ERROR_ROOM and write only the count; (NULL, 0) asks for it. */
+ * - They return a status. If it is an error, cria_last_error() in the same thread returns its text.
+ * The library prints nothing, has no callbacks and touches no signals.
+ * - Handles are numbers that are looked up. A freed handle, or one of another kind, gives
+ * CRIA_ERROR_HANDLE, and nothing happens. 0 is never a handle. Handles may be freed in any order:
+ * what an engine, sequence or answer needs is kept as long as it needs it.
+ * - All functions may be called by any thread at any time. Calls that compute on one engine take
+ * turns, pass by pass, in the order in which they ask. Answers of one engine are written together:
+ * threads that wait for them share its passes over the weights.
+ * - The float mode of the calling thread (how it rounds, subnormal numbers) changes no result, and
+ * is the same afterwards.
+ * - Pointers passed in are read during the call and not kept. Pointers returned belong to the
+ * handle that they came from. Each comment says how long they live. A thread that holds such
+ * pointers must be the only one that uses the handle. An answer that is freed while another thread
+ * is in a call with it leaves that call with pointers to freed memory: cancel it, and free it when
+ * the call has returned.
+ * - A process that was forked from one that has had an engine lacks its threads: it must not call
+ * the library (before exec).
+ * - Structs begin with their size, which the caller sets (CRIA_STRUCT does). Members after the size
+ * are 0 for the default. A library that is newer or older than the program uses the members that
+ * both know; an older one refuses others that are not 0.
+ * - Texts are UTF-8. A text that comes with a size may contain any bytes; texts without a size end
+ * with '\0'.
+ * - Functions that fill an array of the caller: `capacity` counts its elements, and *count gets the
+ * number needed. If the array is too small, they return CRIA_ERROR_CAPACITY and write only the
+ * count; (NULL, 0) asks for it. */
 #ifndef CRIA_CRIA_H
 #define CRIA_CRIA_H
 
@@ -58,24 +66,27 @@ typedef int32_t cria_token; /**< index in the model's vocabulary */
 typedef int32_t cria_status; /**< CRIA_OK … CRIA_ERROR_INTERNAL; below 0: an error */
 enum {
   CRIA_OK = 0,
-  CRIA_END = 1,               /**< the answer has no more pieces */
-  CRIA_AGAIN = 2,             /**< there will be another piece, but it is not computed yet */
-  CRIA_ERROR_DATA = -1,       /**< a bad file, a value out of range, a computation that failed */
-  CRIA_ERROR_ARGUMENT = -2,   /**< a wrong call: NULL, an unknown name */
-  CRIA_ERROR_HANDLE = -3,     /**< not a handle, or one that has been freed */
-  CRIA_ERROR_ROOM = -4,       /**< an array of the caller is too small */
-  CRIA_ERROR_MEMORY = -5,     /**< not enough memory */
-  CRIA_ERROR_CONTEXT = -6,    /**< a conversation or prompt that does not fit into the context */
-  CRIA_ERROR_CONSTRAINT = -7, /**< a schema, grammar or expression that cannot be enforced or followed */
-  CRIA_ERROR_CANCELLED = -8,  /**< cria_engine_cancel() */
-  CRIA_ERROR_INTERNAL = -9    /**< a bug of the library */
+  CRIA_END = 1,             /**< the answer has no more pieces */
+  CRIA_AGAIN = 2,           /**< there will be another piece, but it is not computed yet */
+  CRIA_ERROR_DATA = -1,     /**< a bad file, a value out of range, a computation that failed */
+  CRIA_ERROR_ARGUMENT = -2, /**< a wrong call: NULL, an unknown name */
+  CRIA_ERROR_HANDLE = -3,   /**< not a handle, or one that has been freed */
+  CRIA_ERROR_CAPACITY = -4, /**< an array of the caller is too small */
+  CRIA_ERROR_MEMORY = -5,   /**< not enough memory */
+  CRIA_ERROR_CONTEXT = -6,  /**< a conversation or prompt that does not fit into the context */
+  CRIA_ERROR_CONSTRAINT =
+      -7, /**< a schema, grammar or expression that cannot be enforced or followed */
+  CRIA_ERROR_CANCELLED = -8, /**< cria_engine_cancel() */
+  CRIA_ERROR_INTERNAL = -9   /**< a bug of the library */
 };
 
-/** The text of the last error of this thread, "" before there was one; valid until its next error. */
+/** The text of the last error of this thread, "" before there was one; valid until its next error.
+ */
 CRIA_API const char* cria_last_error(void);
 /** The version, "0.1.0"; valid forever. */
 CRIA_API const char* cria_version(void);
-/** The instruction set that the kernels use here, such as "avx512vnni"; valid forever. "" if $CRIA_ISA names one that does not run here. */
+/** The instruction set that the kernels use here, such as "avx512vnni"; valid forever. "" if
+ * $CRIA_ISA names one that does not run here. */
 CRIA_API const char* cria_isa(void);
 
 /* Handles. Each kind has a type of its own, so that the compiler tells them apart. */
@@ -117,7 +128,8 @@ typedef struct {
 } cria_model_options;
 
 /** options: NULL for the defaults. The caller owns *model: cria_model_free(). */
-CRIA_API cria_status cria_model_load(const char* path, const cria_model_options* options, cria_model* model);
+CRIA_API cria_status cria_model_load(const char* path, const cria_model_options* options,
+                                     cria_model* model);
 /** Engines of the model keep what they need of it. */
 CRIA_API cria_status cria_model_free(cria_model model);
 
@@ -136,13 +148,14 @@ typedef struct {
 CRIA_API cria_status cria_model_get_info(cria_model model, cria_model_info* info);
 
 enum {
-  CRIA_SPECIAL =
-      1, /**< tokenize: BOS and EOS as the model wants them; detokenize: the texts of control tokens too */
-  CRIA_MARKERS = 2 /**< tokenize: control tokens written in the text become their ids */
+  CRIA_SPECIAL = 1, /**< tokenize: BOS and EOS as the model wants them; detokenize: the texts of
+                       control tokens too */
+  CRIA_MARKERS = 2  /**< tokenize: control tokens written in the text become their ids */
 };
 /** flags: CRIA_SPECIAL | CRIA_MARKERS or 0. */
-CRIA_API cria_status cria_tokenize(cria_model model, const char* text, size_t text_size, uint32_t flags,
-                                   cria_token* tokens, size_t capacity, size_t* count);
+CRIA_API cria_status cria_tokenize(cria_model model, const char* text, size_t text_size,
+                                   uint32_t flags, cria_token* tokens, size_t capacity,
+                                   size_t* count);
 /** The bytes of tokens as their text, without a '\0'. flags: CRIA_SPECIAL or 0. */
 CRIA_API cria_status cria_detokenize(cria_model model, const cria_token* tokens, size_t n_tokens,
                                      uint32_t flags, char* text, size_t capacity, size_t* count);
@@ -151,32 +164,37 @@ CRIA_API cria_status cria_detokenize(cria_model model, const cria_token* tokens,
 typedef struct {
   const char* role;    /**< "system", "user", "assistant", "tool" */
   const char* content; /**< may be NULL where there is `json` */
-  const char*
-      json; /**< NULL, or the complete message as a JSON object, used instead of the content: tool calls … */
+  const char* json;    /**< NULL, or the complete message as a JSON object, used instead of the
+                          content: tool calls … */
 } cria_message;
 
-/** The conversation as the model's template writes it, with the opening of the answer. variables: a JSON object of
- * further variables for the template ("tools", "enable_thinking" …), or NULL. */
-CRIA_API cria_status cria_apply_template(cria_model model, const cria_message* messages, size_t n_messages,
-                                         const char* variables, char* text, size_t capacity, size_t* count);
-/** The same as tokens. Only text of the template becomes control tokens, never text of a message. */
-CRIA_API cria_status cria_template_tokens(cria_model model, const cria_message* messages, size_t n_messages,
-                                          const char* variables, cria_token* tokens, size_t capacity,
-                                          size_t* count);
+/** The conversation as the model's template writes it, with the opening of the answer. variables: a
+ * JSON object of further variables for the template ("tools", "enable_thinking" …), or NULL. */
+CRIA_API cria_status cria_apply_template(cria_model model, const cria_message* messages,
+                                         size_t n_messages, const char* variables, char* text,
+                                         size_t capacity, size_t* count);
+/** The same as tokens. Only text of the template becomes control tokens, never text of a message.
+ */
+CRIA_API cria_status cria_template_tokens(cria_model model, const cria_message* messages,
+                                          size_t n_messages, const char* variables,
+                                          cria_token* tokens, size_t capacity, size_t* count);
 
 /* ---- Samplers: how tokens are sampled. Read when an answer begins; may be used again. ---- */
 
-/** With the defaults of `cria run`: those that the model's file names, else temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. */
+/** With the defaults of `cria run`: those that the model's file names, else temperature 0.8, top_k
+ * 40, top_p 0.95, min_p 0.05. */
 CRIA_API cria_status cria_sampler_create(cria_model model, cria_sampler* sampler);
 /** Answers that have begun with it continue. */
 CRIA_API cria_status cria_sampler_free(cria_sampler sampler);
-/** name: temperature (0: the likeliest token), dynatemp_range, dynatemp_exponent, top_k, top_p, min_p, typical_p, top_n_sigma,
- * xtc_probability, xtc_threshold, repeat_penalty, repeat_last_n, presence_penalty, frequency_penalty, dry_multiplier, dry_base,
- * dry_allowed_length, dry_last_n, mirostat, mirostat_tau, mirostat_eta. CRIA_ERROR_DATA for a value out of range. */
+/** name: temperature (0: the likeliest token), dynatemp_range, dynatemp_exponent, top_k, top_p,
+ * min_p, typical_p, top_n_sigma, xtc_probability, xtc_threshold, repeat_penalty, repeat_last_n,
+ * presence_penalty, frequency_penalty, dry_multiplier, dry_base, dry_allowed_length, dry_last_n,
+ * mirostat, mirostat_tau, mirostat_eta. CRIA_ERROR_DATA for a value out of range. */
 CRIA_API cria_status cria_sampler_set(cria_sampler sampler, const char* name, double value);
 /** The same seed gives the same answer; without a seed each answer gets another one. */
 CRIA_API cria_status cria_sampler_set_seed(cria_sampler sampler, uint64_t seed);
-/** The sampling steps in their order: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature". */
+/** The sampling steps in their order:
+ * "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature". */
 CRIA_API cria_status cria_sampler_set_steps(cria_sampler sampler, const char* steps);
 /** Added to the logit of a token before everything else; -INFINITY forbids it. */
 CRIA_API cria_status cria_sampler_set_bias(cria_sampler sampler, cria_token token, float bias);
@@ -186,15 +204,18 @@ CRIA_API cria_status cria_sampler_set_dry_breakers(cria_sampler sampler, const c
 
 /* ---- Constraints: what an answer's text must look like. Immutable; for any model. ---- */
 
-/** A JSON Schema, at most 256 KiB. CRIA_ERROR_CONSTRAINT for what is not supported. The caller owns *constraint: cria_constraint_free(). */
+/** A JSON Schema, at most 256 KiB. CRIA_ERROR_CONSTRAINT for what is not supported. The caller owns
+ * *constraint: cria_constraint_free(). */
 CRIA_API cria_status cria_constraint_json_schema(const char* schema, cria_constraint* constraint);
 /** A grammar in GBNF with a rule `root`; otherwise as cria_constraint_json_schema(). */
 CRIA_API cria_status cria_constraint_grammar(const char* grammar, cria_constraint* constraint);
-/** A regular expression (ECMA 262) for all of the text; otherwise as cria_constraint_json_schema(). */
+/** A regular expression (ECMA 262) for all of the text; otherwise as cria_constraint_json_schema().
+ */
 CRIA_API cria_status cria_constraint_regex(const char* expression, cria_constraint* constraint);
-/** *accepts: 1 if the text fulfils the constraint; *begins: 1 if some text that fulfils it begins with this one. Each may be NULL. */
-CRIA_API cria_status cria_constraint_check(cria_constraint constraint, const char* text, size_t text_size,
-                                           int32_t* accepts, int32_t* begins);
+/** *accepts: 1 if the text fulfils the constraint; *begins: 1 if some text that fulfils it begins
+ * with this one. Each may be NULL. */
+CRIA_API cria_status cria_constraint_check(cria_constraint constraint, const char* text,
+                                           size_t text_size, int32_t* accepts, int32_t* begins);
 /** Answers that have begun with it continue. */
 CRIA_API cria_status cria_constraint_free(cria_constraint constraint);
 
@@ -202,32 +223,36 @@ CRIA_API cria_status cria_constraint_free(cria_constraint constraint);
 
 /** How an engine is made. */
 typedef struct {
-  size_t size;              /**< CRIA_STRUCT sets it */
-  uint32_t n_ctx;           /**< most positions of a sequence; 0: as the model was trained, at most 4096 */
-  uint32_t n_batch;         /**< most tokens of a pass; 0: 512; more than 4096 count as 4096 */
-  uint32_t threads;         /**< 0: physical cores; at most 1024 */
+  size_t size;      /**< CRIA_STRUCT sets it */
+  uint32_t n_ctx;   /**< most positions of a sequence; 0: as the model was trained, at most 4096 */
+  uint32_t n_batch; /**< most tokens of a pass; 0: 512; more than 4096 count as 4096 */
+  uint32_t threads; /**< 0: physical cores; at most 1024 */
   uint32_t threads_prefill; /**< for passes of several tokens; 0: as threads */
-  uint32_t
-      sequences; /**< most sequences at a time, including those of answers being written; 0: 1; at most 1024 */
-  int32_t forget;      /**< 1: do not keep what was read for later prompts that begin with the same tokens */
+  uint32_t sequences; /**< most sequences at a time, including those of answers being written; 0: 1;
+                         at most 1024 */
+  int32_t
+      forget; /**< 1: do not keep what was read for later prompts that begin with the same tokens */
   uint64_t positions;  /**< of all sequences together; 0: n_ctx for each */
   const char* kv_type; /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
-  cria_model
-      draft; /**< a smaller model with the same vocabulary (but for up to 128 tokens of padding) that guesses ahead; {0}: none */
+  cria_model draft;    /**< a smaller model with the same vocabulary (but for up to 128 tokens of
+                          padding) that guesses ahead; {0}: none */
 } cria_engine_options;
 
-/** Allocates the engine's memory. options: NULL for the defaults. The caller owns *engine: cria_engine_free(). */
+/** Allocates the engine's memory. options: NULL for the defaults. The caller owns *engine:
+ * cria_engine_free(). */
 CRIA_API cria_status cria_engine_create(cria_model model, const cria_engine_options* options,
                                         cria_engine* engine);
-/** Its answers end as interrupted; handles of its answers and sequences stay valid until they are freed, too. */
+/** Its answers end as interrupted; handles of its answers and sequences stay valid until they are
+ * freed, too. */
 CRIA_API cria_status cria_engine_free(cria_engine engine);
 /** The options with the defaults filled in; `draft` is 0, and kv_type is valid forever. */
 CRIA_API cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* options);
-/** Ends everything that the engine computes now, as soon as the current node of the graph is done: its answers are interrupted, other
- * calls return CRIA_ERROR_CANCELLED. Later calls are not affected. */
+/** Ends everything that the engine computes now, as soon as the current node of the graph is done:
+ * its answers are interrupted, other calls return CRIA_ERROR_CANCELLED. Later calls are not
+ * affected. */
 CRIA_API cria_status cria_engine_cancel(cria_engine engine);
-/** One pass over the weights, for all answers that are not at their end; *busy (may be NULL): 1 if there is more to do. Not needed if
- * you call cria_answer_next(). */
+/** One pass over the weights, for all answers that are not at their end; *busy (may be NULL): 1 if
+ * there is more to do. Not needed if you call cria_answer_next(). */
 CRIA_API cria_status cria_engine_step(cria_engine engine, int32_t* busy);
 
 /* ---- Answers ---- */
@@ -245,9 +270,9 @@ typedef struct {
   const cria_message* messages; /**< a conversation, whose last message is answered */
   size_t n_messages;            /**< number of messages */
   const char* variables;        /**< for the template, as in cria_apply_template() */
-  const char*
-      text; /**< a text to continue: with BOS as the model wants it; names of control tokens become these */
-  size_t text_size;         /**< in bytes */
+  const char* text; /**< a text to continue: with BOS as the model wants it; names of control tokens
+                       become these */
+  size_t text_size; /**< in bytes */
   const cria_token* tokens; /**< tokens to continue */
   size_t n_tokens;          /**< number of tokens */
   /* How. */
@@ -259,26 +284,29 @@ typedef struct {
   int32_t ignore_eos;         /**< 1: end-of-generation tokens are never sampled */
   int32_t speculation;        /**< CRIA_SPECULATE_… */
   int32_t logprobs;           /**< 1: log-probabilities of the answer's tokens */
-  uint32_t top_logprobs;      /**< with logprobs: also of this many likeliest tokens at each place */
-  uint64_t scope;             /**< only prompts of the same scope share beginnings that were read */
+  uint32_t top_logprobs; /**< with logprobs: also of this many likeliest tokens at each place */
+  uint64_t scope;        /**< only prompts of the same scope share beginnings that were read */
 } cria_request;
 
-/** Begins an answer, which waits until the engine has a sequence and positions for it. It is byte for byte the answer that `cria run` gives
- * for the same request, whatever else the engine computes. The caller owns *answer: cria_answer_free(). */
-CRIA_API cria_status cria_answer_begin(cria_engine engine, const cria_request* request, cria_answer* answer);
+/** Begins an answer, which waits until the engine has a sequence and positions for it. It is byte
+ * for byte the answer that `cria run` gives for the same request, whatever else the engine
+ * computes. The caller owns *answer: cria_answer_free(). */
+CRIA_API cria_status cria_answer_begin(cria_engine engine, const cria_request* request,
+                                       cria_answer* answer);
 /** An answer that is not at its end is cancelled. */
 CRIA_API cria_status cria_answer_free(cria_answer answer);
 
 enum { CRIA_PART_ANSWER = 0, CRIA_PART_THINKING = 1 };
 /** A piece of an answer's text. */
 typedef struct {
-  size_t size;      /**< CRIA_STRUCT sets it */
-  int32_t part;     /**< CRIA_PART_… */
-  const char* text; /**< complete characters, then '\0'; valid until the next call with this answer */
+  size_t size;  /**< CRIA_STRUCT sets it */
+  int32_t part; /**< CRIA_PART_… */
+  const char*
+      text; /**< complete characters, then '\0'; valid until the next call with this answer */
   size_t text_size; /**< in bytes */
 } cria_piece;
-/** The next piece: all text that there is, or, if there is none, computes until there is some. CRIA_END at the end, or the error that
- * ended the answer. */
+/** The next piece: all text that there is, or, if there is none, computes until there is some.
+ * CRIA_END at the end, or the error that ended the answer. */
 CRIA_API cria_status cria_answer_next(cria_answer answer, cria_piece* piece);
 /** The same without computing: CRIA_AGAIN if it would have to compute. */
 CRIA_API cria_status cria_answer_poll(cria_answer answer, cria_piece* piece);
@@ -295,7 +323,8 @@ enum {
 /** How likely the model found a token. */
 typedef struct {
   cria_token token; /**< the sampled token, or an alternative */
-  float logprob; /**< natural logarithm of the model's own probability, before bias, penalties and filters */
+  float logprob; /**< natural logarithm of the model's own probability, before bias, penalties and
+                    filters */
 } cria_token_logprob;
 /** A call of a tool, as the model wrote it. */
 typedef struct {
@@ -307,19 +336,22 @@ typedef struct {
 typedef struct {
   size_t size;         /**< CRIA_STRUCT sets it */
   int32_t stop_reason; /**< CRIA_STOP_… */
-  const char* text;    /**< the complete answer; all pointers here are valid as long as the answer's handle */
-  size_t text_size;    /**< in bytes */
-  const char* thinking;             /**< what the model wrote before it, or "" */
-  size_t thinking_size;             /**< in bytes */
-  const char* stop;                 /**< the stop text that ended the answer, or "" */
-  const cria_token* tokens;         /**< of thinking, answer and calls, without the end-of-generation token */
-  size_t n_tokens;                  /**< number of tokens */
+  const char*
+      text; /**< the complete answer; all pointers here are valid as long as the answer's handle */
+  size_t text_size;     /**< in bytes */
+  const char* thinking; /**< what the model wrote before it, or "" */
+  size_t thinking_size; /**< in bytes */
+  const char* stop;     /**< the stop text that ended the answer, or "" */
+  const cria_token*
+      tokens;      /**< of thinking, answer and calls, without the end-of-generation token */
+  size_t n_tokens; /**< number of tokens */
   const cria_tool_call* tool_calls; /**< in their order; they are not part of the text */
   size_t n_tool_calls;              /**< number of calls */
-  const cria_token_logprob* logprobs; /**< of the tokens of the answer, if the request asked for them */
   const cria_token_logprob*
-      top_logprobs;         /**< [n_logprobs][n_top]: the likeliest, the lower id first among equals */
-  size_t n_logprobs, n_top; /**< sizes of the arrays above */
+      logprobs; /**< of the tokens of the answer, if the request asked for them */
+  const cria_token_logprob*
+      top_logprobs; /**< [n_logprobs][n_top]: the likeliest, the lower id first among equals */
+  size_t n_logprobs, n_top;              /**< sizes of the arrays above */
   size_t prompt_tokens, cached_tokens;   /**< of the prompt: evaluated, and found in the cache */
   double prompt_seconds, decode_seconds; /**< time to read the prompt, and to write the answer */
   size_t drafted_tokens;                 /**< guessed and evaluated ahead */
@@ -330,17 +362,19 @@ CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result)
 
 /* ---- Numbers ---- */
 
-/** The logits that follow each of tokens [first, n_tokens), whatever else the engine holds: [n_tokens - first][n_vocab] of `logits`.
- * Uses a sequence of the engine while it runs; if answers have all of them, it computes these until one ends. */
-CRIA_API cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens, size_t first,
-                                 float* logits, size_t capacity, size_t* count);
+/** The logits that follow each of tokens [first, n_tokens), whatever else the engine holds:
+ * [n_tokens - first][n_vocab] of `logits`. Uses a sequence of the engine while it runs; if answers
+ * have all of them, it computes these until one ends. */
+CRIA_API cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens,
+                                 size_t first, float* logits, size_t capacity, size_t* count);
 
 enum { CRIA_POOL_MEAN = 0, CRIA_POOL_LAST = 1 };
 /** The embedding of a text's tokens, of length 1: [n_embd]. pooling: CRIA_POOL_… */
 CRIA_API cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                 int32_t pooling, float* embedding, size_t capacity, size_t* count);
 
-/** Tokens of which those from `first` (at least 1) on are scored, each by those before it. Never grows. */
+/** Tokens of which those from `first` (at least 1) on are scored, each by those before it. Never
+ * grows. */
 typedef struct {
   const cria_token* tokens; /**< read during the call */
   size_t n_tokens;          /**< number of tokens */
@@ -352,17 +386,21 @@ typedef struct {
   cria_token likeliest; /**< the token with the highest logit there, the lowest id among equals */
   int32_t reserved;     /**< 0 */
 } cria_score;
-/** Scores texts, as many at once as the engine has free sequences (at least one). Beginnings that they share, up to the first
- * token that is scored, are evaluated once; scope: as in cria_request. scores: [n_tokens - first] of each text, in their order; the same bits
- * whatever else is computed. */
+/** Scores texts, as many at once as the engine has free sequences (at least one). Beginnings that
+ * they share, up to the first token that is scored, are evaluated once; scope: as in cria_request.
+ * scores: [n_tokens - first] of each text, in their order; the same bits whatever else is computed.
+ */
 CRIA_API cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts,
-                                       uint64_t scope, cria_score* scores, size_t capacity, size_t* count);
+                                       uint64_t scope, cria_score* scores, size_t capacity,
+                                       size_t* count);
 
 /** How a text is measured. */
 typedef struct {
-  size_t size;     /**< CRIA_STRUCT sets it */
-  uint32_t window; /**< tokens evaluated together; 0: 512. The engine's n_ctx must be at least window - 1 */
-  uint32_t stride; /**< 0: windows do not overlap, and each scores its second half; else as in --stride */
+  size_t size;          /**< CRIA_STRUCT sets it */
+  uint32_t window;      /**< tokens evaluated together; 0: 512. The engine's n_ctx must be at least
+                           window - 1 */
+  uint32_t stride;      /**< 0: windows do not overlap, and each scores its second half; else as in
+                           --stride */
   uint64_t max_windows; /**< 0: all */
 } cria_perplexity_options;
 /** How well a model predicts a text. */
@@ -371,40 +409,46 @@ typedef struct {
   double perplexity, standard_error; /**< as `cria perplexity` prints them */
   uint64_t tokens, windows;          /**< numbers of those that were scored */
 } cria_perplexity_result;
-/** How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL for the defaults. */
+/** How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL
+ * for the defaults. */
 CRIA_API cria_status cria_perplexity(cria_engine engine, const char* text, size_t text_size,
-                                     const cria_perplexity_options* options, cria_perplexity_result* result);
+                                     const cria_perplexity_options* options,
+                                     cria_perplexity_result* result);
 
-/** Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence: cria_sequence_free(). scope: as in cria_request. */
-CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope, cria_sequence* sequence);
+/** Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence:
+ * cria_sequence_free(). scope: as in cria_request. */
+CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope,
+                                          cria_sequence* sequence);
 /** What it has read may be kept for later prompts, unless the engine's option `forget` is set. */
 CRIA_API cria_status cria_sequence_free(cria_sequence sequence);
-/** Another sequence with the same tokens, which costs nothing until one of them gets more tokens. */
+/** Another sequence with the same tokens, which costs nothing until one of them gets more tokens.
+ */
 CRIA_API cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* fork);
-/** Forgets what follows the first n tokens (or everything, if a window of the model has dropped keys that they need). *left (may
- * be NULL): how many tokens are left. */
+/** Forgets what follows the first n tokens (or everything, if a window of the model has dropped
+ * keys that they need). *left (may be NULL): how many tokens are left. */
 CRIA_API cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left);
-/** Replaces the sequence by the longest beginning of these tokens that the engine holds; waits for positions as cria_forward() does. *left
- * (may be NULL): how many tokens that is. */
-CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens, size_t n_tokens,
-                                         size_t* left);
+/** Replaces the sequence by the longest beginning of these tokens that the engine holds; waits for
+ * positions as cria_forward() does. *left (may be NULL): how many tokens that is. */
+CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens,
+                                         size_t n_tokens, size_t* left);
 /** The tokens that the sequence holds. */
-CRIA_API cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens, size_t capacity,
-                                          size_t* count);
+CRIA_API cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens,
+                                          size_t capacity, size_t* count);
 
 /** Tokens to append to a sequence. Never grows. */
 typedef struct {
   cria_sequence sequence;   /**< the sequence */
   const cria_token* tokens; /**< read during the call */
   size_t n_tokens;          /**< number of tokens */
-  size_t first_wanted;      /**< logits are wanted for the tokens from this one on; n_tokens: for none */
+  size_t first_wanted; /**< logits are wanted for the tokens from this one on; n_tokens: for none */
 } cria_slice;
-/** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch allows. logits: [wanted][n_vocab] in the
- * order of the slices. Each row has the same bits as if computed alone. If answers occupy the positions that it needs, it computes these
- * until there are enough. After an error, sequences hold what they held, and perhaps some of the new tokens; a sequence whose logits are
- * not finite is empty. */
-CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits, size_t capacity,
-                                  size_t* count);
+/** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch
+ * allows. logits: [wanted][n_vocab] in the order of the slices. Each row has the same bits as if
+ * computed alone. If answers occupy the positions that it needs, it computes these until there are
+ * enough. After an error, sequences hold what they held, and perhaps some of the new tokens; a
+ * sequence whose logits are not finite is empty. */
+CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits,
+                                  size_t capacity, size_t* count);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@ EngineOptions engine_options(const cria_engine_options& given) {
   options.threads = given.threads;
   options.threads_prefill = given.threads_prefill;
   if (given.sequences != 0) options.sequences = given.sequences;
-  options.keep_prefixes = given.forget == 0;
+  options.prefix_cache = given.forget == 0;
   options.positions = given.positions;
   if (given.kv_type != nullptr) options.kv_type = parse_kv_type(given.kv_type);
   return options;
@@ -34,7 +34,7 @@ struct Evaluation {
   std::span<const TokenId> tokens;
   std::size_t first_wanted, done = 0;
   std::size_t in_pass = 0, wanted_in_pass = 0;
-  bool promised = false;  // its sequence has pages for the rest
+  bool reserved_pages = false;  // its sequence has pages for the rest
 
   /// What fits of the rest.
   void add_to(Batch& batch) {
@@ -58,7 +58,10 @@ class Evaluator {
  public:
   /// Logits go to `to`.
   Evaluator(std::span<Evaluation> slices, float* to)
-      : engine_(*slices.front().of->engine), slices_(slices), to_(to), cancels_(engine_.cancels()) {}
+      : engine_(*slices.front().of->engine),
+        slices_(slices),
+        to_(to),
+        cancels_(engine_.cancels()) {}
   ~Evaluator() {
     if (!promised_) return;
     const EngineObject::Turn turn(engine_);
@@ -76,7 +79,8 @@ class Evaluator {
 
  private:
   [[nodiscard]] bool over() const {
-    return std::ranges::all_of(slices_, [](const Evaluation& s) { return s.done == s.tokens.size(); });
+    return std::ranges::all_of(slices_,
+                               [](const Evaluation& s) { return s.done == s.tokens.size(); });
   }
   void pass();
   bool promise_pages();
@@ -89,20 +93,22 @@ class Evaluator {
   bool promised_ = false;  // pages for all tokens
 };
 
-/// Once for all passes, so that answers do not begin on them in between. False: answers and other calls will need them.
+/// Once for all passes, so that answers do not begin on them in between. False: answers and other
+/// calls will need them.
 bool Evaluator::promise_pages() {
   std::size_t pages = 0;
   for (const Evaluation& slice : slices_) {
     const Sequence::State& sequence = slice.of->sequence->state();
     sequence.check(slice.tokens);
-    if (sequence.promised == 0) pages += more_pages(*slice.of->sequence, slice.tokens.size());
+    if (sequence.reserved_pages == 0) pages += more_pages(*slice.of->sequence, slice.tokens.size());
   }
   if (pages != 0 && engine_.engine.state().must_wait(pages, 0)) return false;
   promised_ = true;
   for (Evaluation& slice : slices_) {
     Sequence::State& sequence = slice.of->sequence->state();
-    slice.promised = sequence.promised == 0;
-    if (slice.promised) sequence.promised = Engine::pages_of(sequence.tokens.size() + slice.tokens.size());
+    slice.reserved_pages = sequence.reserved_pages == 0;
+    if (slice.reserved_pages)
+      sequence.reserved_pages = Engine::pages_of(sequence.tokens.size() + slice.tokens.size());
   }
   return true;
 }
@@ -110,7 +116,7 @@ bool Evaluator::promise_pages() {
 void Evaluator::release_pages() {
   promised_ = false;
   for (const Evaluation& slice : slices_)
-    if (slice.promised) slice.of->sequence->state().promised = 0;
+    if (slice.reserved_pages) slice.of->sequence->state().reserved_pages = 0;
 }
 
 void Evaluator::pass() {
@@ -135,26 +141,30 @@ void Evaluator::pass() {
     while (left == 0) left = (++slice)->wanted_in_pass;
     --left;
     Sequence& sequence = *slice->of->sequence;
-    if (!all_finite(logits)) throw engine_.engine.not_finite(sequence, sequence.tokens().size() - 1 - left);
+    if (!all_finite(logits))
+      throw engine_.engine.not_finite(sequence, sequence.tokens().size() - 1 - left);
     to_ = std::copy(logits.begin(), logits.end(), to_);
   });
   if (over()) release_pages();
 }
 
 /// Rows of logits for an array of the caller's.
-void check_rows(const EngineObject& engine, std::size_t rows, const float* logits, std::size_t capacity,
-                std::size_t* count) {
+void check_rows(const EngineObject& engine, std::size_t rows, const float* logits,
+                std::size_t capacity, std::size_t* count) {
   const std::size_t n_vocab = engine.model->model->vocabulary_size();
-  if (rows > PTRDIFF_MAX / sizeof(float) / n_vocab) throw Failure(CRIA_ERROR_ARGUMENT, "too many logits");
+  if (rows > PTRDIFF_MAX / sizeof(float) / n_vocab)
+    throw Failure(CRIA_ERROR_ARGUMENT, "too many logits");
   required(count, "count") = rows * n_vocab;
   if (*count > capacity)
-    throw Failure(CRIA_ERROR_ROOM, "room for " + std::to_string(*count) +
-                                       " logits is needed, there is room for " + std::to_string(capacity));
+    throw Failure(CRIA_ERROR_CAPACITY, "room for " + std::to_string(*count) +
+                                           " logits is needed, there is room for " +
+                                           std::to_string(capacity));
   array(logits, *count, "logits");
 }
 
 void check_wanted(std::size_t first, std::size_t n) {
-  if (first > n) throw Failure(CRIA_ERROR_ARGUMENT, "logits are wanted from a token on that is not there");
+  if (first > n)
+    throw Failure(CRIA_ERROR_ARGUMENT, "logits are wanted from a token on that is not there");
 }
 
 /// Slices of different sequences of one engine.
@@ -164,10 +174,12 @@ std::vector<Evaluation> evaluations(std::span<const cria_slice> slices) {
   for (const cria_slice& slice : slices) {
     check_wanted(slice.first_wanted, slice.n_tokens);
     auto of = object<SequenceObject>(slice.sequence.id);
-    if (!seen.insert(of.get()).second) throw Failure(CRIA_ERROR_ARGUMENT, "two slices of one sequence");
+    if (!seen.insert(of.get()).second)
+      throw Failure(CRIA_ERROR_ARGUMENT, "two slices of one sequence");
     if (!out.empty() && out.front().of->engine != of->engine)
       throw Failure(CRIA_ERROR_ARGUMENT, "sequences of different engines");
-    out.push_back({std::move(of), array(slice.tokens, slice.n_tokens, "tokens"), slice.first_wanted});
+    out.push_back(
+        {std::move(of), array(slice.tokens, slice.n_tokens, "tokens"), slice.first_wanted});
   }
   return out;
 }
@@ -186,15 +198,16 @@ AnswerRequest embedding_request(std::span<const TokenId> tokens, std::int32_t po
 
 using namespace cria::c_api;
 
-cria_status cria_engine_create(cria_model model, const cria_engine_options* options, cria_engine* engine) {
+cria_status cria_engine_create(cria_model model, const cria_engine_options* options,
+                               cria_engine* engine) {
   return call([&] {
     required(engine, "engine").id = 0;
     auto of = object<ModelObject>(model.id);
     const cria_engine_options given = taken(options);
     std::shared_ptr<const cria::Model> draft;
     if (given.draft.id != 0) draft = object<ModelObject>(given.draft.id)->model;
-    engine->id =
-        handle(std::make_shared<EngineObject>(std::move(of), engine_options(given), std::move(draft)));
+    engine->id = handle(
+        std::make_shared<EngineObject>(std::move(of), engine_options(given), std::move(draft)));
   });
 }
 
@@ -212,7 +225,7 @@ cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* opt
     out.threads = of.threads;
     out.threads_prefill = of.threads_prefill;
     out.sequences = of.sequences;
-    out.forget = of.keep_prefixes ? 0 : 1;
+    out.forget = of.prefix_cache ? 0 : 1;
     out.positions = of.positions;
     out.kv_type = kv_name(of.kv_type);
     give(options, out, "options");
@@ -244,16 +257,17 @@ cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_t
   });
 }
 
-cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens, int32_t pooling,
-                       float* embedding, size_t capacity, size_t* count) {
+cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
+                       int32_t pooling, float* embedding, size_t capacity, size_t* count) {
   return call([&] {
     const auto of = object<EngineObject>(engine.id);
     cria::AnswerRequest request = embedding_request(array(tokens, n_tokens, "tokens"), pooling);
     const std::size_t n_embd = of->model->model->config().n_embd;
     required(count, "count") = n_embd;
     if (capacity < n_embd)
-      throw Failure(CRIA_ERROR_ROOM, "room for " + std::to_string(n_embd) +
-                                         " floats is needed, there is room for " + std::to_string(capacity));
+      throw Failure(CRIA_ERROR_CAPACITY, "room for " + std::to_string(n_embd) +
+                                             " floats is needed, there is room for " +
+                                             std::to_string(capacity));
     required(embedding, "embedding");
     const auto writing = std::make_shared<Writing>();
     of->begin(std::move(request), writing);
@@ -319,7 +333,8 @@ cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens
   });
 }
 
-cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens, size_t capacity, size_t* count) {
+cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens, size_t capacity,
+                                 size_t* count) {
   return call([&] {
     const auto of = object<SequenceObject>(sequence.id);
     const EngineObject::Turn turn(*of->engine);

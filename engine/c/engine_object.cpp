@@ -50,7 +50,9 @@ const GenerateResult& Writing::result() const {
 
 EngineObject::EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
                            std::shared_ptr<const Model> draft)
-    : model(std::move(of)), engine(*model->model, options), scheduler_(engine, {.draft = std::move(draft)}) {}
+    : model(std::move(of)),
+      engine(*model->model, options),
+      scheduler_(engine, {.draft = std::move(draft)}) {}
 
 void EngineObject::append(Place& place) {
   Place** at = &first_place_;
@@ -83,7 +85,8 @@ EngineObject::Turn::Turn(EngineObject& engine) : engine_(engine) {
   mine_ = engine.wait_for_turn(own, [] { return false; });
 }
 
-EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enough, bool for_answers)
+EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enough,
+                         bool for_answers)
     : engine_(engine) {
   Place own;
   mine_ = engine.wait_for_turn(for_answers ? engine.answers_place_ : own, enough);
@@ -115,7 +118,9 @@ void EngineObject::end_turn(std::unique_lock<std::mutex>& lock) {
 void EngineObject::begin(AnswerRequest request, const std::shared_ptr<Writing>& writing) {
   // The scheduler has the answer alone: an engine that is freed takes along what is not at its end.
   request.options.interrupt = &writing->interrupt;
-  request.sink = [writing](std::string_view text) { return writing->add(AnswerPart::Answer, text), true; };
+  request.sink = [writing](std::string_view text) {
+    return writing->add(AnswerPart::Answer, text), true;
+  };
   request.options.on_thinking = [writing](std::string_view text) {
     return writing->add(AnswerPart::Thinking, text), true;
   };
@@ -151,7 +156,8 @@ bool EngineObject::step() {
   take_new();
   cancel_interrupted();
   const bool worked = scheduler_.step(&stop_);
-  // A request to stop that comes between these is not lost: who asks for it has set the answer's own flag before.
+  // A request to stop that comes between these is not lost: who asks for it has set the answer's
+  // own flag before.
   stop_ = false;
   forget_ended();
   return worked;
@@ -232,7 +238,7 @@ std::shared_ptr<SequenceObject> SequenceObject::for_call(const std::shared_ptr<E
       1, [pages] { return pages; },
       [&] {
         Sequence own(of->engine);
-        own.state().promised = pages;
+        own.state().reserved_pages = pages;
         made = std::make_shared<SequenceObject>(of, std::move(own));
       });
   return made;

@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint32_t kGenerations = 1U << 24;
 
 std::uint64_t number(HandleKind kind, std::uint32_t generation, std::uint32_t place) {
-  return std::uint64_t{static_cast<std::uint8_t>(kind)} << 56 | std::uint64_t{generation} << 32 | place;
+  return std::uint64_t{static_cast<std::uint8_t>(kind)} << 56 | std::uint64_t{generation} << 32 |
+         place;
 }
 
 }  // namespace
@@ -24,7 +25,9 @@ const HandleTable::Slot* HandleTable::slot(HandleKind kind, std::uint64_t id) co
   const auto place = static_cast<std::uint32_t>(id);
   if (place >= slots_.size()) return nullptr;
   const Slot& found = slots_[place];
-  return found.object && found.kind == kind && id == number(kind, found.generation, place) ? &found : nullptr;
+  return found.object && found.kind == kind && id == number(kind, found.generation, place)
+             ? &found
+             : nullptr;
 }
 
 std::uint64_t HandleTable::add(HandleKind kind, std::shared_ptr<void> object) {

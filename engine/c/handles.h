@@ -10,8 +10,8 @@ namespace cria::c_api {
 
 enum class HandleKind : std::uint8_t { Model = 1, Engine, Sequence, Sampler, Constraint, Answer };
 
-/// A number is a place in the table, how often the place was used before, and its kind. An object lives while it is in the table or a
-/// call has it.
+/// A number is a place in the table, how often the place was used before, and its kind. An object
+/// lives while it is in the table or a call has it.
 class HandleTable {
  public:
   static HandleTable& instance();

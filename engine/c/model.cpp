@@ -9,7 +9,8 @@ namespace cria::c_api {
 std::shared_ptr<const ChatTemplate> ModelObject::chat_template() {
   const std::scoped_lock lock(mutex_);
   if (!template_)
-    template_ = std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model->vocabulary()));
+    template_ =
+        std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model->vocabulary()));
   return template_;
 }
 
@@ -32,8 +33,8 @@ LoadOptions load_options(const cria_model_options& given) {
   options.mlock = given.mlock != 0;
   const std::span paths = array(given.loras, given.n_loras, "loras");
   for (std::size_t i = 0; i < paths.size(); ++i)
-    options.loras.push_back(
-        {&required(paths[i], "path of an adapter"), given.lora_scales == nullptr ? 1 : given.lora_scales[i]});
+    options.loras.push_back({&required(paths[i], "path of an adapter"),
+                             given.lora_scales == nullptr ? 1 : given.lora_scales[i]});
   return options;
 }
 
@@ -52,12 +53,13 @@ void check_flags(std::uint32_t flags, std::uint32_t known) {
 
 using namespace cria::c_api;
 
-cria_status cria_model_load(const char* path, const cria_model_options* options, cria_model* model) {
+cria_status cria_model_load(const char* path, const cria_model_options* options,
+                            cria_model* model) {
   return call([&] {
     required(model, "model").id = 0;
     const cria_model_options given = taken(options);
-    model->id = handle(
-        std::make_shared<ModelObject>(cria::Model::load(&required(path, "path"), load_options(given))));
+    model->id = handle(std::make_shared<ModelObject>(
+        cria::Model::load(&required(path, "path"), load_options(given))));
   });
 }
 
@@ -88,17 +90,19 @@ cria_status cria_tokenize(cria_model model, const char* text, size_t text_size, 
     check_flags(flags, CRIA_SPECIAL | CRIA_MARKERS);
     const auto of = object<ModelObject>(model.id);
     const std::string_view bytes = cria::c_api::text(text, text_size, "text");
-    give_array(of->model->tokenizer().encode(bytes, (flags & CRIA_SPECIAL) != 0, (flags & CRIA_MARKERS) != 0),
+    give_array(of->model->tokenizer().encode(bytes, (flags & CRIA_SPECIAL) != 0,
+                                             (flags & CRIA_MARKERS) != 0),
                tokens, capacity, count);
   });
 }
 
-cria_status cria_detokenize(cria_model model, const cria_token* tokens, size_t n_tokens, uint32_t flags,
-                            char* text, size_t capacity, size_t* count) {
+cria_status cria_detokenize(cria_model model, const cria_token* tokens, size_t n_tokens,
+                            uint32_t flags, char* text, size_t capacity, size_t* count) {
   return call([&] {
     check_flags(flags, CRIA_SPECIAL);
     const auto of = object<ModelObject>(model.id);
-    give_array(of->model->tokenizer().decode(array(tokens, n_tokens, "tokens"), (flags & CRIA_SPECIAL) != 0),
+    give_array(of->model->tokenizer().decode(array(tokens, n_tokens, "tokens"),
+                                             (flags & CRIA_SPECIAL) != 0),
                text, capacity, count);
   });
 }
@@ -107,18 +111,21 @@ cria_status cria_apply_template(cria_model model, const cria_message* messages, 
                                 const char* variables, char* text, size_t capacity, size_t* count) {
   return call([&] {
     const auto of = object<ModelObject>(model.id);
-    give_array(
-        of->chat_template()->render(conversation(messages, n_messages), render_options(variables)).bytes(),
-        text, capacity, count);
+    give_array(of->chat_template()
+                   ->render(conversation(messages, n_messages), render_options(variables))
+                   .bytes(),
+               text, capacity, count);
   });
 }
 
 cria_status cria_template_tokens(cria_model model, const cria_message* messages, size_t n_messages,
-                                 const char* variables, cria_token* tokens, size_t capacity, size_t* count) {
+                                 const char* variables, cria_token* tokens, size_t capacity,
+                                 size_t* count) {
   return call([&] {
     const auto of = object<ModelObject>(model.id);
-    give_array(of->chat_template()->encode(of->model->tokenizer(), conversation(messages, n_messages),
-                                           render_options(variables)),
-               tokens, capacity, count);
+    give_array(
+        of->chat_template()->encode(of->model->tokenizer(), conversation(messages, n_messages),
+                                    render_options(variables)),
+        tokens, capacity, count);
   });
 }

@@ -55,7 +55,8 @@ struct ConstraintObject {
   std::shared_ptr<const Constraint> constraint;
 };
 
-/// An answer as the engine's steps leave it: written by whoever steps, read by whoever waits for it.
+/// An answer as the engine's steps leave it: written by whoever steps, read by whoever waits for
+/// it.
 class Writing {
  public:
   struct Piece {
@@ -94,12 +95,14 @@ class EngineObject {
   EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
                std::shared_ptr<const Model> draft);
 
-  /// The right to compute on the engine; one thread has it at a time, and must not ask for it again. Who asked first has it first.
+  /// The right to compute on the engine; one thread has it at a time, and must not ask for it
+  /// again. Who asked first has it first.
   class Turn {
    public:
     explicit Turn(EngineObject& engine);
-    /// Waits for that, or until enough() is true; then there may be no turn. for_answers: all threads that want a step for their
-    /// answers have one place in the order together, since it is for all of them.
+    /// Waits for that, or until enough() is true; then there may be no turn. for_answers: all
+    /// threads that want a step for their answers have one place in the order together, since it is
+    /// for all of them.
     Turn(EngineObject& engine, const std::function<bool()>& enough, bool for_answers);
     ~Turn();
     Turn(const Turn&) = delete;
@@ -115,15 +118,18 @@ class EngineObject {
   void begin(AnswerRequest request, const std::shared_ptr<Writing>& writing);
   /// One pass for the answers; false: there was nothing to do. Within a turn.
   bool step();
-  /// One pass of tokens that are no answer's. False: it was broken off for the sake of another caller's answer, and nothing has been
-  /// evaluated. Throws Failure where cancels() is no longer what it was. Within a turn.
+  /// One pass of tokens that are no answer's. False: it was broken off for the sake of another
+  /// caller's answer, and nothing has been evaluated. Throws Failure where cancels() is no longer
+  /// what it was. Within a turn.
   bool forward(Batch& batch, std::uint64_t cancels);
-  /// While it lives, also what is evaluated outside of step() and forward() ends where others break off. Within a turn.
+  /// While it lives, also what is evaluated outside of step() and forward() ends where others break
+  /// off. Within a turn.
   [[nodiscard]] StopOn stopped_by_cancels() { return {engine, &stop_}; }
   /// Throws Failure where cancels() is no longer what it was.
   void check_cancels(std::uint64_t cancels) const;
-  /// f() within a turn in which answers and other calls leave room for so many sequences and pages() more: it steps for the answers
-  /// until then. Throws Failure where the engine's work is cancelled.
+  /// f() within a turn in which answers and other calls leave room for so many sequences and
+  /// pages() more: it steps for the answers until then. Throws Failure where the engine's work is
+  /// cancelled.
   void with_room(std::size_t sequences, const std::function<std::size_t()>& pages,
                  const std::function<void()>& f);
   /// Steps until there is news of an answer; until it is at its end.
@@ -133,7 +139,8 @@ class EngineObject {
   void finish(const Writing& writing) {
     step_until([&] { return writing.ended(); });
   }
-  /// Ends an answer, at once or with the turn that somebody has; breaking off: the pass that is being computed, too.
+  /// Ends an answer, at once or with the turn that somebody has; breaking off: the pass that is
+  /// being computed, too.
   void cancel(Writing& writing, bool breaking_off);
   /// All answers likewise, and what asks for cancels().
   void cancel_all();
@@ -144,7 +151,8 @@ class EngineObject {
   Engine engine;  ///< within a turn
 
  private:
-  /// In the order of those who wait for a turn. A list without memory of its own: turns are taken in destructors, too.
+  /// In the order of those who wait for a turn. A list without memory of its own: turns are taken
+  /// in destructors, too.
   struct Place {
     std::size_t threads = 0;
     Place* next = nullptr;
@@ -176,8 +184,9 @@ struct SequenceObject {
   static constexpr HandleKind kKind = HandleKind::Sequence;
   static constexpr const char* kName = "sequence";
   SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope);
-  /// One that a call has while it runs, for so many tokens. Where answers and other calls have all sequences or pages, it waits for
-  /// them, and steps for the answers. Throws Failure where the engine's work is cancelled.
+  /// One that a call has while it runs, for so many tokens. Where answers and other calls have all
+  /// sequences or pages, it waits for them, and steps for the answers. Throws Failure where the
+  /// engine's work is cancelled.
   static std::shared_ptr<SequenceObject> for_call(const std::shared_ptr<EngineObject>& of,
                                                   std::size_t tokens);
   SequenceObject(std::shared_ptr<EngineObject> of, Sequence&& s)

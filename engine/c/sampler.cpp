@@ -42,7 +42,8 @@ Number number_named(std::string_view name) {
     if (its == name) return number;
     known += (known.empty() ? "" : ", ") + std::string(its);
   }
-  throw Failure(CRIA_ERROR_ARGUMENT, "samplers have no " + printable(name) + ": expected one of " + known);
+  throw Failure(CRIA_ERROR_ARGUMENT,
+                "samplers have no " + printable(name) + ": expected one of " + known);
 }
 
 void set(SamplerOptions& options, std::string_view name, double value) {
@@ -100,8 +101,8 @@ cria_status cria_sampler_create(cria_model model, cria_sampler* sampler) {
   return call([&] {
     required(sampler, "sampler").id = 0;
     const auto of = object<ModelObject>(model.id);
-    sampler->id =
-        handle(std::make_shared<SamplerObject>(of->model->vocabulary_size(), default_sampler(*of->model)));
+    sampler->id = handle(
+        std::make_shared<SamplerObject>(of->model->vocabulary_size(), default_sampler(*of->model)));
   });
 }
 
@@ -110,8 +111,9 @@ cria_status cria_sampler_free(cria_sampler sampler) {
 }
 
 cria_status cria_sampler_set(cria_sampler sampler, const char* name, double value) {
-  return change(sampler,
-                [&](cria::SamplerOptions& options) { set(options, &required(name, "name"), value); });
+  return change(sampler, [&](cria::SamplerOptions& options) {
+    set(options, &required(name, "name"), value);
+  });
 }
 
 cria_status cria_sampler_set_seed(cria_sampler sampler, uint64_t seed) {
@@ -131,7 +133,8 @@ cria_status cria_sampler_set_bias(cria_sampler sampler, cria_token token, float 
   });
 }
 
-cria_status cria_sampler_set_dry_breakers(cria_sampler sampler, const char* const* texts, size_t n_texts) {
+cria_status cria_sampler_set_dry_breakers(cria_sampler sampler, const char* const* texts,
+                                          size_t n_texts) {
   return change(sampler, [&](cria::SamplerOptions& options) {
     options.dry_sequence_breakers.clear();
     for (const char* const text : array(texts, n_texts, "texts"))

@@ -10,7 +10,9 @@ namespace {
 class SharedScorer {
  public:
   SharedScorer(EngineObject& engine, std::uint64_t scope, bool shared)
-      : engine_(engine), cancels_(engine.cancels()), scorer_(std::in_place, engine.engine, scope, shared) {}
+      : engine_(engine),
+        cancels_(engine.cancels()),
+        scorer_(std::in_place, engine.engine, scope, shared) {}
   ~SharedScorer() {
     const EngineObject::Turn turn(engine_);
     scorer_.reset();
@@ -22,7 +24,8 @@ class SharedScorer {
   Scorer& operator*() { return *scorer_; }
   void run() {
     const ScorerHooks hooks{[this](Batch& batch) { return engine_.forward(batch, cancels_); },
-                            [this] { engine_.check_cancels(cancels_); }, [this] { engine_.step(); }};
+                            [this] { engine_.check_cancels(cancels_); },
+                            [this] { engine_.step(); }};
     while (pass(hooks)) engine_.check_cancels(cancels_);
   }
 
@@ -42,8 +45,8 @@ void check_tokens(const Model& model, std::span<const TokenId> tokens) {
   const auto n_vocab = static_cast<TokenId>(model.vocabulary_size());
   for (const TokenId token : tokens)
     if (token < 0 || token >= n_vocab)
-      throw model.file().error("no such token: expected 0 to " + std::to_string(n_vocab - 1) + ", got " +
-                               std::to_string(token));
+      throw model.file().error("no such token: expected 0 to " + std::to_string(n_vocab - 1) +
+                               ", got " + std::to_string(token));
 }
 
 /// The texts' tokens, checked; how many are scored.
@@ -51,15 +54,16 @@ std::size_t checked(const Model& model, std::span<const cria_scored> texts) {
   std::size_t scored = 0;
   for (const cria_scored& text : texts) {
     if (text.first == 0 || text.first > text.n_tokens)
-      throw Failure(CRIA_ERROR_ARGUMENT, "tokens are scored from one on that is not there, or the first");
+      throw Failure(CRIA_ERROR_ARGUMENT,
+                    "tokens are scored from one on that is not there, or the first");
     check_tokens(model, array(text.tokens, text.n_tokens, "tokens"));
     scored += text.n_tokens - text.first;
   }
   return scored;
 }
 
-std::vector<TokenScore> scores_of(EngineObject& engine, std::span<const cria_scored> texts, std::size_t n,
-                                  std::uint64_t scope) {
+std::vector<TokenScore> scores_of(EngineObject& engine, std::span<const cria_scored> texts,
+                                  std::size_t n, std::uint64_t scope) {
   std::vector<TokenScore> scores(n);
   SharedScorer scorer(engine, scope, true);
   TokenScore* to = scores.data();
@@ -95,15 +99,16 @@ cria_perplexity_result perplexity(EngineObject& engine, std::string_view text,
 
 using namespace cria::c_api;
 
-cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts, uint64_t scope,
-                              cria_score* scores, size_t capacity, size_t* count) {
+cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts,
+                              uint64_t scope, cria_score* scores, size_t capacity, size_t* count) {
   return call([&] {
     const auto of = object<EngineObject>(engine.id);
     const auto all = array(texts, n_texts, "texts");
     required(count, "count") = checked(*of->model->model, all);
     if (*count > capacity)
-      throw Failure(CRIA_ERROR_ROOM, "room for " + cria::counted(*count, "score") +
-                                         " is needed, there is room for " + std::to_string(capacity));
+      throw Failure(CRIA_ERROR_CAPACITY, "room for " + cria::counted(*count, "score") +
+                                             " is needed, there is room for " +
+                                             std::to_string(capacity));
     array(scores, *count, "scores");
     for (const cria::TokenScore& score : scores_of(*of, all, *count, scope))
       *scores++ = {score.log_p, score.likeliest, 0};
@@ -111,7 +116,8 @@ cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size
 }
 
 cria_status cria_perplexity(cria_engine engine, const char* text, size_t text_size,
-                            const cria_perplexity_options* options, cria_perplexity_result* result) {
+                            const cria_perplexity_options* options,
+                            cria_perplexity_result* result) {
   return call([&] {
     const auto of = object<EngineObject>(engine.id);
     const cria::PerplexityOptions how = perplexity_options(taken(options));

@@ -119,7 +119,7 @@ Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId 
   auto found = std::ranges::find(markers_, marker);
   if (found == markers_.end()) found = markers_.insert(found, marker);
   const auto index = static_cast<std::size_t>(found - markers_.begin());
-  if (index >= Automaton::kMostMarkers) throw Error("too many markers");
+  if (index >= Automaton::kMaxMarkers) throw Error("too many markers");
   const auto symbol = static_cast<Symbol>(256 + index);
   edge(from, symbol, symbol, to);
   return symbol;
@@ -157,7 +157,8 @@ std::vector<bool> AutomatonBuilder::empty_rules() const {
   return empty;
 }
 
-// By rule: those that it may call before it has read anything. Cycles within a rule are loops, not recursion.
+// By rule: those that it may call before it has read anything. Cycles within a rule are loops, not
+// recursion.
 std::vector<std::vector<RuleId>> AutomatonBuilder::first_calls() const {
   const std::vector<bool> empty = empty_rules();
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
@@ -223,7 +224,8 @@ std::vector<bool> AutomatonBuilder::productive() const {
   return out;
 }
 
-// Those for which all that is left is to return: ends of rules, and what only leads there without reading.
+// Those for which all that is left is to return: ends of rules, and what only leads there without
+// reading.
 std::vector<bool> AutomatonBuilder::returning_nodes() const {
   budget_.steps(4 * (n_nodes_ + edges_.size() + calls_.size() + silents_.size()));
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.to; });

@@ -1,4 +1,5 @@
-// The one form of all constraints: an automaton over bytes with a stack. Rules are parts of it that call each other.
+// The one form of all constraints: an automaton over bytes with a stack. Rules are parts of it that
+// call each other.
 #pragma once
 
 #include <array>
@@ -28,8 +29,9 @@ struct Automaton {
     NodeId start, after;
   };
   struct Node {
-    std::uint32_t edges, calls, silents;  ///< where its own begin; those of the next node follow them
-    bool ends;                            ///< the rule may return here
+    std::uint32_t edges, calls,
+        silents;  ///< where its own begin; those of the next node follow them
+    bool ends;    ///< the rule may return here
   };
 
   std::vector<Node> nodes;  ///< and one more
@@ -38,9 +40,9 @@ struct Automaton {
   std::vector<NodeId> silents;
   NodeId start = 0;
   std::vector<std::string> markers;  ///< symbol 256 is the first
-  static constexpr std::size_t kMostMarkers = 8;
+  static constexpr std::size_t kMaxMarkers = 8;
   /// Stands for control tokens that are no marker.
-  static constexpr Symbol kOtherControl = 256 + kMostMarkers;
+  static constexpr Symbol kOtherControl = 256 + kMaxMarkers;
   static constexpr std::size_t kSymbols = kOtherControl + 1;
   /// Symbols of one class are on the same edges.
   std::array<std::uint16_t, kSymbols> class_of{};

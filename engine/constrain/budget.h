@@ -9,7 +9,7 @@
 namespace cria {
 
 /// Bytes of a schema, a grammar or an expression, at most.
-inline constexpr std::size_t kMostConstraintText = 256 << 10;
+inline constexpr std::size_t kMaxConstraintText = 256 << 10;
 
 class Budget {
  public:

@@ -45,8 +45,8 @@ bool CharDfa::accepts(std::string_view utf8) const {
     if (!c.valid) return false;
     utf8.remove_prefix(c.bytes);
     const auto& edges = states[at].edges;
-    const auto found =
-        std::ranges::lower_bound(edges, c.code_point, {}, [](const Edge& e) { return e.codes.high; });
+    const auto found = std::ranges::lower_bound(edges, c.code_point, {},
+                                                [](const Edge& e) { return e.codes.high; });
     if (found == edges.end() || found->codes.low > c.code_point) return false;
     at = found->to;
   }
@@ -91,7 +91,8 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> numbers;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   const auto number = [&](std::uint32_t x, std::uint32_t y) {
-    const auto [found, is_new] = numbers.try_emplace({x, y}, static_cast<std::uint32_t>(pairs.size()));
+    const auto [found, is_new] =
+        numbers.try_emplace({x, y}, static_cast<std::uint32_t>(pairs.size()));
     if (is_new) pairs.emplace_back(x, y);
     return found->second;
   };
@@ -104,7 +105,8 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget) {
     for (std::size_t i = 0, j = 0; i < left.edges.size() && j < right.edges.size();) {
       budget.steps(8);
       const auto &l = left.edges[i], &r = right.edges[j];
-      const CodeRange both{std::max(l.codes.low, r.codes.low), std::min(l.codes.high, r.codes.high)};
+      const CodeRange both{std::max(l.codes.low, r.codes.low),
+                           std::min(l.codes.high, r.codes.high)};
       if (both.low <= both.high) state.edges.push_back({both, number(l.to, r.to)});
       (l.codes.high < r.codes.high ? i : j) += 1;
     }

@@ -1,4 +1,5 @@
-// Languages of texts as deterministic automata over code points: patterns, lengths, names that are taken.
+// Languages of texts as deterministic automata over code points: patterns, lengths, names that are
+// taken.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,8 @@ CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Bud
 /// All texts but these.
 CharDfa all_but(std::span<const std::string_view> texts, Budget& budget);
 
-/// Edges that read one of its texts as UTF-8, or as it may stand in a JSON string, without the quotes.
+/// Edges that read one of its texts as UTF-8, or as it may stand in a JSON string, without the
+/// quotes.
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to);
 
 }  // namespace cria

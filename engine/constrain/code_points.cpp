@@ -12,7 +12,8 @@ struct DigitRange {
 };
 using Digits = std::vector<DigitRange>;
 
-// The numbers [low, high], written with so many digits of so many bits, as products of ranges of digits.
+// The numbers [low, high], written with so many digits of so many bits, as products of ranges of
+// digits.
 void split_digits(char32_t low, char32_t high, unsigned digits, unsigned bits, Digits& prefix,
                   std::vector<Digits>& out) {
   if (digits == 0) {
@@ -34,7 +35,8 @@ void split_digits(char32_t low, char32_t high, unsigned digits, unsigned bits, D
     ++first;
   }
   const bool whole_last = (high & rest) == rest;
-  if (first <= last && (whole_last || first < last)) part(first, whole_last ? last : last - 1, 0, rest);
+  if (first <= last && (whole_last || first < last))
+    part(first, whole_last ? last : last - 1, 0, rest);
   if (!whole_last) part(last, last, 0, high & rest);
 }
 
@@ -105,7 +107,8 @@ void utf8_sequences(NodeId from, const CodeSet& set, SequenceEdges& edges) {
                              {{0x10000, kLastCode}, 0xF0, 4}};
   for (const CodeRange& range : set) {
     for (const Form& form : kForms) {
-      const char32_t low = std::max(range.low, form.codes.low), high = std::min(range.high, form.codes.high);
+      const char32_t low = std::max(range.low, form.codes.low),
+                     high = std::min(range.high, form.codes.high);
       if (low > high) continue;
       if (form.bytes == 1) {
         edges.add(from, {{static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high)}}, false);
@@ -195,14 +198,16 @@ void json_char_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set,
   const NodeId escape = builder.node(), unicode = builder.node();
   builder.edge(from, '\\', '\\', escape);
   builder.edge(escape, 'u', 'u', unicode);
-  constexpr std::pair<char, char32_t> kShort[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', 0x08},
-                                                  {'f', 0x0C}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
+  constexpr std::pair<char, char32_t> kShort[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},
+                                                  {'b', 0x08}, {'f', 0x0C},  {'n', '\n'},
+                                                  {'r', '\r'}, {'t', '\t'}};
   for (const auto& [letter, code] : kShort)
     if (contains(set, code))
       builder.edge(escape, static_cast<Symbol>(letter), static_cast<Symbol>(letter), to);
   for (const CodeRange& range : set) {
     if (range.low <= 0xFFFF)
-      for (const Digits& digits : split_digits(range.low, std::min<char32_t>(range.high, 0xFFFF), 4, 4))
+      for (const Digits& digits :
+           split_digits(range.low, std::min<char32_t>(range.high, 0xFFFF), 4, 4))
         edges.add(unicode, digits, true);
     if (range.high > 0xFFFF)
       surrogate_edges(builder, unicode, {std::max<char32_t>(range.low, 0x10000), range.high}, to);

@@ -25,8 +25,8 @@ CodeSet complement(const CodeSet& set);
 CodeSet intersection(const CodeSet& a, const CodeSet& b);
 bool contains(const CodeSet& set, char32_t code);
 
-/// Edges that read one code point of the set: as UTF-8, or as it may stand in a JSON string (escapes of every kind;
-/// quotes, backslashes and control characters by escapes alone).
+/// Edges that read one code point of the set: as UTF-8, or as it may stand in a JSON string
+/// (escapes of every kind; quotes, backslashes and control characters by escapes alone).
 void utf8_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 void json_char_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 

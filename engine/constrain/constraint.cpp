@@ -47,7 +47,8 @@ bool Constraint::begins(std::string_view text) const {
 }
 
 std::shared_ptr<const Constraint> make_constraint(const AutomatonBuilder& builder, RuleId root,
-                                                  std::string_view what, Constraint::State::Calls calls) {
+                                                  std::string_view what,
+                                                  Constraint::State::Calls calls) {
   std::optional<Automaton> automaton = builder.finish(root);
   if (!automaton) throw ConstraintError("no text satisfies the " + std::string(what), "");
   return std::make_shared<const Constraint>(

@@ -33,7 +33,8 @@ struct Constraint::State {
   std::vector<std::pair<std::weak_ptr<const TokenTrie>, std::shared_ptr<TokenMasks>>> masks_;
 };
 
-/// From the builder's rule. Throws ConstraintError where no text is whole; what: "schema", "grammar", ….
+/// From the builder's rule. Throws ConstraintError where no text is whole; what: "schema",
+/// "grammar", ….
 std::shared_ptr<const Constraint> make_constraint(
     const AutomatonBuilder& builder, RuleId root, std::string_view what,
     Constraint::State::Calls calls = Constraint::State::Calls::None);

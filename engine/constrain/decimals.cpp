@@ -8,7 +8,7 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kMostDigits = 16;
+constexpr std::size_t kMaxDigits = 16;
 
 int compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
@@ -23,9 +23,13 @@ class Magnitudes {
       : builder_(builder), bounds_(std::move(bounds)), integer_(integer), to_(to) {}
 
   void add(NodeId from) {
-    for (std::size_t length = 1; length <= kMostDigits; ++length) {
-      const auto longer = [&](const auto& bound) { return bound && bound->value.whole.size() > length; };
-      const auto equal = [&](const auto& bound) { return bound && bound->value.whole.size() == length; };
+    for (std::size_t length = 1; length <= kMaxDigits; ++length) {
+      const auto longer = [&](const auto& bound) {
+        return bound && bound->value.whole.size() > length;
+      };
+      const auto equal = [&](const auto& bound) {
+        return bound && bound->value.whole.size() == length;
+      };
       const bool below = longer(bounds_.low);
       const bool above = bounds_.high && bounds_.high->value.whole.size() < length;
       if (!below && !above) digit(from, {length, 0, equal(bounds_.low), equal(bounds_.high)});
@@ -34,11 +38,11 @@ class Magnitudes {
 
  private:
   struct Place {
-    std::size_t length, at;  // of digits before the point; kMostDigits + 1: behind it
+    std::size_t length, at;  // of digits before the point; kMaxDigits + 1: behind it
     bool low, high;
     auto operator<=>(const Place&) const = default;
   };
-  static constexpr std::size_t kFraction = kMostDigits + 1;
+  static constexpr std::size_t kFraction = kMaxDigits + 1;
 
   static int digit_of(const Decimal& value, const Place& place) {
     if (place.length != kFraction) return value.whole[place.at] - '0';
@@ -57,7 +61,7 @@ class Magnitudes {
         after_whole(made, place);
     } else {
       if (place.at > 0 && may_end(place)) builder_.silent(made, to_);
-      if (place.at < kMostDigits) digit(made, place);
+      if (place.at < kMaxDigits) digit(made, place);
     }
     return made;
   }
@@ -86,7 +90,8 @@ class Magnitudes {
       const bool on_low = place.low && d == low, on_high = place.high && d == high;
       const int last = on_low || on_high ? d : place.high ? high - 1 : 9;
       Place next{place.length, place.at + 1, on_low, on_high};
-      builder_.edge(from, static_cast<Symbol>('0' + d), static_cast<Symbol>('0' + last), node(next));
+      builder_.edge(from, static_cast<Symbol>('0' + d), static_cast<Symbol>('0' + last),
+                    node(next));
       d = last + 1;
     }
   }
@@ -142,13 +147,15 @@ int compare(const Decimal& a, const Decimal& b) {
 }
 
 bool NumberBounds::hold(const Decimal& value) const {
-  const int over = low ? compare(value, low->value) : 1, under = high ? compare(high->value, value) : 1;
+  const int over = low ? compare(value, low->value) : 1,
+            under = high ? compare(high->value, value) : 1;
   return (over > 0 || (over == 0 && !low->open)) && (under > 0 || (under == 0 && !high->open));
 }
 
 bool NumberBounds::beyond_digits() const {
-  const auto is_long = [](const Bound& bound) { return bound.value.whole.size() > kMostDigits; };
-  return (low && !low->value.negative && is_long(*low)) || (high && high->value.negative && is_long(*high));
+  const auto is_long = [](const Bound& bound) { return bound.value.whole.size() > kMaxDigits; };
+  return (low && !low->value.negative && is_long(*low)) ||
+         (high && high->value.negative && is_long(*high));
 }
 
 NumberBounds tighter(const NumberBounds& a, const NumberBounds& b) {

@@ -143,7 +143,8 @@ class GbnfGrammar {
       if (!rule.defined) in_.fail("rule " + name + " is not defined", rule.at);
     const auto root = rules_.find("root");
     if (root == rules_.end()) in_.fail("there is no rule root");
-    if (const auto recursive = builder_.left_recursive()) in_.fail("left recursion", place_of(*recursive));
+    if (const auto recursive = builder_.left_recursive())
+      in_.fail("left recursion", place_of(*recursive));
     return root->second.id;
   }
 
@@ -299,7 +300,8 @@ class GbnfGrammar {
     }
     times_ = std::max(times_, before);
     constexpr std::string_view kRepetitions = "*+?{";
-    if (in_.peek() == '\0' || kRepetitions.find(in_.peek()) == std::string_view::npos) return behind;
+    if (in_.peek() == '\0' || kRepetitions.find(in_.peek()) == std::string_view::npos)
+      return behind;
     in_.fail("a repetition of a repetition: put it in brackets");
   }
 
@@ -317,9 +319,9 @@ class GbnfGrammar {
     }
     if (!in_.take("}")) in_.fail("expected }");
     if (most < least) in_.fail("a repetition whose bounds are the wrong way round", at);
-    constexpr std::size_t kMostTimes = 1'000'000;  // of one within others
+    constexpr std::size_t kMaxTimes = 1'000'000;  // of one within others
     times_ *= std::max<std::size_t>(1, most == kEndless ? least : most);
-    if (times_ > kMostTimes) in_.fail("more than 1000000 repetitions within each other", at);
+    if (times_ > kMaxTimes) in_.fail("more than 1000000 repetitions within each other", at);
     for (std::size_t i = 0; i < (most == kEndless ? least : most); ++i) {
       if (i >= least) builder_.silent(from, behind);
       const NodeId next = builder_.node();
@@ -346,7 +348,8 @@ class GbnfGrammar {
 }  // namespace
 
 std::shared_ptr<const Constraint> Constraint::gbnf(std::string_view grammar) {
-  if (grammar.size() > kMostConstraintText) throw ConstraintError("grammar: expected at most 256 KiB", "");
+  if (grammar.size() > kMaxConstraintText)
+    throw ConstraintError("grammar: expected at most 256 KiB", "");
   Budget budget;
   AutomatonBuilder builder(budget);
   const RuleId root = GbnfGrammar(grammar, builder).read();

@@ -8,14 +8,14 @@ namespace cria {
 
 RuleId JsonText::space_rule() {
   if (space_) return *space_;
-  constexpr std::size_t kMostBlanks = 20;
+  constexpr std::size_t kMaxBlanks = 20;
   space_ = builder_.rule();
   const NodeId start = builder_.start(*space_), end = builder_.end(*space_);
   builder_.silent(start, end);
   builder_.edge(start, ' ', ' ', end);
   NodeId at = builder_.node();
   builder_.edge(start, '\n', '\n', at);
-  for (std::size_t i = 0; i < kMostBlanks; ++i) {
+  for (std::size_t i = 0; i < kMaxBlanks; ++i) {
     const NodeId next = builder_.node();
     builder_.silent(at, end);
     builder_.edge(at, ' ', ' ', next);

@@ -1,5 +1,5 @@
-// JSON text as rules of an automaton: between tokens at most one space, or a line break and at most 20 blanks;
-// numbers of at most 16 digits before and after the point.
+// JSON text as rules of an automaton: between tokens at most one space, or a line break and at most
+// 20 blanks; numbers of at most 16 digits before and after the point.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

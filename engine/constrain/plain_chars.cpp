@@ -34,14 +34,18 @@ struct Utf8Form {
   ByteRange first, second;
   std::size_t further;
 };
-constexpr Utf8Form kUtf8Forms[] = {{{0xC2, 0xDF}, {0x80, 0xBF}, 0}, {{0xE0, 0xE0}, {0xA0, 0xBF}, 1},
-                                   {{0xE1, 0xEC}, {0x80, 0xBF}, 1}, {{0xED, 0xED}, {0x80, 0x9F}, 1},
-                                   {{0xEE, 0xEF}, {0x80, 0xBF}, 1}, {{0xF0, 0xF0}, {0x90, 0xBF}, 2},
-                                   {{0xF1, 0xF3}, {0x80, 0xBF}, 2}, {{0xF4, 0xF4}, {0x80, 0x8F}, 2}};
+constexpr Utf8Form kUtf8Forms[] = {
+    {{0xC2, 0xDF}, {0x80, 0xBF}, 0}, {{0xE0, 0xE0}, {0xA0, 0xBF}, 1},
+    {{0xE1, 0xEC}, {0x80, 0xBF}, 1}, {{0xED, 0xED}, {0x80, 0x9F}, 1},
+    {{0xEE, 0xEF}, {0x80, 0xBF}, 1}, {{0xF0, 0xF0}, {0x90, 0xBF}, 2},
+    {{0xF1, 0xF3}, {0x80, 0xBF}, 2}, {{0xF4, 0xF4}, {0x80, 0x8F}, 2}};
 
-bool contains(ByteRange range, unsigned char byte) { return range.low <= byte && byte <= range.high; }
+bool contains(ByteRange range, unsigned char byte) {
+  return range.low <= byte && byte <= range.high;
+}
 
-// The one node to which sequences of ranges of bytes lead, each on one edge; no node between does anything else first.
+// The one node to which sequences of ranges of bytes lead, each on one edge; no node between does
+// anything else first.
 class OneTarget {
  public:
   explicit OneTarget(const Automaton& automaton) : automaton_(automaton) {}
@@ -88,12 +92,14 @@ std::size_t plain_char(PlainKind kind, std::string_view text) {
   if (text.empty()) return 0;
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80)
-    return std::ranges::any_of(ascii_ranges(kind), [=](ByteRange range) { return contains(range, first); });
+    return std::ranges::any_of(ascii_ranges(kind),
+                               [=](ByteRange range) { return contains(range, first); });
   if (kind != PlainKind::Json) return 0;
   for (const Utf8Form& form : kUtf8Forms) {
     if (!contains(form.first, first)) continue;
     const std::size_t bytes = 2 + form.further;
-    if (text.size() < bytes || !contains(form.second, static_cast<unsigned char>(text[1]))) return 0;
+    if (text.size() < bytes || !contains(form.second, static_cast<unsigned char>(text[1])))
+      return 0;
     for (const char c : text.substr(2, form.further))
       if (!contains({0x80, 0xBF}, static_cast<unsigned char>(c))) return 0;
     return bytes;

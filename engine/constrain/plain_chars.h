@@ -1,4 +1,5 @@
-// Classes of characters that much of a vocabulary is made of, and that a constraint often treats alike.
+// Classes of characters that much of a vocabulary is made of, and that a constraint often treats
+// alike.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@ namespace cria {
 
 /// From large to small.
 enum class PlainKind : std::uint8_t {
-  Json,     ///< what stands for itself in a JSON string, but U+007F: not " and \ and control characters
+  Json,     ///< what stands for itself in a JSON string, but U+007F: not " and \ and control
+            ///< characters
   Ascii,    ///< likewise, below U+0080
   Word,     ///< [A-Za-z0-9_]
   Letters,  ///< [A-Za-z]

@@ -1,5 +1,5 @@
-// The tokens of a vocabulary by the plain characters that they begin with: where a constraint takes all these alike,
-// most tokens are known without looking at them.
+// The tokens of a vocabulary by the plain characters that they begin with: where a constraint takes
+// all these alike, most tokens are known without looking at them.
 #pragma once
 
 #include <array>
@@ -20,12 +20,13 @@ inline void allow_token(TokenBits& bits, TokenId token) {
 /// Of one class of characters. Immutable.
 struct PlainTokens {
   /// Of what is longer, the rest is taken for the first that is not plain.
-  static constexpr std::size_t kMostChars = 32;
+  static constexpr std::size_t kMaxChars = 32;
 
   /// By n: tokens of at most n characters that are all plain.
-  std::array<TokenBits, kMostChars + 1> whole;
-  /// By n: the other tokens whose first n characters are plain and no more of them, without these characters.
-  std::array<TextTrie, kMostChars + 1> rests;
+  std::array<TokenBits, kMaxChars + 1> whole;
+  /// By n: the other tokens whose first n characters are plain and no more of them, without these
+  /// characters.
+  std::array<TextTrie, kMaxChars + 1> rests;
 
   PlainTokens(PlainKind kind, std::span<const TextTrie::Text> texts, std::size_t vocabulary_size);
 };

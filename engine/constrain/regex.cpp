@@ -197,7 +197,8 @@ class RegexNfa {
   }
 
   static void add_edge(CharDfa::State& state, CodeRange codes, std::uint32_t to) {
-    if (!state.edges.empty() && state.edges.back().to == to && state.edges.back().codes.high + 1 == codes.low)
+    if (!state.edges.empty() && state.edges.back().to == to &&
+        state.edges.back().codes.high + 1 == codes.low)
       state.edges.back().codes.high = codes.high;
     else
       state.edges.push_back({codes, to});
@@ -207,7 +208,8 @@ class RegexNfa {
     std::ranges::sort(kernel.nodes);
     kernel.nodes.erase(std::unique(kernel.nodes.begin(), kernel.nodes.end()), kernel.nodes.end());
     if (sink_ && std::ranges::binary_search(kernel.nodes, end_)) kernel = {{end_}, false, false};
-    const auto [found, is_new] = numbers_.try_emplace(kernel, static_cast<std::uint32_t>(kernels_.size()));
+    const auto [found, is_new] =
+        numbers_.try_emplace(kernel, static_cast<std::uint32_t>(kernels_.size()));
     if (is_new) {
       budget_.steps(8 * kernel.nodes.size());
       budget_.bytes(2 * (sizeof kernel + kernel.nodes.size() * sizeof(std::uint32_t)));
@@ -232,12 +234,13 @@ CharDfa regex_dfa(std::string_view expression, bool anywhere, Budget& budget) {
 }
 
 std::shared_ptr<const Constraint> Constraint::regex(std::string_view expression) {
-  if (expression.size() > kMostConstraintText)
+  if (expression.size() > kMaxConstraintText)
     throw ConstraintError("regular expression: expected at most 256 KiB", "");
   Budget budget;
   AutomatonBuilder builder(budget);
   const RuleId root = builder.rule();
-  text_edges(builder, builder.start(root), regex_dfa(expression, false, budget), false, builder.end(root));
+  text_edges(builder, builder.start(root), regex_dfa(expression, false, budget), false,
+             builder.end(root));
   return make_constraint(builder, root, "regular expression");
 }
 

@@ -74,7 +74,9 @@ class RegexParser {
     return node;
   }
 
-  static RegexNode of(CodeSet codes) { return {.kind = Kind::Codes, .codes = std::move(codes), .parts = {}}; }
+  static RegexNode of(CodeSet codes) {
+    return {.kind = Kind::Codes, .codes = std::move(codes), .parts = {}};
+  }
   static RegexNode of(Kind kind) { return {.kind = kind, .codes = {}, .parts = {}}; }
 
   RegexNode atom(std::size_t depth) {
@@ -85,14 +87,16 @@ class RegexParser {
     if (take("$")) return of(Kind::End);
     if (take("\\b")) return of(Kind::WordEdge);
     if (take("\\B")) return of(Kind::NoWordEdge);
-    if (rest_.starts_with("*") || rest_.starts_with("+") || rest_.starts_with("?")) fail("nothing to repeat");
+    if (rest_.starts_with("*") || rest_.starts_with("+") || rest_.starts_with("?"))
+      fail("nothing to repeat");
     if (take("\\")) return of(escape(false));
     const char32_t code = next_code();
     return of(CodeSet{{code, code}});
   }
 
   RegexNode group(std::size_t depth) {
-    if (take("?=") || take("?!") || take("?<=") || take("?<!")) fail("look-around is not supported");
+    if (take("?=") || take("?!") || take("?<=") || take("?<!"))
+      fail("look-around is not supported");
     if (take("?<")) {
       const std::size_t end = rest_.find('>');
       if (end == std::string_view::npos || end == 0) fail("a group's name does not end");
@@ -108,7 +112,8 @@ class RegexParser {
   std::size_t number() {
     std::size_t n = 0;
     while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') {
-      n = std::min<std::size_t>(n * 10 + static_cast<std::size_t>(rest_.front() - '0'), 1'000'000'000);
+      n = std::min<std::size_t>(n * 10 + static_cast<std::size_t>(rest_.front() - '0'),
+                                1'000'000'000);
       rest_.remove_prefix(1);
     }
     return n;
@@ -158,7 +163,8 @@ class RegexParser {
     char32_t code = 0;
     for (std::size_t i = 0; i < digits; ++i) {
       const char32_t c = next_code();
-      const bool decimal = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'f', upper = c >= 'A' && c <= 'F';
+      const bool decimal = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'f',
+                 upper = c >= 'A' && c <= 'F';
       if (!decimal && !lower && !upper) fail("expected a hexadecimal digit");
       code = code * 16 + (decimal ? c - '0' : lower ? c - 'a' + 10 : c - 'A' + 10);
     }
@@ -168,7 +174,8 @@ class RegexParser {
   char32_t unicode() {
     if (take("{")) {
       const std::size_t end = rest_.find('}');
-      if (end == std::string_view::npos || end == 0 || end > 8) fail("expected \\u{…} with up to 8 digits");
+      if (end == std::string_view::npos || end == 0 || end > 8)
+        fail("expected \\u{…} with up to 8 digits");
       const char32_t code = hex(end);
       take("}");
       if (code > kLastCode) fail("a code point beyond U+10FFFF");
@@ -261,7 +268,8 @@ class RegexParser {
       if (is_range) {
         take("-");
         const CodeSet last = member();
-        if (set.size() != 1 || last.size() != 1 || set[0].low != set[0].high || last[0].low != last[0].high)
+        if (set.size() != 1 || last.size() != 1 || set[0].low != set[0].high ||
+            last[0].low != last[0].high)
           fail("a range of classes");
         if (set[0].low > last[0].low) fail("a range whose ends are the wrong way round");
         set[0].high = last[0].low;

@@ -9,7 +9,16 @@
 namespace cria {
 
 struct RegexNode {
-  enum class Kind : std::uint8_t { Codes, Sequence, Choice, Repeat, Begin, End, WordEdge, NoWordEdge };
+  enum class Kind : std::uint8_t {
+    Codes,
+    Sequence,
+    Choice,
+    Repeat,
+    Begin,
+    End,
+    WordEdge,
+    NoWordEdge
+  };
   Kind kind = Kind::Sequence;
   CodeSet codes;
   std::vector<RegexNode> parts;     ///< one of a Repeat

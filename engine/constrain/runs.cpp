@@ -158,7 +158,8 @@ Runs::State Runs::merged(State a, State b, std::size_t depth) {
   if (depth == kDeepest) spend(kSteps + 1);
   std::vector<Entry> merged;
   const Set left = sets_[a], right = sets_[b];
-  constexpr std::size_t kSort = 4;  // steps that an entry of a new set costs: it is sorted, and sought
+  constexpr std::size_t kSort =
+      4;  // steps that an entry of a new set costs: it is sorted, and sought
   spend(kSort * (std::size_t{left.count} + right.count));
   std::uint32_t i = 0, j = 0;
   while (i < left.count || j < right.count) {
@@ -198,8 +199,9 @@ Runs::State Runs::intern(std::vector<Entry>& entries) {
       return table_[at];
   }
   const auto id = static_cast<State>(sets_.size());
-  sets_.push_back({static_cast<std::uint32_t>(entries_.size()), static_cast<std::uint32_t>(entries.size()),
-                   kNoRow, entries.back().node == kBottom});
+  sets_.push_back({static_cast<std::uint32_t>(entries_.size()),
+                   static_cast<std::uint32_t>(entries.size()), kNoRow,
+                   entries.back().node == kBottom});
   entries_.insert(entries_.end(), entries.begin(), entries.end());
   if (trial_ != nullptr) trial_->slots_.push_back(at);
   return table_[at] = id;
@@ -223,7 +225,8 @@ void Runs::grow_table() {
 
 std::size_t Runs::memory() const {
   return entries_.size() * sizeof(Entry) + sets_.size() * sizeof(Set) +
-         (rows_.size() + table_.size()) * sizeof(State) + united_.size() * 48;  // about, with its pointers
+         (rows_.size() + table_.size()) * sizeof(State) +
+         united_.size() * 48;  // about, with its pointers
 }
 
 // Sets below a set are older than it: in ascending order all that a set needs is there.

@@ -1,5 +1,5 @@
-// Runs of an automaton, made deterministic as they are met. A run's state is a set of stacks: of nodes, each with the
-// set of stacks below it. Equal sets are the same number.
+// Runs of an automaton, made deterministic as they are met. A run's state is a set of stacks: of
+// nodes, each with the set of stacks below it. Equal sets are the same number.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,9 @@ class Runs {
   State next(State state, std::string_view bytes);
   /// Whether the text is whole; whether nothing can follow it.
   [[nodiscard]] bool whole(State state) const { return sets_[state].whole; }
-  [[nodiscard]] bool finished(State state) const { return sets_[state].whole && sets_[state].count == 1; }
+  [[nodiscard]] bool finished(State state) const {
+    return sets_[state].whole && sets_[state].count == 1;
+  }
   /// The only byte that can follow, where the text is not whole and there is but one; else -1.
   [[nodiscard]] int only_byte(State state);
 
@@ -50,14 +52,16 @@ class Runs {
   [[nodiscard]] const Automaton& automaton() const { return automaton_; }
   /// Bytes in use.
   [[nodiscard]] std::size_t memory() const;
-  /// Allows further steps, up to what it began with, which takes a fraction of a second. Whoever finds states when none are
-  /// left gets a ConstraintError: a grammar that can be read in so many ways must not keep all others waiting.
+  /// Allows further steps, up to what it began with, which takes a fraction of a second. Whoever
+  /// finds states when none are left gets a ConstraintError: a grammar that can be read in so many
+  /// ways must not keep all others waiting.
   void allow_steps(std::size_t n);
   /// Forgets all but these states, and gives them their new numbers. Not within a trial.
   void keep_only(std::span<State* const> states);
 
-  /// While it lives, states are found with steps of their own. At its end all is as it was before it: whether somebody
-  /// tries what may follow changes nothing for those who go there. One at a time.
+  /// While it lives, states are found with steps of their own. At its end all is as it was before
+  /// it: whether somebody tries what may follow changes nothing for those who go there. One at a
+  /// time.
   class Trial {
    public:
     Trial(Runs& runs, std::size_t steps);

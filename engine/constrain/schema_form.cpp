@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "engine/constrain/same_value.h"
+#include "engine/constrain/json_equal.h"
 #include "engine/constrain/schema_parts.h"
 
 namespace cria {
@@ -29,9 +29,9 @@ std::size_t bytes_of(const SchemaAlternative& one) {
   const auto of_list = [](const auto& list) {
     return list.capacity() == 0 ? 0 : kBlock + list.capacity() * sizeof(list[0]);
   };
-  std::size_t bytes = sizeof one + of_list(one.patterns) + of_list(one.prefix) + of_list(one.items) +
-                      of_list(one.properties) + of_list(one.required) + of_list(one.additional) +
-                      of_list(one.names);
+  std::size_t bytes = sizeof one + of_list(one.patterns) + of_list(one.prefix) +
+                      of_list(one.items) + of_list(one.properties) + of_list(one.required) +
+                      of_list(one.additional) + of_list(one.names);
   for (const SchemaSet& set : one.prefix) bytes += of_list(set);
   for (const auto& [name, set] : one.properties) bytes += of_list(set);
   return bytes;
@@ -50,11 +50,13 @@ SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b)
   out.most_items = std::min(a.most_items, b.most_items);
   out.prefix.resize(std::max(a.prefix.size(), b.prefix.size()));
   for (std::size_t i = 0; i < out.prefix.size(); ++i)
-    out.prefix[i] =
-        united(i < a.prefix.size() ? a.prefix[i] : a.items, i < b.prefix.size() ? b.prefix[i] : b.items);
+    out.prefix[i] = united(i < a.prefix.size() ? a.prefix[i] : a.items,
+                           i < b.prefix.size() ? b.prefix[i] : b.items);
   out.items = united(a.items, b.items);
-  const auto schema_in = [](const SchemaAlternative& one, std::string_view name) -> const SchemaSet* {
-    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
+  const auto schema_in = [](const SchemaAlternative& one,
+                            std::string_view name) -> const SchemaSet* {
+    const auto found =
+        std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
     return found == one.properties.end() ? nullptr : &found->second;
   };
   for (auto& [name, set] : out.properties) {
@@ -82,7 +84,8 @@ std::string SchemaForms::place(const SchemaSet& set) const {
 
 std::uint32_t SchemaForms::number(const SchemaJson& schema, const std::string& place) {
   require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", place);
-  const auto [found, is_new] = numbers_.try_emplace(&schema, static_cast<std::uint32_t>(schemas_.size()));
+  const auto [found, is_new] =
+      numbers_.try_emplace(&schema, static_cast<std::uint32_t>(schemas_.size()));
   budget_.steps(16 + steps_of_text(place.size()));
   if (!is_new) return found->second;
   budget_.bytes(sizeof(Subschema) + 64 + place.size());
@@ -101,8 +104,9 @@ SchemaForms::Alternatives SchemaForms::both(const Alternatives& a, const Alterna
   Alternatives out;
   for (const SchemaAlternative& x : a) {
     for (const SchemaAlternative& y : b) {
-      budget_.steps(64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()) +
-                    x.properties.size() * y.properties.size() + x.required.size() * y.required.size());
+      budget_.steps(
+          64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()) +
+          x.properties.size() * y.properties.size() + x.required.size() * y.required.size());
       SchemaAlternative one = merged(x, y);
       if (one.types == 0) continue;
       one.values = values_in_both(x.values, y.values);
@@ -124,8 +128,10 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   const std::string place = schemas_[id].place;
   if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
   if (open_.contains(id)) refuse_malformed_schema("refers to itself without an end", place);
-  constexpr std::size_t kDeepest = 200;  // of schemas of one value: references nest them in any text
-  if (open_.size() == kDeepest) refuse_schema("alternatives and references are nested too deeply", place);
+  constexpr std::size_t kDeepest =
+      200;  // of schemas of one value: references nest them in any text
+  if (open_.size() == kDeepest)
+    refuse_schema("alternatives and references are nested too deeply", place);
   open_.insert(id);
   Alternatives out{read_keywords(schema, place)};
   for (const auto& [key, value] : schema.items()) {
@@ -190,12 +196,15 @@ std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::strin
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
   if (set.empty()) return true;
   const Alternatives all = alternatives(set);
-  return std::ranges::any_of(all, [&](const SchemaAlternative& one) { return satisfies(value, one); });
+  return std::ranges::any_of(all,
+                             [&](const SchemaAlternative& one) { return satisfies(value, one); });
 }
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
   budget_.steps(32 + (one.values ? one.values->weight : 0));
-  const auto is_it = [&value](const SchemaValues::Value& other) { return same_value(*other.json, value); };
+  const auto is_it = [&value](const SchemaValues::Value& other) {
+    return same_value(*other.json, value);
+  };
   if (one.values && std::ranges::none_of(one.values->list, is_it)) return false;
   if (value.is_null()) return (one.types & kNullType) != 0;
   if (value.is_boolean()) return (one.types & kBooleanType) != 0;
@@ -207,13 +216,15 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     budget_.steps(steps_of_text(text.size()) + text.size() * one.patterns.size());
-    const auto length = static_cast<std::size_t>(
-        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-    return (one.types & kStringType) != 0 && one.least_length <= length && length <= one.most_length &&
+    const auto length = static_cast<std::size_t>(std::ranges::count_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    return (one.types & kStringType) != 0 && one.least_length <= length &&
+           length <= one.most_length &&
            std::ranges::all_of(one.patterns, [&](const auto& dfa) { return dfa->accepts(text); });
   }
   if (value.is_array()) {
-    if ((one.types & kArrayType) == 0 || value.size() < one.least_items || value.size() > one.most_items)
+    if ((one.types & kArrayType) == 0 || value.size() < one.least_items ||
+        value.size() > one.most_items)
       return false;
     for (std::size_t i = 0; i < value.size(); ++i)
       if (!satisfies(value[i], i < one.prefix.size() ? one.prefix[i] : one.items)) return false;
@@ -225,8 +236,10 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
     if (!value.contains(name)) return false;
   for (const auto& [name, member] : value.items()) {
     if (!one.names.empty() && !satisfies(SchemaJson(name), one.names)) return false;
-    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
-    if (!satisfies(member, found != one.properties.end() ? found->second : one.additional)) return false;
+    const auto found =
+        std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
+    if (!satisfies(member, found != one.properties.end() ? found->second : one.additional))
+      return false;
   }
   return true;
 }

@@ -1,4 +1,5 @@
-// JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what holds together.
+// JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what
+// holds together.
 #pragma once
 
 #include <deque>
@@ -42,7 +43,8 @@ struct SchemaValues {
   HeldBytes held;
 };
 
-/// Names are those in the schema's JSON, and values are shared: there may be many that differ in little.
+/// Names are those in the schema's JSON, and values are shared: there may be many that differ in
+/// little.
 struct SchemaAlternative {
   unsigned types = kAnyType;
   std::shared_ptr<const SchemaValues> values;  // null: any
@@ -111,8 +113,10 @@ class SchemaForms {
   std::uint32_t find_referred(const SchemaJson& ref, const std::string& at);
   Alternatives any_of(const SchemaJson& list, const std::string& at);
   Alternatives one_of(const SchemaJson& list, const std::string& at);
-  std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere, const std::string& at);
-  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list, const std::string& at);
+  std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere,
+                                         const std::string& at);
+  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list,
+                                                const std::string& at);
   std::shared_ptr<const SchemaValues> values_in_both(const std::shared_ptr<const SchemaValues>& a,
                                                      const std::shared_ptr<const SchemaValues>& b);
   Alternatives both(const Alternatives& a, const Alternatives& b);

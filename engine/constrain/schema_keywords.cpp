@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/constrain/json_equal.h"
 #include "engine/constrain/regex.h"
-#include "engine/constrain/same_value.h"
 #include "engine/constrain/schema_form.h"
 #include "engine/constrain/schema_parts.h"
 
@@ -12,8 +12,9 @@ namespace {
 
 unsigned type_named(const SchemaJson& name, const std::string& at) {
   constexpr std::pair<std::string_view, unsigned> kTypes[] = {
-      {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType}, {"number", kNumberType},
-      {"string", kStringType}, {"array", kArrayType},     {"object", kObjectType}};
+      {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType},
+      {"number", kNumberType}, {"string", kStringType},   {"array", kArrayType},
+      {"object", kObjectType}};
   require_kind(name.is_string(), "the name of a type", at);
   for (const auto& [known, type] : kTypes)
     if (name.get_ref<const std::string&>() == known) return type;
@@ -56,17 +57,20 @@ std::size_t weight_of(const SchemaJson& value) {
 
 // RFC 3339 and RFC 4122 as expressions; days as the calendar has them.
 std::string_view format_expression(std::string_view name) {
-#define CRIA_DATE                                                                                            \
-  "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8])" \
-  ")"                                                                                                        \
+#define CRIA_DATE                                                                                \
+  "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|" \
+  "1\\d|2[0-8])"                                                                                 \
+  ")"                                                                                            \
   "|(\\d\\d(0[48]|[2468][048]|[13579][26])|(0[048]|[2468][048]|[13579][26])00)-02-29)"
-#define CRIA_TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
+#define CRIA_TIME \
+  "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
   constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
       {"date", CRIA_DATE},
       {"time", CRIA_TIME},
       {"date-time", CRIA_DATE "T" CRIA_TIME},
       {"uuid", "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
-      {"ipv4", "((\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])\\.){3}(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"}};
+      {"ipv4",
+       "((\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])\\.){3}(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"}};
 #undef CRIA_DATE
 #undef CRIA_TIME
   for (const auto& [known, expression] : kFormats)
@@ -89,7 +93,8 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
   for (const std::string_view name : out.required) {
     const auto has_name = [&](const auto& property) { return property.first == name; };
     budget_.steps(out.properties.size());
-    if (std::ranges::none_of(out.properties, has_name)) out.properties.emplace_back(name, out.additional);
+    if (std::ranges::none_of(out.properties, has_name))
+      out.properties.emplace_back(name, out.additional);
   }
   hold(out);
   return out;
@@ -110,7 +115,8 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& val
   else
     add(value);
   budget_.steps(values.weight);
-  values.held = HeldBytes(budget_, sizeof values + values.list.capacity() * sizeof(SchemaValues::Value));
+  values.held =
+      HeldBytes(budget_, sizeof values + values.list.capacity() * sizeof(SchemaValues::Value));
   return known = std::make_shared<const SchemaValues>(std::move(values));
 }
 
@@ -133,9 +139,12 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
 }
 
 // As earlier drafts have it, and many clients' libraries still write it.
-bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
-                                   const std::string& at, SchemaAlternative& out) {
-  const auto is_tuple = [&schema] { return schema.contains("items") && schema["items"].is_array(); };
+bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& key,
+                                   const SchemaJson& value, const std::string& at,
+                                   SchemaAlternative& out) {
+  const auto is_tuple = [&schema] {
+    return schema.contains("items") && schema["items"].is_array();
+  };
   if (key == "items" && is_tuple()) {
     require_kind(!schema.contains("prefixItems"), "a schema beside prefixItems", at);
     return read_array_keyword("prefixItems", value, at, out);
@@ -149,8 +158,8 @@ bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& 
   return read_number_keyword(key, schema[bound], at, out);
 }
 
-void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
-                               SchemaAlternative& out) {
+void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value,
+                               const std::string& at, SchemaAlternative& out) {
   if (key == "type") {
     out.types = 0;
     if (value.is_array())
@@ -161,14 +170,16 @@ void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, 
   } else if (key == "enum" || key == "const") {
     if (key == "enum") require_kind(value.is_array() && !value.empty(), "a list of values", at);
     out.values = values_in_both(values_of(value, key == "enum", at), out.values);
-  } else if (!read_number_keyword(key, value, at, out) && !read_string_keyword(key, value, at, out) &&
-             !read_array_keyword(key, value, at, out) && !read_object_keyword(key, value, at, out)) {
+  } else if (!read_number_keyword(key, value, at, out) &&
+             !read_string_keyword(key, value, at, out) &&
+             !read_array_keyword(key, value, at, out) &&
+             !read_object_keyword(key, value, at, out)) {
     refuse_schema("keyword " + key + " is not supported", at);
   }
 }
 
-bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
-                                      SchemaAlternative& out) {
+bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& value,
+                                      const std::string& at, SchemaAlternative& out) {
   const bool low = key == "minimum" || key == "exclusiveMinimum";
   const bool high = key == "maximum" || key == "exclusiveMaximum";
   if (!low && !high) return false;
@@ -180,8 +191,8 @@ bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& 
   return true;
 }
 
-bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
-                                      SchemaAlternative& out) {
+bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& value,
+                                      const std::string& at, SchemaAlternative& out) {
   if (key == "minLength") {
     out.least_length = count_of(value, at);
   } else if (key == "maxLength") {
@@ -212,8 +223,8 @@ std::shared_ptr<const CharDfa> SchemaForms::pattern(const std::string& expressio
   return known;
 }
 
-bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
-                                     SchemaAlternative& out) {
+bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& value,
+                                     const std::string& at, SchemaAlternative& out) {
   if (key == "items") {
     out.items = {number(value, at)};
   } else if (key == "prefixItems") {
@@ -230,8 +241,8 @@ bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& v
   return true;
 }
 
-bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
-                                      SchemaAlternative& out) {
+bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& value,
+                                      const std::string& at, SchemaAlternative& out) {
   if (key == "properties") {
     require_kind(value.is_object(), "an object of schemas", at);
     for (const auto& [name, schema] : value.items())

@@ -26,7 +26,8 @@ inline std::string pointer_part(std::string_view key) {
 }
 
 /// For what is no schema.
-[[noreturn]] inline void refuse_malformed_schema(const std::string& what, const std::string& place) {
+[[noreturn]] inline void refuse_malformed_schema(const std::string& what,
+                                                 const std::string& place) {
   throw ConstraintError("schema: " + what, place.empty() ? "/" : place, true);
 }
 

@@ -20,7 +20,8 @@ bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) 
   return builder.productive()[root];
 }
 
-// Throws ConstraintError where a value may satisfy two alternatives of a oneOf. Asking may read further ones.
+// Throws ConstraintError where a value may satisfy two alternatives of a oneOf. Asking may read
+// further ones.
 void check_exclusive(SchemaForms& forms, Budget& budget) {
   for (std::size_t n = 0; n < forms.exclusive().size(); ++n) {
     const SchemaExclusion one = forms.exclusive()[n];
@@ -29,7 +30,8 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
         if (!schema_has_value(forms, united(one.schemas[j], one.schemas[i]), budget)) continue;
         const std::string pair = std::to_string(j) + " and " + std::to_string(i);
         throw ConstraintError(
-            "schema: alternatives that do not exclude each other are not supported: " + pair, one.place);
+            "schema: alternatives that do not exclude each other are not supported: " + pair,
+            one.place);
       }
     }
   }
@@ -37,7 +39,7 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
 
 SchemaJson parse_schema(std::string_view text) {
   try {
-    return parse_ordered_json(text, "schema", {.bytes = kMostConstraintText, .depth = 128});
+    return parse_ordered_json(text, "schema", {.bytes = kMaxConstraintText, .depth = 128});
   } catch (const Error& error) {
     throw ConstraintError(error.what(), "");
   }
@@ -67,7 +69,9 @@ void SchemaRules::complete() {
   }
 }
 
-bool SchemaRules::is_false(const SchemaSet& set) { return !set.empty() && forms_.alternatives(set).empty(); }
+bool SchemaRules::is_false(const SchemaSet& set) {
+  return !set.empty() && forms_.alternatives(set).empty();
+}
 
 void SchemaRules::check_values() const {
   const std::vector<bool> productive = builder_.productive();
@@ -80,7 +84,8 @@ void SchemaRules::check_values() const {
 
 void SchemaRules::alternative(NodeId from, const SchemaAlternative& one, NodeId to) {
   if (one.values) {
-    SchemaAlternative rest = one;  // that a value is among the values need not be looked up for each of them
+    SchemaAlternative rest =
+        one;  // that a value is among the values need not be looked up for each of them
     rest.values.reset();
     for (const SchemaValues::Value& value : one.values->list) {
       builder_.budget().steps(32);
@@ -112,7 +117,8 @@ void SchemaRules::string(NodeId from, const SchemaAlternative& one, NodeId to) {
   builder_.edge(from, '"', '"', inside);
   builder_.edge(close, '"', '"', to);
   if (!one.patterns.empty())
-    return pattern_text(inside, *one.patterns.front(), std::span(one.patterns).subspan(1), one, close);
+    return pattern_text(inside, *one.patterns.front(), std::span(one.patterns).subspan(1), one,
+                        close);
   NodeId at = inside;
   const bool endless = one.most_length == kNoLimit;
   for (std::size_t i = 0; i < (endless ? one.least_length : one.most_length); ++i) {
@@ -131,8 +137,8 @@ void SchemaRules::pattern_text(NodeId from, CharDfa dfa,
                                std::span<const std::shared_ptr<const CharDfa>> patterns,
                                const SchemaAlternative& one, NodeId to) {
   for (const auto& pattern : patterns) dfa = product(dfa, *pattern, builder_.budget());
-  text_edges(builder_, from, with_length(dfa, one.least_length, one.most_length, builder_.budget()), true,
-             to);
+  text_edges(builder_, from, with_length(dfa, one.least_length, one.most_length, builder_.budget()),
+             true, to);
 }
 
 // Nodes: before an item, behind it. What follows the last that differs from the next is a loop.
@@ -144,7 +150,8 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
   builder_.edge(close, ']', ']', to);
   const bool more = !is_false(one.items);
   const std::size_t most = more ? one.most_items : std::min(one.most_items, one.prefix.size());
-  const std::size_t counted = most == kNoLimit ? std::max(one.least_items, one.prefix.size()) : most;
+  const std::size_t counted =
+      most == kNoLimit ? std::max(one.least_items, one.prefix.size()) : most;
   NodeId before = builder_.node();
   json_.space(open, before);
   if (one.least_items == 0) json_.space(open, close);  // not from `before`, where a comma may lead
@@ -164,7 +171,8 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
   json_.comma(behind, before);
 }
 
-// before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier one has come.
+// before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier
+// one has come.
 void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
   std::vector<std::pair<std::string_view, SchemaSet>> named;
   std::vector<bool> required, possible;
@@ -181,7 +189,8 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
     return json_.any_object(from, to);
   const std::size_t n = named.size();
   const auto last = std::find(required.rbegin(), required.rend(), true);
-  const auto least = static_cast<std::size_t>(required.rend() - last);  // one past the last that must come
+  const auto least =
+      static_cast<std::size_t>(required.rend() - last);  // one past the last that must come
   std::vector<NodeId> before, behind;
   for (std::size_t i = 0; i <= n; ++i) {
     before.push_back(builder_.node());
@@ -211,7 +220,8 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
 void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, NodeId to) {
   std::vector<std::string_view> taken;
   for (const auto& [name, set] : one.properties) taken.push_back(name);
-  const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(), begin = builder_.node();
+  const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(),
+               begin = builder_.node();
   builder_.edge(from, '"', '"', key);
   const CharDfa free = all_but(taken, builder_.budget());
   for (const SchemaAlternative& name : forms_.alternatives(one.names)) {
@@ -231,8 +241,8 @@ bool SchemaRules::may_be_name(std::string_view text, const SchemaAlternative& on
 }
 
 // Within quotes: the values that a name of further members may be.
-void SchemaRules::name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,
-                             NodeId to) {
+void SchemaRules::name_texts(NodeId from, const SchemaAlternative& name,
+                             const SchemaAlternative& one, NodeId to) {
   SchemaAlternative rest = name;  // as in alternative()
   rest.values.reset();
   for (const SchemaValues::Value& value : name.values->list) {

@@ -13,7 +13,8 @@ namespace cria {
 
 class SchemaRules {
  public:
-  SchemaRules(SchemaForms& forms, JsonText& json) : forms_(forms), json_(json), builder_(json.builder()) {}
+  SchemaRules(SchemaForms& forms, JsonText& json)
+      : forms_(forms), json_(json), builder_(json.builder()) {}
 
   /// A value that satisfies them all.
   void value(NodeId from, const SchemaSet& set, NodeId to);
@@ -32,8 +33,10 @@ class SchemaRules {
   void array(NodeId from, const SchemaAlternative& one, NodeId to);
   void object(NodeId from, const SchemaAlternative& one, NodeId to);
   void further_members(NodeId from, const SchemaAlternative& one, NodeId to);
-  void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one, NodeId to);
-  void pattern_text(NodeId from, CharDfa dfa, std::span<const std::shared_ptr<const CharDfa>> patterns,
+  void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,
+                  NodeId to);
+  void pattern_text(NodeId from, CharDfa dfa,
+                    std::span<const std::shared_ptr<const CharDfa>> patterns,
                     const SchemaAlternative& one, NodeId to);
   bool may_be_name(std::string_view text, const SchemaAlternative& one);
   /// Whether it is `false`, or true of nothing at first sight.
@@ -47,7 +50,8 @@ class SchemaRules {
   std::size_t completed_ = 0;
 };
 
-/// The rule of what satisfies a schema (JSON text). Throws ConstraintError as Constraint::json_schema does.
+/// The rule of what satisfies a schema (JSON text). Throws ConstraintError as
+/// Constraint::json_schema does.
 RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder);
 
 }  // namespace cria

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kStepsPerMask = 500'000;  // on the average; most states take none
 constexpr std::size_t kStepsOfForced = 20'000;  // some 80 for each of 256 bytes
-constexpr std::size_t kMostRunBytes = std::size_t{64} << 20, kMostMaskBytes = std::size_t{32} << 20;
+constexpr std::size_t kMaxRunBytes = std::size_t{64} << 20, kMaxMaskBytes = std::size_t{32} << 20;
 
 }  // namespace
 
@@ -47,7 +47,8 @@ bool TokenMasks::loops_plainly(Runs::State state) {
   return loops_[state] > 0;
 }
 
-// Of the trie's tokens, from a state of the chain on. What a prefix cannot go on with, nothing below it can.
+// Of the trie's tokens, from a state of the chain on. What a prefix cannot go on with, nothing
+// below it can.
 void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) {
   const Automaton& automaton = runs_.automaton();
   const std::vector<TextTrie::Node>& nodes = trie.nodes;
@@ -68,7 +69,7 @@ void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) 
     for (std::uint32_t t = node.first_token; t < nodes[after].first_token; ++t)
       allow_token(bits, trie.tokens[t]);
     n = after;
-    if ((++steps & 0xFFF) != 0 || runs_.memory() < kMostRunBytes) continue;
+    if ((++steps & 0xFFF) != 0 || runs_.memory() < kMaxRunBytes) continue;
     std::vector<Runs::State*> in_use;
     for (Runs::State& state : chain_) in_use.push_back(&state);
     for (std::size_t depth = 0; depth <= node.depth; ++depth) in_use.push_back(&path_[depth]);
@@ -76,13 +77,13 @@ void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) 
   }
 }
 
-// Where all characters of a class are taken alike, as many as may come: the mask, from the state at the chain's
-// beginning on.
+// Where all characters of a class are taken alike, as many as may come: the mask, from the state at
+// the chain's beginning on.
 bool TokenMasks::find_plain(PlainKind kind, TokenBits& bits) {
   using Reads = PlainEdges::Reads;
   if (reads(kind, chain_[0]) != Reads::All) return false;
   std::size_t most = 0;
-  for (; most < PlainTokens::kMostChars; ++most) {
+  for (; most < PlainTokens::kMaxChars; ++most) {
     const Reads next = reads(kind, chain_[most]);
     if (next == Reads::Mixed) return false;
     if (next == Reads::None) break;
@@ -95,7 +96,7 @@ bool TokenMasks::find_plain(PlainKind kind, TokenBits& bits) {
 }
 
 void TokenMasks::limit_memory(std::vector<Runs::State*> also) {
-  if (runs_.memory() < kMostRunBytes) return;
+  if (runs_.memory() < kMaxRunBytes) return;
   for (Run* const run : live_)
     if (std::ranges::find(also, &run->state_) == also.end()) also.push_back(&run->state_);
   runs_.keep_only(also);
@@ -134,7 +135,7 @@ std::shared_ptr<const TokenBits> TokenMasks::mask(Runs::State& state) {
     return known->second->bits;
   }
   const auto bits = find(state);
-  const std::size_t most = std::max<std::size_t>(16, kMostMaskBytes / (8 * bits->size() + 1));
+  const std::size_t most = std::max<std::size_t>(16, kMaxMaskBytes / (8 * bits->size() + 1));
   if (kept_.size() >= most) {
     by_state_.erase(kept_.back().state);
     kept_.pop_back();
@@ -148,7 +149,8 @@ Runs::State TokenMasks::after(Runs::State state, TokenId token) {
   if (token < 0 || static_cast<std::size_t>(token) >= trie_.vocabulary_size) return Runs::kDead;
   const std::string_view text = trie_.text(token);
   if (!text.empty()) return runs_.next(state, text);
-  const auto control = std::ranges::find(controls_, token, &std::pair<TokenId, std::uint16_t>::first);
+  const auto control =
+      std::ranges::find(controls_, token, &std::pair<TokenId, std::uint16_t>::first);
   return control != controls_.end() ? runs_.next(state, control->second) : Runs::kDead;
 }
 
@@ -201,7 +203,8 @@ std::string TokenMasks::Run::forced(std::size_t most) {
       text += static_cast<char>(byte);
       state = runs.next(state, std::string_view(text).substr(text.size() - 1));
     }
-  } catch (const ConstraintError&) {  // no steps are left: the mask will tell whether that is too much
+  } catch (
+      const ConstraintError&) {  // no steps are left: the mask will tell whether that is too much
   }
   return text;
 }

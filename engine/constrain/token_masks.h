@@ -39,8 +39,8 @@ class TokenMasks {
     void restart();
     [[nodiscard]] bool whole() const;
     [[nodiscard]] bool finished() const;
-    /// Text that must follow, at most so many bytes: as far as it is found at little cost. Changes nothing for mask()
-    /// and accept(), nor does it fail.
+    /// Text that must follow, at most so many bytes: as far as it is found at little cost. Changes
+    /// nothing for mask() and accept(), nor does it fail.
     std::string forced(std::size_t most);
 
    private:
@@ -71,8 +71,9 @@ class TokenMasks {
   std::list<Kept> kept_;  // the last used first
   std::unordered_map<Runs::State, std::list<Kept>::iterator> by_state_;
   std::vector<std::pair<TokenId, std::uint16_t>> controls_;  // and the class of their symbol
-  // Of the mask that is being found: states after 0, 1, … plain characters, and those on a walk's path.
-  std::array<Runs::State, PlainTokens::kMostChars + 1> chain_{};
+  // Of the mask that is being found: states after 0, 1, … plain characters, and those on a walk's
+  // path.
+  std::array<Runs::State, PlainTokens::kMaxChars + 1> chain_{};
   std::vector<Runs::State> path_;
   std::vector<PlainEdges> plain_edges_;  // by kind
   std::vector<std::int8_t> loops_;       // by state: whether loops_plainly(); -1: not known

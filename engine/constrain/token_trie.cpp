@@ -31,11 +31,13 @@ TextTrie::TextTrie(std::vector<Text> texts) {
       nodes[path.back()].end = static_cast<std::uint32_t>(nodes.size());
   };
   for (const auto& [text, id] : texts) {
-    const auto common = static_cast<std::size_t>(std::ranges::mismatch(text, last).in1 - text.begin());
+    const auto common =
+        static_cast<std::size_t>(std::ranges::mismatch(text, last).in1 - text.begin());
     leave(common);
     for (std::size_t depth = common; depth < text.size(); ++depth) {
       path.push_back(nodes.size());
-      nodes.push_back({0, static_cast<std::uint32_t>(tokens.size()), static_cast<std::uint16_t>(depth + 1),
+      nodes.push_back({0, static_cast<std::uint32_t>(tokens.size()),
+                       static_cast<std::uint16_t>(depth + 1),
                        static_cast<std::uint8_t>(text[depth])});
     }
     deepest = std::max(deepest, static_cast<std::uint16_t>(text.size()));
@@ -58,7 +60,8 @@ TokenTrie::TokenTrie(Texts vocabulary)
   find_plain();
 }
 
-TokenTrie::TokenTrie(const Tokenizer& tokenizer, std::size_t most) : TokenTrie(texts_of(tokenizer, most)) {}
+TokenTrie::TokenTrie(const Tokenizer& tokenizer, std::size_t most)
+    : TokenTrie(texts_of(tokenizer, most)) {}
 TokenTrie::~TokenTrie() = default;
 
 std::vector<TextTrie::Text> TokenTrie::texts() const {
@@ -100,8 +103,9 @@ void TokenTrie::find_plain() {
 
 const PlainTokens& TokenTrie::plain_tokens(PlainKind kind) const {
   Plain& plain = plain_[static_cast<std::size_t>(kind)];
-  std::call_once(plain.made,
-                 [&] { plain.tokens = std::make_unique<const PlainTokens>(kind, texts(), vocabulary_size); });
+  std::call_once(plain.made, [&] {
+    plain.tokens = std::make_unique<const PlainTokens>(kind, texts(), vocabulary_size);
+  });
   return *plain.tokens;
 }
 

@@ -41,9 +41,10 @@ struct TextTrie {
 /// Of a vocabulary. Control tokens and those that stand for nothing have no text.
 struct TokenTrie : TextTrie {
   struct Texts {
-    std::vector<std::string> texts;                         ///< by token; "" for none
-    std::vector<TokenId> ends;                              ///< end-of-generation tokens
-    std::vector<std::pair<TokenId, std::string>> controls;  ///< other control tokens, as they are written
+    std::vector<std::string> texts;  ///< by token; "" for none
+    std::vector<TokenId> ends;       ///< end-of-generation tokens
+    std::vector<std::pair<TokenId, std::string>>
+        controls;  ///< other control tokens, as they are written
   };
   std::vector<TokenId> ends;
   std::vector<std::pair<TokenId, std::string>> controls;
@@ -58,7 +59,9 @@ struct TokenTrie : TextTrie {
   ~TokenTrie();
 
   /// "" for tokens that have none.
-  [[nodiscard]] std::string_view text(TokenId token) const { return texts_[static_cast<std::size_t>(token)]; }
+  [[nodiscard]] std::string_view text(TokenId token) const {
+    return texts_[static_cast<std::size_t>(token)];
+  }
   /// Made when it is first asked for. For several threads.
   const PlainTokens& plain_tokens(PlainKind kind) const;
 

@@ -51,8 +51,9 @@ bool is_strict(const SchemaJson& function) {
 
 using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
 
-/// The parameters of the wanted tools, as objects' schemas. They are checked with the steps of one budget: each of several
-/// gets an equal share of a quarter, enough for most; what is left goes to those that need more, in their order.
+/// The parameters of the wanted tools, as objects' schemas. They are checked with the steps of one
+/// budget: each of several gets an equal share of a quarter, enough for most; what is left goes to
+/// those that need more, in their order.
 class ParametersSchemas {
  public:
   /// By tool.
@@ -94,8 +95,9 @@ class ParametersSchemas {
         (schema["type"].is_array() && std::ranges::count(schema["type"], "object") != 0))
       schema["type"] = "object";  // of several types: the one that arguments have
     if (schema["type"] != "object")
-      return Refusal{{"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},
-                     false};
+      return Refusal{
+          {"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},
+          false};
     Budget budget(steps);
     std::optional<Refusal> refusal;
     try {
@@ -162,11 +164,13 @@ void marker_or_nothing(AutomatonBuilder& builder, NodeId from, const char* text,
     builder.marker(from, text, to);
 }
 
-/// Texts that an answer may begin with, as nodes with a way for every byte: what is none of them leads elsewhere.
+/// Texts that an answer may begin with, as nodes with a way for every byte: what is none of them
+/// leads elsewhere.
 class TextPaths {
  public:
   using Table = std::array<NodeId, 256>;
-  TextPaths(AutomatonBuilder& builder, NodeId elsewhere) : builder_(builder), elsewhere_(elsewhere) {}
+  TextPaths(AutomatonBuilder& builder, NodeId elsewhere)
+      : builder_(builder), elsewhere_(elsewhere) {}
 
   /// A text from a node on; to: where it ends, no node of these. Returns where.
   NodeId path(NodeId from, std::string_view text, std::optional<NodeId> to = std::nullopt) {
@@ -181,7 +185,8 @@ class TextPaths {
     return from;
   }
   void blanks(NodeId node) {
-    for (const char c : std::string_view(" \t\r\n")) table(node)[static_cast<unsigned char>(c)] = node;
+    for (const char c : std::string_view(" \t\r\n"))
+      table(node)[static_cast<unsigned char>(c)] = node;
   }
   [[nodiscard]] const std::map<NodeId, Table>& nodes() const { return tables_; }
 
@@ -201,8 +206,8 @@ class TextPaths {
 class CallsBuilder {
  public:
   /// free: the blanks next to markers may be left out, as some models do.
-  CallsBuilder(AutomatonBuilder& builder, const CallsText& text, const std::vector<CalledTool>& tools,
-               bool several, bool free)
+  CallsBuilder(AutomatonBuilder& builder, const CallsText& text,
+               const std::vector<CalledTool>& tools, bool several, bool free)
       : b_(builder), text_(text), tools_(tools), several_(several), body_(builder.rule()) {
     const NodeId object = b_.node(), said = b_.node();
     b_.text(b_.start(body_), text_.lead, object);
@@ -286,8 +291,8 @@ class CallsBuilder {
     }
   }
 
-  /// Any text, whole everywhere, until the marker (or its control token) leads on: a search for it by the lengths of
-  /// its beginnings that the text ends with.
+  /// Any text, whole everywhere, until the marker (or its control token) leads on: a search for it
+  /// by the lengths of its beginnings that the text ends with.
   void free_text(NodeId from, const std::string& marker, NodeId marked, NodeId end) {
     const std::size_t n = marker.size();
     std::vector<NodeId> nodes{from};
@@ -305,7 +310,8 @@ class CallsBuilder {
     }
   }
 
-  /// The whole answer is calls where it begins with {"name": and a tool's name; else it is any text.
+  /// The whole answer is calls where it begins with {"name": and a tool's name; else it is any
+  /// text.
   void llama_answer(NodeId root, NodeId end) {
     constexpr const char* kTag = "<|python_tag|>";  // says nothing
     const NodeId start = b_.node(), other = b_.node(), called = b_.node();
@@ -353,7 +359,8 @@ std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const Too
   CallRules rules(builder);
   for (std::size_t i = 0; i < tools.size(); ++i)
     if (is_wanted(choice, tools[i])) rules.add_tool(tools[i].at("function"), schemas[i]);
-  CallsBuilder calls(builder, text, rules.tools(), choice.parallel && choice.name.empty(), choice.free_text);
+  CallsBuilder calls(builder, text, rules.tools(), choice.parallel && choice.name.empty(),
+                     choice.free_text);
   const RuleId root = choice.free_text ? calls.text_with_calls() : calls.only_calls();
   return make_constraint(builder, root, "tools", choice.free_text ? Calls::AfterText : Calls::Only);
 }
@@ -366,9 +373,9 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
                                                          std::vector<std::string>* loose) {
   const CallsText* const text = calls_text(choice.form);
   if (text == nullptr) throw ConstraintError("calls of this form cannot be required", "");
-  constexpr std::size_t kMostBytes = 1 << 24;
-  const SchemaJson tools =
-      parse_ordered_json(choice.tools, "tools", {.bytes = kMostBytes, .depth = 130, .values = kMostBytes});
+  constexpr std::size_t kMaxBytes = 1 << 24;
+  const SchemaJson tools = parse_ordered_json(
+      choice.tools, "tools", {.bytes = kMaxBytes, .depth = 130, .values = kMaxBytes});
   std::vector<std::size_t> wanted;
   bool strict = false;
   for (std::size_t i = 0; i < tools.size(); ++i) {
@@ -377,7 +384,8 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
     strict = strict || is_strict(tools[i].at("function"));
   }
   const TellLoose tell = [loose](const SchemaJson& function, std::string_view why) {
-    if (loose != nullptr) loose->push_back(function.at("name").get<std::string>() + ": " + std::string(why));
+    if (loose != nullptr)
+      loose->push_back(function.at("name").get<std::string>() + ": " + std::string(why));
   };
   ParametersSchemas::List schemas = ParametersSchemas(tools, tell).read(wanted);
   try {

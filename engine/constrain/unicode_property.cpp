@@ -12,48 +12,49 @@ namespace {
 constexpr std::size_t kStepsOfProperty = 200'000;
 
 // Names that PCRE2 does not know, with those that it does.
-constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {{"Cased_Letter", "LC"},
-                                                                        {"Close_Punctuation", "Pe"},
-                                                                        {"Connector_Punctuation", "Pc"},
-                                                                        {"Control", "Cc"},
-                                                                        {"cntrl", "Cc"},
-                                                                        {"Currency_Symbol", "Sc"},
-                                                                        {"Dash_Punctuation", "Pd"},
-                                                                        {"Decimal_Number", "Nd"},
-                                                                        {"digit", "Nd"},
-                                                                        {"Enclosing_Mark", "Me"},
-                                                                        {"Final_Punctuation", "Pf"},
-                                                                        {"Format", "Cf"},
-                                                                        {"Letter", "L"},
-                                                                        {"Initial_Punctuation", "Pi"},
-                                                                        {"Letter_Number", "Nl"},
-                                                                        {"Line_Separator", "Zl"},
-                                                                        {"Lowercase_Letter", "Ll"},
-                                                                        {"Mark", "M"},
-                                                                        {"Combining_Mark", "M"},
-                                                                        {"Math_Symbol", "Sm"},
-                                                                        {"Modifier_Letter", "Lm"},
-                                                                        {"Modifier_Symbol", "Sk"},
-                                                                        {"Nonspacing_Mark", "Mn"},
-                                                                        {"Number", "N"},
-                                                                        {"Open_Punctuation", "Ps"},
-                                                                        {"Other", "C"},
-                                                                        {"Other_Letter", "Lo"},
-                                                                        {"Other_Number", "No"},
-                                                                        {"Other_Punctuation", "Po"},
-                                                                        {"Other_Symbol", "So"},
-                                                                        {"Paragraph_Separator", "Zp"},
-                                                                        {"Private_Use", "Co"},
-                                                                        {"Punctuation", "P"},
-                                                                        {"punct", "P"},
-                                                                        {"Separator", "Z"},
-                                                                        {"Space_Separator", "Zs"},
-                                                                        {"Spacing_Mark", "Mc"},
-                                                                        {"Surrogate", "Cs"},
-                                                                        {"Symbol", "S"},
-                                                                        {"Titlecase_Letter", "Lt"},
-                                                                        {"Unassigned", "Cn"},
-                                                                        {"Uppercase_Letter", "Lu"}};
+constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {
+    {"Cased_Letter", "LC"},
+    {"Close_Punctuation", "Pe"},
+    {"Connector_Punctuation", "Pc"},
+    {"Control", "Cc"},
+    {"cntrl", "Cc"},
+    {"Currency_Symbol", "Sc"},
+    {"Dash_Punctuation", "Pd"},
+    {"Decimal_Number", "Nd"},
+    {"digit", "Nd"},
+    {"Enclosing_Mark", "Me"},
+    {"Final_Punctuation", "Pf"},
+    {"Format", "Cf"},
+    {"Letter", "L"},
+    {"Initial_Punctuation", "Pi"},
+    {"Letter_Number", "Nl"},
+    {"Line_Separator", "Zl"},
+    {"Lowercase_Letter", "Ll"},
+    {"Mark", "M"},
+    {"Combining_Mark", "M"},
+    {"Math_Symbol", "Sm"},
+    {"Modifier_Letter", "Lm"},
+    {"Modifier_Symbol", "Sk"},
+    {"Nonspacing_Mark", "Mn"},
+    {"Number", "N"},
+    {"Open_Punctuation", "Ps"},
+    {"Other", "C"},
+    {"Other_Letter", "Lo"},
+    {"Other_Number", "No"},
+    {"Other_Punctuation", "Po"},
+    {"Other_Symbol", "So"},
+    {"Paragraph_Separator", "Zp"},
+    {"Private_Use", "Co"},
+    {"Punctuation", "P"},
+    {"punct", "P"},
+    {"Separator", "Z"},
+    {"Space_Separator", "Zs"},
+    {"Spacing_Mark", "Mc"},
+    {"Surrogate", "Cs"},
+    {"Symbol", "S"},
+    {"Titlecase_Letter", "Lt"},
+    {"Unassigned", "Cn"},
+    {"Uppercase_Letter", "Lu"}};
 
 // What PCRE2 calls a general category; nothing if it is none.
 std::string category(std::string_view name) {
@@ -83,10 +84,12 @@ std::optional<Regex> characters_with(std::string_view property) {
   if (equals == std::string_view::npos) {
     if (const std::string known = category(property); !known.empty()) return characters_of(known);
     if (property == "space") return characters_of("White_Space");
-    // PCRE2 has scripts, other spellings and properties of its own besides, which are none in ECMAScript.
+    // PCRE2 has scripts, other spellings and properties of its own besides, which are none in
+    // ECMAScript.
     const bool own = property.empty() || property[0] < 'A' || property[0] > 'Z' ||
                      (property[0] == 'X' && !property.starts_with("XID"));
-    if (own || !is_name(property) || characters_of("sc:" + std::string(property))) return std::nullopt;
+    if (own || !is_name(property) || characters_of("sc:" + std::string(property)))
+      return std::nullopt;
     return characters_of(std::string(property));
   }
   const std::string_view value = property.substr(equals + 1);

@@ -13,7 +13,9 @@ class ArrangedRows : public WeightRows {
   using Source = std::function<std::uint64_t(std::uint64_t row)>;
 
   ArrangedRows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows, Source source)
-      : WeightRows(rows, parts.front()->cols()), parts_(std::move(parts)), source_(std::move(source)) {
+      : WeightRows(rows, parts.front()->cols()),
+        parts_(std::move(parts)),
+        source_(std::move(source)) {
     std::uint64_t begin = 0;
     for (const auto& part : parts_) begins_.push_back(std::exchange(begin, begin + part->rows()));
   }
@@ -119,7 +121,8 @@ class Fp4Rows : public WeightRows {
 
 }  // namespace
 
-std::unique_ptr<WeightRows> arranged_rows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows,
+std::unique_ptr<WeightRows> arranged_rows(std::vector<std::unique_ptr<WeightRows>> parts,
+                                          std::uint64_t rows,
                                           std::function<std::uint64_t(std::uint64_t row)> source) {
   return std::make_unique<ArrangedRows>(std::move(parts), rows, std::move(source));
 }
@@ -128,14 +131,15 @@ std::unique_ptr<WeightRows> rows_plus(std::unique_ptr<WeightRows> rows, float te
   return std::make_unique<RowsPlus>(std::move(rows), term);
 }
 
-std::unique_ptr<WeightRows> column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
-                                        std::uint64_t rows_of_expert, ColumnChoice choice) {
-  return std::make_unique<ColumnRows>(float_rows(tensor, tensor.values(), 1), rows, cols, rows_of_expert,
-                                      choice);
+std::unique_ptr<WeightRows> column_rows(const SafeTensor& tensor, std::uint64_t rows,
+                                        std::uint64_t cols, std::uint64_t rows_of_expert,
+                                        ColumnChoice choice) {
+  return std::make_unique<ColumnRows>(float_rows(tensor, tensor.values(), 1), rows, cols,
+                                      rows_of_expert, choice);
 }
 
-std::unique_ptr<WeightRows> fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows,
-                                     std::uint64_t cols) {
+std::unique_ptr<WeightRows> fp4_rows(const SafeTensor& codes, const SafeTensor& scales,
+                                     std::uint64_t rows, std::uint64_t cols) {
   for (const SafeTensor* const tensor : {&codes, &scales}) {
     const std::uint64_t expected =
         rows * (cols / Fp4Rows::kBlock) * (tensor == &codes ? Fp4Rows::kCodeBytes : 1);
@@ -143,9 +147,10 @@ std::unique_ptr<WeightRows> fp4_rows(const SafeTensor& codes, const SafeTensor& 
       throw Error("", "wrong type: expected U8, got " + std::string(tensor->type->name),
                   "tensor " + tensor->name);
     if (tensor->data.size() != expected || cols % Fp4Rows::kBlock != 0)
-      throw Error("",
-                  "wrong shape: expected " + counted(expected, "byte") + ", got " + tensor->shape_string(),
-                  "tensor " + tensor->name);
+      throw Error(
+          "",
+          "wrong shape: expected " + counted(expected, "byte") + ", got " + tensor->shape_string(),
+          "tensor " + tensor->name);
   }
   return std::make_unique<Fp4Rows>(codes, scales, rows, cols);
 }

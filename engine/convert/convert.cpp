@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 /// Thrown through the stream to leave it.
 struct Stopped {};
 
-/// The last part of the path; in a download cache (models--OWNER--NAME/snapshots/HASH) the name of the model.
+/// The last part of the path; in a download cache (models--OWNER--NAME/snapshots/HASH) the name of
+/// the model.
 std::string directory_name(const std::string& directory) {
   fs::path path = fs::absolute(directory).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
@@ -70,12 +71,12 @@ struct Conversion::State {
     require_other_files();
     set_keys();
     plan();
-    vocabulary.emplace(
-        read_hf_vocabulary(options.directory, {.tokens = config.n_vocab,
-                                               .pre = options.pre,
-                                               .bos = config.bos,
-                                               .eos = config.eos,
-                                               .listed_merges = config.model_class->listed_merges}));
+    vocabulary.emplace(read_hf_vocabulary(options.directory,
+                                          {.tokens = config.n_vocab,
+                                           .pre = options.pre,
+                                           .bos = config.bos,
+                                           .eos = config.eos,
+                                           .listed_merges = config.model_class->listed_merges}));
     for (const auto& list : {config.warnings, vocabulary->vocabulary().warnings})
       warnings.insert(warnings.end(), list.begin(), list.end());
     declare();
@@ -97,7 +98,8 @@ struct Conversion::State {
 
   [[nodiscard]] HfConfig read_config() {
     if (!fs::exists(config_path()))
-      throw Error(options.directory, "no config.json: expected the directory of a Hugging Face or MLX model");
+      throw Error(options.directory,
+                  "no config.json: expected the directory of a Hugging Face or MLX model");
     json = text_part(read_json(config_path()));
     return HfConfig::from_json(json, config_path(), hf_classes());
   }
@@ -109,8 +111,9 @@ struct Conversion::State {
     if (!whole.contains("text_config") || !whole["text_config"].is_object())
       throw Error(config_path(), "missing key, or no object", "key text_config");
     nlohmann::json text = whole["text_config"];
-    const std::string type =
-        text.value("model_type", nlohmann::json()).is_string() ? text["model_type"].get<std::string>() : "";
+    const std::string type = text.value("model_type", nlohmann::json()).is_string()
+                                 ? text["model_type"].get<std::string>()
+                                 : "";
     const HfForm* const inner = find_hf_form_of_type(type);
     if (inner == nullptr)
       throw Error(config_path(), "unknown text model of " + name + ": got '" + type + "'",
@@ -127,8 +130,9 @@ struct Conversion::State {
   static std::string first_of(const nlohmann::json& object, const char* key) {
     if (!object.is_object() || !object.contains(key)) return "";
     const nlohmann::json& list = object[key];
-    return list.is_array() && !list.empty() && list.front().is_string() ? list.front().get<std::string>()
-                                                                        : "";
+    return list.is_array() && !list.empty() && list.front().is_string()
+               ? list.front().get<std::string>()
+               : "";
   }
 
   void set_keys() {
@@ -148,15 +152,16 @@ struct Conversion::State {
   /// Every tensor that the architecture asks for; what is left over has no place in the file.
   void plan() {
     const std::string bytes = writer->metadata();
-    const GgufFile metadata =
-        GgufFile::from_bytes(std::as_bytes(std::span(bytes)), config_path(), {.metadata_only = true});
+    const GgufFile metadata = GgufFile::from_bytes(std::as_bytes(std::span(bytes)), config_path(),
+                                                   {.metadata_only = true});
     require_sizes(metadata);
     const bool head = sources.shape_of("output.weight").has_value();
     if (!head && !config.tied_embeddings) throw missing("output.weight");
     if (config.attention_bias && sources.shape_of("blk.0.attn_q.weight") &&
         !sources.shape_of("blk.0.attn_q.bias"))
       throw missing("blk.0.attn_q.bias");
-    if (config.mlp_bias && !sources.shape_of("blk.0.ffn_up.bias")) throw missing("blk.0.ffn_up.bias");
+    if (config.mlp_bias && !sources.shape_of("blk.0.ffn_up.bias"))
+      throw missing("blk.0.ffn_up.bias");
     const auto known = [&](std::string_view name) -> std::optional<std::vector<std::uint64_t>> {
       if (name == "output.weight" && config.tied_embeddings) return std::nullopt;
       const auto found = computed.find(std::string(name));
@@ -173,8 +178,9 @@ struct Conversion::State {
   void require_sizes(const GgufFile& metadata) const {
     if (config.n_layers > weights.tensors().size())
       throw Error(config_path(),
-                  "more layers than tensors: expected at most " + std::to_string(weights.tensors().size()) +
-                      ", got " + std::to_string(config.n_layers),
+                  "more layers than tensors: expected at most " +
+                      std::to_string(weights.tensors().size()) + ", got " +
+                      std::to_string(config.n_layers),
                   "key num_hidden_layers");
     const std::string arch = std::string(config.model_class->arch) + ".";
     const auto experts = metadata.find_uint(arch + "expert_count").value_or(0);
@@ -185,8 +191,8 @@ struct Conversion::State {
       const auto shape = sources.shape_of(layer + "ffn_down_exps.weight");
       if (!shape) throw missing(layer + "ffn_down_exps.weight");
       if (shape->size() == 3 && shape->back() == experts && shape->front() == width) continue;
-      throw weights.error("wrong number or width of experts: expected " + std::to_string(experts) + " of " +
-                              std::to_string(width),
+      throw weights.error("wrong number or width of experts: expected " + std::to_string(experts) +
+                              " of " + std::to_string(width),
                           "tensor " + sources.name_of(layer + "ffn_down_exps.weight"));
     }
   }
@@ -197,8 +203,10 @@ struct Conversion::State {
 
   void leave_out() {
     if (config.tied_embeddings && sources.left().contains("lm_head.weight")) {
-      warnings.emplace_back("lm_head.weight is left out: config.json says that it is the embedding");
-      for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"}) sources.leave_out(part);
+      warnings.emplace_back(
+          "lm_head.weight is left out: config.json says that it is the embedding");
+      for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"})
+        sources.leave_out(part);
     }
     const std::set<std::string_view> left = sources.left();
     bool predicting = false, other_senses = false;
@@ -211,19 +219,23 @@ struct Conversion::State {
         predicting = true;
       else if (wrapped && is_of_another_sense(name))
         other_senses = true;
-      else if (std::ranges::any_of(form.unused, [&](std::string_view end) { return name.ends_with(end); }))
+      else if (std::ranges::any_of(form.unused,
+                                   [&](std::string_view end) { return name.ends_with(end); }))
         ++unused;
       else
         odd.push_back(name);
     }
     if (predicting) warnings.emplace_back("layers that predict further tokens are left out");
-    if (other_senses) warnings.emplace_back("tensors for pictures and sound are left out: text only");
+    if (other_senses)
+      warnings.emplace_back("tensors for pictures and sound are left out: text only");
     if (unused != 0)
-      warnings.push_back(counted(unused, "tensor") + " of layers that use those of other layers left out");
+      warnings.push_back(counted(unused, "tensor") +
+                         " of layers that use those of other layers left out");
     if (!odd.empty())
-      throw weights.error("no place for it in a GGUF file of this class of models" +
-                              (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
-                          "tensor " + std::string(odd.front()));
+      throw weights.error(
+          "no place for it in a GGUF file of this class of models" +
+              (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
+          "tensor " + std::string(odd.front()));
   }
 
   static bool is_of_another_sense(std::string_view name) {
@@ -238,7 +250,8 @@ struct Conversion::State {
     constexpr std::string_view kLayers = "model.layers.";
     if (!name.starts_with(kLayers)) return false;
     std::uint32_t layer = 0;
-    const auto [end, error] = std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
+    const auto [end, error] =
+        std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
     return error == std::errc() && layer >= config.n_layers;
   }
 
@@ -252,9 +265,11 @@ struct Conversion::State {
       const std::string text = error.what();
       throw text.starts_with(options.directory) ? error : Error(options.directory, text);
     }
-    item.tensor.type = wanted.matrix && is_quantizable(wanted.name) ? matrix_type(*item.rows) : DType::F32;
+    item.tensor.type =
+        wanted.matrix && is_quantizable(wanted.name) ? matrix_type(*item.rows) : DType::F32;
     item.tensor.form = item.rows->form();
-    item.tensor.bytes = item.rows->rows() * dtype_info(item.tensor.type).row_bytes(item.rows->cols());
+    item.tensor.bytes =
+        item.rows->rows() * dtype_info(item.tensor.type).row_bytes(item.rows->cols());
     planned.push_back(std::move(item));
   }
 
@@ -265,10 +280,12 @@ struct Conversion::State {
   }
 
   void declare() {
-    writer->set("general.name", options.name.empty() ? directory_name(options.directory) : options.name);
+    writer->set("general.name",
+                options.name.empty() ? directory_name(options.directory) : options.name);
     std::map<DType, std::uint64_t> of_type;
     for (const Planned& item : planned) {
-      if (item.tensor.shape.size() > 1) of_type[item.tensor.type] += item.rows->rows() * item.rows->cols();
+      if (item.tensor.shape.size() > 1)
+        of_type[item.tensor.type] += item.rows->rows() * item.rows->cols();
     }
     set_file_type(*writer, of_type);
     set_vocabulary(*writer, *vocabulary);
@@ -304,7 +321,8 @@ struct Conversion::State {
   }
 };
 
-Conversion::Conversion(ConvertOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Conversion::Conversion(ConvertOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
 Conversion::~Conversion() = default;
 
 const std::vector<ConvertedTensor>& Conversion::tensors() const { return state_->tensors; }

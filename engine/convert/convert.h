@@ -15,7 +15,7 @@ namespace cria {
 struct ConvertOptions {
   std::string directory, output;
   std::optional<DType>
-      type;          ///< of matrices; none: the one that says the same as the directory, or comes nearest
+      type;  ///< of matrices; none: the one that says the same as the directory, or comes nearest
   std::string name;  ///< general.name; "": the directory's
   std::string pre;   ///< name of the pre-tokenizer; "": recognized
   unsigned threads = 1;
@@ -35,18 +35,20 @@ struct ConvertedTensor {
 /// A conversion that was planned and checked; nothing is written before write().
 class Conversion {
  public:
-  /// Opens the directory; checks its config, the shape and type of every tensor, and the tokenizer. Throws
-  /// Error naming the file and what is wrong with it.
+  /// Opens the directory; checks its config, the shape and type of every tensor, and the tokenizer.
+  /// Throws Error naming the file and what is wrong with it.
   explicit Conversion(ConvertOptions options);
   ~Conversion();
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  [[nodiscard]] const std::vector<ConvertedTensor>& tensors() const;  ///< as planned, without errors
+  [[nodiscard]] const std::vector<ConvertedTensor>& tensors()
+      const;  ///< as planned, without errors
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   [[nodiscard]] std::uint64_t file_bytes() const;
-  /// Writes the file; on_tensor is called after each tensor, on_bytes after each piece with all bytes of data
-  /// so far (false stops). False if it was stopped: the output is as it was. Throws Error.
+  /// Writes the file; on_tensor is called after each tensor, on_bytes after each piece with all
+  /// bytes of data so far (false stops). False if it was stopped: the output is as it was. Throws
+  /// Error.
   bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,
              const std::function<void(const ConvertedTensor&)>& on_tensor);
 

@@ -34,7 +34,8 @@ struct Stopped {};
 class DirectoryInTheMaking {
  public:
   explicit DirectoryInTheMaking(fs::path target)
-      : target_(std::move(target)), path_(target_.string() + ".part-" + std::to_string(::getpid())) {
+      : target_(std::move(target)),
+        path_(target_.string() + ".part-" + std::to_string(::getpid())) {
     fs::remove_all(path_);  // left by a process that was killed and had our number
     fs::create_directory(path_);
   }
@@ -55,7 +56,9 @@ class DirectoryInTheMaking {
 };
 
 /// A directory's path without a slash at its end.
-fs::path without_slash(const fs::path& path) { return path.filename().empty() ? path.parent_path() : path; }
+fs::path without_slash(const fs::path& path) {
+  return path.filename().empty() ? path.parent_path() : path;
+}
 
 /// The directory itself, where it is named by links or relative to another one.
 fs::path resolved(const std::string& directory) {
@@ -64,14 +67,15 @@ fs::path resolved(const std::string& directory) {
   return without_slash(error ? fs::path(directory) : path);
 }
 
-/// Whether another directory may take its place: a mount point cannot be replaced, nor a link that leads nowhere,
-/// and who works in a directory would not see what took its place.
+/// Whether another directory may take its place: a mount point cannot be replaced, nor a link that
+/// leads nowhere, and who works in a directory would not see what took its place.
 bool is_replaceable(const fs::path& directory) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(directory, error))) return true;
   struct stat own = {}, parent = {};
-  return ::stat(directory.c_str(), &own) == 0 && ::stat(directory.parent_path().c_str(), &parent) == 0 &&
-         own.st_dev == parent.st_dev && !fs::equivalent(directory, ".", error);
+  return ::stat(directory.c_str(), &own) == 0 &&
+         ::stat(directory.parent_path().c_str(), &parent) == 0 && own.st_dev == parent.st_dev &&
+         !fs::equivalent(directory, ".", error);
 }
 
 std::string_view torch_name(DType type) {
@@ -104,11 +108,11 @@ class Describer {
         if (!refused) refused = error;
       }
     }
-    throw refused
-        ? *refused
-        : file_.error(
-              "cannot be exported: the names in Hugging Face's files of this architecture are not known",
-              "key general.architecture");
+    throw refused ? *refused
+                  : file_.error(
+                        "cannot be exported: the names in Hugging Face's files of this "
+                        "architecture are not known",
+                        "key general.architecture");
   }
   [[nodiscard]] std::vector<std::string> left_out() const {
     std::vector<std::string> names(graph_.unused_tensors.begin(), graph_.unused_tensors.end());
@@ -116,7 +120,8 @@ class Describer {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<Description> describe(const HfForm& form, std::string_view dtype) const {
+  [[nodiscard]] std::unique_ptr<Description> describe(const HfForm& form,
+                                                      std::string_view dtype) const {
     auto made = std::make_unique<Description>();
     made->config = HfConfig::from_gguf(file_, config_, form.model_class);
     set_window(made->config);
@@ -140,8 +145,8 @@ class Describer {
     if (graph_.keys_read.contains("attention.sliding_window")) return;
     const auto window = file_.find_uint(config_.arch + ".attention.sliding_window").value_or(0);
     if (window == 0) return;
-    const bool other =
-        std::ranges::any_of(forms_, [](const HfForm* form) { return form->model_class.window_by_default; });
+    const bool other = std::ranges::any_of(
+        forms_, [](const HfForm* form) { return form->model_class.window_by_default; });
     if (other && !config.model_class->window_by_default)
       throw file_.error("cannot be said in config.json of " + std::string(config.model_class->name),
                         "key " + config_.arch + ".attention.sliding_window");
@@ -201,8 +206,8 @@ struct Export::State {
     const TensorView* const embedding = file.tensor("token_embd.weight");
     description = describer.describe(torch_name(matrix_type(embedding->dtype)));
     if (const std::vector<std::string> names = describer.left_out(); !names.empty())
-      warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " + names.front() +
-                         (names.size() > 1 ? ", …" : ""));
+      warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " +
+                         names.front() + (names.size() > 1 ? ", …" : ""));
     plan();
     texts = hf_vocabulary_files(vocabulary, named_templates(file));
     for (TextFile& text : texts)
@@ -217,7 +222,8 @@ struct Export::State {
       throw Error(options.directory, "is not empty: expected a new or empty directory");
     if (!is_replaceable(destination))
       throw Error(options.directory,
-                  "cannot be replaced, as a mount point, the working directory or a link that leads nowhere: "
+                  "cannot be replaced, as a mount point, the working directory or a link that "
+                  "leads nowhere: "
                   "expected a new directory");
   }
 
@@ -239,8 +245,8 @@ struct Export::State {
     shards = plan_shards(std::move(declarations), options.shard_bytes);
     for (const SafetensorsShard& shard : shards) {
       for (const SafetensorsDeclaration& item : shard.tensors)
-        tensors.push_back(
-            {item.name, targets.at(item.name)->type(), *item.type->dtype, item.shape, item.bytes()});
+        tensors.push_back({item.name, targets.at(item.name)->type(), *item.type->dtype, item.shape,
+                           item.bytes()});
     }
   }
 
@@ -270,15 +276,18 @@ struct Export::State {
       }
       writer.finish();
     }
-    if (shards.size() > 1) write_text(directory, "model.safetensors.index.json", shard_index(shards));
+    if (shards.size() > 1)
+      write_text(directory, "model.safetensors.index.json", shard_index(shards));
     write_text(directory, "config.json", description->json.dump(2) + "\n");
     for (const TextFile& text : texts) write_text(directory, text.name, text.content);
     directory.finish();
   }
 
-  void write_tensor(RowStream& stream, const ExportedTensor& tensor, const RowStream::Sink& sink) const {
+  void write_tensor(RowStream& stream, const ExportedTensor& tensor,
+                    const RowStream::Sink& sink) const {
     const auto rows = targets.at(tensor.name)->rows();
-    stream.write({.file = options.file, .name = tensor.name, .rows = rows.get(), .type = tensor.type}, sink);
+    stream.write(
+        {.file = options.file, .name = tensor.name, .rows = rows.get(), .type = tensor.type}, sink);
   }
 
   static void write_text(const DirectoryInTheMaking& directory, const std::string& name,

@@ -14,7 +14,8 @@ namespace cria {
 struct ExportOptions {
   /// The directory must not exist, or be empty and no mount point nor the working directory.
   std::string file, directory;
-  std::optional<DType> type;  ///< F32, F16 or BF16: of all matrices; none: floats as they are, the others F16
+  std::optional<DType>
+      type;  ///< F32, F16 or BF16: of all matrices; none: floats as they are, the others F16
   std::uint64_t shard_bytes = std::uint64_t{5} << 30;  ///< of data in one file at most
   unsigned threads = 1;
   const KernelSet* kernels = nullptr;
@@ -39,7 +40,8 @@ class Export {
   [[nodiscard]] const std::vector<ExportedTensor>& tensors() const;  ///< in the order of writing
   [[nodiscard]] const std::vector<std::string>& warnings() const;    ///< what is left out
   [[nodiscard]] std::size_t shards() const;
-  /// Writes the directory under another name beside it, renamed when it is complete; as Conversion::write.
+  /// Writes the directory under another name beside it, renamed when it is complete; as
+  /// Conversion::write.
   bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,
              const std::function<void(const ExportedTensor&)>& on_tensor);
 

@@ -27,9 +27,10 @@ std::uint64_t row_in_groups(HfRows rows, std::uint64_t row, const HfConfig& conf
   const std::uint64_t size = config.head_dim, queries = config.n_heads / config.n_kv_heads;
   const std::uint64_t from = rows == HfRows::GroupValues ? row : hf_row(row, size);
   const std::uint64_t head = from / size;
-  const std::uint64_t place = rows == HfRows::GroupQueries
-                                  ? head / queries * (queries + 2) + head % queries
-                                  : head * (queries + 2) + queries + (rows == HfRows::GroupValues ? 1 : 0);
+  const std::uint64_t place =
+      rows == HfRows::GroupQueries
+          ? head / queries * (queries + 2) + head % queries
+          : head * (queries + 2) + queries + (rows == HfRows::GroupValues ? 1 : 0);
   return place * size + from % size;
 }
 
@@ -41,7 +42,8 @@ Shape without_ones(const Shape& shape) {
 
 }  // namespace
 
-HfSources::HfSources(const HfForm& form, const HfConfig& config, const SafetensorsDirectory& weights)
+HfSources::HfSources(const HfForm& form, const HfConfig& config,
+                     const SafetensorsDirectory& weights)
     : form_(form), config_(config), weights_(weights) {
   for (const auto& [name, tensor] : weights.tensors()) left_.insert(name);
   for (const HfTensor& name : form.tensors) resolve(name);
@@ -77,8 +79,10 @@ const SafeTensor* HfSources::find(const std::string& name) const {
 }
 
 std::optional<MlxPacking> HfSources::packing_of(const SafeTensor& tensor) const {
-  if (!tensor.name.ends_with(".weight")) return std::nullopt;  // a bias beside packed weights is not packed
-  const bool scaled = weights_.tensor(tensor.name.substr(0, tensor.name.rfind('.')) + ".scales") != nullptr;
+  if (!tensor.name.ends_with(".weight"))
+    return std::nullopt;  // a bias beside packed weights is not packed
+  const bool scaled =
+      weights_.tensor(tensor.name.substr(0, tensor.name.rfind('.')) + ".scales") != nullptr;
   return scaled ? config_.packing_of(tensor.name) : std::nullopt;
 }
 
@@ -130,7 +134,8 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
     SafeTensor expected, got;
     expected.shape = shape;
     got.shape = unpacked_shape(tensor);
-    throw Error("", "wrong shape: expected " + expected.shape_string() + ", got " + got.shape_string(),
+    throw Error("",
+                "wrong shape: expected " + expected.shape_string() + ", got " + got.shape_string(),
                 "tensor " + tensor.name);
   };
   if (source.stacked) {
@@ -173,7 +178,8 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
   for (std::uint32_t layer = 0; layer < config_.n_layers; ++layer) {
     const std::string name = with_number(number.hf, '#', layer);
     const SafeTensor* const tensor = find(name);
-    if (tensor == nullptr && !number.usual) throw weights_.error("a tensor is missing", "tensor " + name);
+    if (tensor == nullptr && !number.usual)
+      throw weights_.error("a tensor is missing", "tensor " + name);
     values.push_back(number.usual.value_or(0));
     if (tensor == nullptr) continue;
     left_.erase(tensor->name);
@@ -187,18 +193,22 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
 
 std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
-  if (found == sources_.end()) throw weights_.error("a tensor is missing", "tensor " + name_of(wanted.name));
+  if (found == sources_.end())
+    throw weights_.error("a tensor is missing", "tensor " + name_of(wanted.name));
   const Source& source = found->second;
   expect_shape(source, wanted);
   std::uint64_t values = 1;
   for (const std::uint64_t n : wanted.shape) values *= n;
   const bool single = !wanted.matrix && reorders(source.rows);  // values are the rows
   const std::uint64_t cols = single ? 1 : wanted.shape[0], rows = values / cols;
-  const std::uint64_t of_expert = single ? wanted.shape[0] : wanted.shape.size() > 1 ? wanted.shape[1] : 1;
+  const std::uint64_t of_expert = single                    ? wanted.shape[0]
+                                  : wanted.shape.size() > 1 ? wanted.shape[1]
+                                                            : 1;
   if (has_columns(source.rows)) {
     left_.erase(source.parts.front()->name);
     const bool in_turn = source.rows == HfRows::EvenColumns || source.rows == HfRows::OddColumns;
-    ColumnChoice choice{.step = in_turn ? 2U : 1U, .of = is_half(source.rows) ? 2 * of_expert : of_expert};
+    ColumnChoice choice{.step = in_turn ? 2U : 1U,
+                        .of = is_half(source.rows) ? 2 * of_expert : of_expert};
     if (source.rows == HfRows::OddColumns) choice.offset = 1;
     if (source.rows == HfRows::SecondColumns) choice.offset = of_expert;
     return column_rows(*source.parts.front(), rows, cols, of_expert, choice);

@@ -20,19 +20,23 @@ bool alternates(HfRows rows) {
 
 /// How many rows of an expert a tensor has; values of a vector count as rows.
 std::uint64_t rows_of_expert(const TensorView& tensor) {
-  return tensor.name.ends_with(".bias") || tensor.shape.size() < 2 ? tensor.shape[0] : tensor.shape[1];
+  return tensor.name.ends_with(".bias") || tensor.shape.size() < 2 ? tensor.shape[0]
+                                                                   : tensor.shape[1];
 }
 
-/// Row i of both matrices of an expert one after the other, or in turn: which of them, and which row.
+/// Row i of both matrices of an expert one after the other, or in turn: which of them, and which
+/// row.
 std::pair<std::size_t, std::uint64_t> in_halves(std::uint64_t i, std::uint64_t rows, bool in_turn) {
   return in_turn ? std::pair<std::size_t, std::uint64_t>{i % 2, i / 2}
                  : std::pair<std::size_t, std::uint64_t>{i / rows, i % rows};
 }
 
 /// Row of a tensor of groups: which row it is of all queries, then all keys, then all values.
-std::uint64_t row_of_groups(std::uint64_t row, std::uint64_t size, std::uint64_t heads, std::uint64_t kv) {
+std::uint64_t row_of_groups(std::uint64_t row, std::uint64_t size, std::uint64_t heads,
+                            std::uint64_t kv) {
   const std::uint64_t head = row / size, queries = heads / kv, group = head / (queries + 2);
-  const std::uint64_t place = head % (queries + 2), in_head = row % size, paired = gguf_row(in_head, size);
+  const std::uint64_t place = head % (queries + 2), in_head = row % size,
+                      paired = gguf_row(in_head, size);
   if (place < queries) return (group * queries + place) * size + paired;
   return (place == queries ? heads + group : heads + kv + group) * size +
          (place == queries ? paired : in_head);
@@ -57,9 +61,11 @@ float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column
   const std::byte* const from = tensor.data + row * tensor.row_bytes();
   float values[256];  // no type has longer blocks, nor such that take more bytes than their values
   std::byte short_row[sizeof values];
-  assert(type.block_values <= std::size(values) && type.row_bytes(type.block_values) <= sizeof short_row);
+  assert(type.block_values <= std::size(values) &&
+         type.row_bytes(type.block_values) <= sizeof short_row);
   std::memcpy(short_row, from, type.header_bytes);
-  std::memcpy(short_row + type.header_bytes, from + type.row_bytes(column - in_block), type.block_bytes);
+  std::memcpy(short_row + type.header_bytes, from + type.row_bytes(column - in_block),
+              type.block_bytes);
   type.dequantize(short_row, values, type.block_values);
   return values[in_block];
 }
@@ -93,14 +99,16 @@ class LatentRows : public WeightRows {
 class TransposedRows : public WeightRows {
  public:
   TransposedRows(std::vector<const TensorView*> tensors, bool in_turn)
-      : WeightRows(tensors.front()->rows() / rows_of_expert(*tensors.front()) * tensors.front()->cols(),
-                   tensors.size() * rows_of_expert(*tensors.front())),
+      : WeightRows(
+            tensors.front()->rows() / rows_of_expert(*tensors.front()) * tensors.front()->cols(),
+            tensors.size() * rows_of_expert(*tensors.front())),
         tensors_(std::move(tensors)),
         rows_of_expert_(rows_of_expert(*tensors_.front())),
         in_turn_(in_turn) {}
 
   void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t columns = tensors_.front()->cols(), expert = row / columns, column = row % columns;
+    const std::uint64_t columns = tensors_.front()->cols(), expert = row / columns,
+                        column = row % columns;
     for (std::uint64_t i = 0; i < cols(); ++i) {
       const auto [part, in_expert] = in_halves(i, rows_of_expert_, in_turn_);
       out[i] = value_at(*tensors_[part], expert * rows_of_expert_ + in_expert, column);
@@ -153,14 +161,16 @@ std::unique_ptr<WeightRows> HfTarget::rows() const {
   if (value_) return std::make_unique<NumberRows>(*value_);
   const Part& first = parts_.front();
   const HfRows kind = first.rows;
-  if (kind == HfRows::LatentKeys) return std::make_unique<LatentRows>(*first.tensor, *parts_.at(1).tensor);
+  if (kind == HfRows::LatentKeys)
+    return std::make_unique<LatentRows>(*first.tensor, *parts_.at(1).tensor);
   if (has_columns(kind)) {
     std::vector<const TensorView*> tensors;
     for (const Part& part : parts_) tensors.push_back(part.tensor);
     return std::make_unique<TransposedRows>(std::move(tensors), alternates(kind));
   }
-  const bool single = ((kind == HfRows::Pairs || is_group(kind)) && first.tensor->shape.size() < 2) ||
-                      (is_half(kind) && first.tensor->name.ends_with(".bias"));
+  const bool single =
+      ((kind == HfRows::Pairs || is_group(kind)) && first.tensor->shape.size() < 2) ||
+      (is_half(kind) && first.tensor->name.ends_with(".bias"));
   const std::uint64_t cols = single ? 1 : first.tensor->cols();
   std::vector<std::unique_ptr<WeightRows>> parts;
   for (const Part& part : parts_) parts.push_back(part_rows(part, cols));
@@ -173,12 +183,13 @@ std::unique_ptr<WeightRows> HfTarget::rows() const {
   if (kind == HfRows::Pairs)
     return arranged_rows(std::move(parts), rows,
                          [head = head_](std::uint64_t row) { return gguf_row(row, head); });
-  return arranged_rows(
-      std::move(parts), rows,
-      [each, of_expert = rows_of_expert(*first.tensor), in_turn = alternates(kind)](std::uint64_t row) {
-        const auto [part, in_expert] = in_halves(row % (2 * of_expert), of_expert, in_turn);
-        return part * each + row / (2 * of_expert) * of_expert + in_expert;
-      });
+  return arranged_rows(std::move(parts), rows,
+                       [each, of_expert = rows_of_expert(*first.tensor),
+                        in_turn = alternates(kind)](std::uint64_t row) {
+                         const auto [part, in_expert] =
+                             in_halves(row % (2 * of_expert), of_expert, in_turn);
+                         return part * each + row / (2 * of_expert) * of_expert + in_expert;
+                       });
 }
 
 // Of several names for one tensor the first counts, but for those of a packed form.
@@ -191,7 +202,8 @@ std::vector<HfTarget> hf_targets(const HfForm& form, const HfConfig& config, con
     for (const HfTensor& tensor : form.tensors) {
       if (layer != 0 && tensor.gguf.find('#') == std::string_view::npos) continue;
       for (const std::string_view ending : endings_of(tensor)) {
-        const TensorView* const from = file.tensor(with_number(tensor.gguf, '#', layer).append(ending));
+        const TensorView* const from =
+            file.tensor(with_number(tensor.gguf, '#', layer).append(ending));
         const std::string name = with_number(tensor.hf, '#', layer).append(ending);
         if (from == nullptr || !wanted(from->name) || name.ends_with("_blocks") ||
             !named.emplace(from, true).second)
@@ -207,7 +219,8 @@ std::vector<HfTarget> hf_targets(const HfForm& form, const HfConfig& config, con
           target.name = with_number(name, '%', i);
           target.parts_ = {{from, tensor.rows}};
           target.head_ = config.head_dim;
-          target.groups_ = [size = std::uint64_t{config.head_dim}, heads = std::uint64_t{config.n_heads},
+          target.groups_ = [size = std::uint64_t{config.head_dim},
+                            heads = std::uint64_t{config.n_heads},
                             kv = std::uint64_t{config.n_kv_heads}](std::uint64_t row) {
             return row_of_groups(row, size, heads, kv);
           };

@@ -25,7 +25,8 @@ class MergedRows : public WeightRows {
     const float* const b = added_.b.data() + row * rank;
     std::vector<double> sums(out, out + cols());
     for (std::uint64_t r = 0; r < rank; ++r)  // row by row of A, as it lies in memory
-      for (std::uint64_t i = 0; i < cols(); ++i) sums[i] += double{b[r]} * double{a[r * cols() + i]};
+      for (std::uint64_t i = 0; i < cols(); ++i)
+        sums[i] += double{b[r]} * double{a[r * cols() + i]};
     std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
   }
   [[nodiscard]] DType nearest() const override { return base_.dtype; }
@@ -38,9 +39,11 @@ class MergedRows : public WeightRows {
 
 // The sum would have to be divided by the scale.
 void require_unscaled(const GgufFile& base, const std::string& tensor) {
-  const std::string stem = tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor;
+  const std::string stem =
+      tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor;
   if (base.tensor(stem + ".scale") == nullptr && base.tensor(tensor + ".scale") == nullptr) return;
-  throw base.error("a matrix with a scale beside it: adapters are not merged into such", "tensor " + tensor);
+  throw base.error("a matrix with a scale beside it: adapters are not merged into such",
+                   "tensor " + tensor);
 }
 
 }  // namespace
@@ -79,9 +82,11 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
       base.prefetch(tensor);
       if (const LowRank* const added = adapters.find(tensor.name)) {
         const MergedRows rows(tensor, *added);
-        stream.write(
-            {.file = base.path(), .name = std::string(tensor.name), .rows = &rows, .type = type_of(tensor)},
-            write);
+        stream.write({.file = base.path(),
+                      .name = std::string(tensor.name),
+                      .rows = &rows,
+                      .type = type_of(tensor)},
+                     write);
       } else if (tensor.bytes != 0) {
         write({tensor.data, tensor.bytes});
       }

@@ -71,7 +71,9 @@ class MlxRows : public WeightRows {
     if (same_codes) return packing_.bits <= 4 ? DType::Q4_1 : DType::Q5_1;
     return packing_.bits == 8 && cols() % kBlock == 0 ? DType::Q8_0 : scales_->nearest();
   }
-  [[nodiscard]] std::string form() const override { return "MLX " + std::to_string(packing_.bits) + " bits"; }
+  [[nodiscard]] std::string form() const override {
+    return "MLX " + std::to_string(packing_.bits) + " bits";
+  }
   [[nodiscard]] bool packed() const override { return true; }
 
  private:
@@ -90,9 +92,11 @@ class MlxRows : public WeightRows {
     Block block = {};
     block.d = f32_to_f16(scale);
     block.m = f32_to_f16(bias);
-    for (unsigned i = 0; i < kBlock; ++i) {  // the low nibbles are values 0 … 15, the high ones 16 … 31
+    for (unsigned i = 0; i < kBlock;
+         ++i) {  // the low nibbles are values 0 … 15, the high ones 16 … 31
       const std::uint32_t code = codes.next();
-      block.lo[i % 16] = static_cast<std::uint8_t>(block.lo[i % 16] | (code & 15) << (i < 16 ? 0 : 4));
+      block.lo[i % 16] =
+          static_cast<std::uint8_t>(block.lo[i % 16] | (code & 15) << (i < 16 ? 0 : 4));
       if constexpr (requires { block.hi; }) block.hi |= code >> 4 << i;
     }
     std::memcpy(out, &block, sizeof block);
@@ -109,20 +113,21 @@ void expect_shape(const SafeTensor& tensor, const std::vector<std::uint64_t>& sh
   if (tensor.shape == shape) return;
   SafeTensor expected;
   expected.shape = shape;
-  throw Error(
-      "",
-      "shape does not fit MLX's form: expected " + expected.shape_string() + ", got " + tensor.shape_string(),
-      "tensor " + tensor.name);
+  throw Error("",
+              "shape does not fit MLX's form: expected " + expected.shape_string() + ", got " +
+                  tensor.shape_string(),
+              "tensor " + tensor.name);
 }
 
 }  // namespace
 
 std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& scales,
-                                     const SafeTensor& biases, const MlxPacking& packing, std::uint64_t rows,
-                                     std::uint64_t cols) {
+                                     const SafeTensor& biases, const MlxPacking& packing,
+                                     std::uint64_t rows, std::uint64_t cols) {
   const std::string where = "tensor " + codes.name;
   if (codes.type->name != "U32")
-    throw Error("", "wrong type of packed weights: expected U32, got " + std::string(codes.type->name),
+    throw Error("",
+                "wrong type of packed weights: expected U32, got " + std::string(codes.type->name),
                 where);
   if (cols % packing.group_size != 0 || cols * packing.bits % 32 != 0)
     throw Error("",

@@ -15,7 +15,8 @@ constexpr std::uint64_t kPieceRows = 1 << 14;  // rows may be short
 
 Error not_held(const RowJob& job, float value) {
   return {job.file,
-          "a value that " + std::string(name(job.type)) + " does not hold: expected finite numbers" +
+          "a value that " + std::string(name(job.type)) +
+              " does not hold: expected finite numbers" +
               (dtype_info(job.type).is_float() && job.type != DType::F32
                    ? " up to " + number_text(largest_held(job.type))
                    : "") +
@@ -60,7 +61,8 @@ void RowStream::encode(const RowJob& job, EncodeFn encoder, Piece& piece) {
   piece.errors.assign(piece.rows, {});
   piece.bad = false;
   for (std::uint64_t i = 0; i < piece.rows; ++i)
-    encode_row(job, encoder, job.source_row ? job.source_row(piece.first + i) : piece.first + i, piece, i);
+    encode_row(job, encoder, job.source_row ? job.source_row(piece.first + i) : piece.first + i,
+               piece, i);
 }
 
 FormError RowStream::write(const RowJob& job, const Sink& sink) {

@@ -40,8 +40,8 @@ class RowStream {
   RowStream(const KernelSet& kernels, unsigned threads);
 
   using Sink = std::function<void(std::span<const std::byte>)>;
-  /// Throws Error naming the tensor where a value is not finite or does not fit into the type, or there is no
-  /// encoder for it; and whatever the sink throws.
+  /// Throws Error naming the tensor where a value is not finite or does not fit into the type, or
+  /// there is no encoder for it; and whatever the sink throws.
   FormError write(const RowJob& job, const Sink& sink);
 
  private:
@@ -54,7 +54,8 @@ class RowStream {
     float worst = 0;  ///< a value that does not fit
   };
   static void encode(const RowJob& job, EncodeFn encoder, Piece& piece);
-  static void encode_row(const RowJob& job, EncodeFn encoder, std::uint64_t row, Piece& piece, std::size_t i);
+  static void encode_row(const RowJob& job, EncodeFn encoder, std::uint64_t row, Piece& piece,
+                         std::size_t i);
 
   const KernelSet& kernels_;
   const unsigned threads_;

@@ -26,7 +26,9 @@ class WeightRows {
   virtual void read(std::uint64_t row, float* out) const = 0;
   /// The row in a type that holds it as it is, without going through floats: false if the type
   /// is not such a one.
-  virtual bool copy(std::uint64_t /*row*/, DType /*type*/, std::byte* /*out*/) const { return false; }
+  virtual bool copy(std::uint64_t /*row*/, DType /*type*/, std::byte* /*out*/) const {
+    return false;
+  }
   /// The type that says the same, or comes nearest.
   [[nodiscard]] virtual DType nearest() const = 0;
   /// "BF16", "MLX 4 bits".
@@ -39,14 +41,17 @@ class WeightRows {
 };
 
 /// A tensor of floats of rows·cols values. Throws Error for types that are not converted.
-std::unique_ptr<WeightRows> float_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);
+std::unique_ptr<WeightRows> float_rows(const SafeTensor& tensor, std::uint64_t rows,
+                                       std::uint64_t cols);
 /// A tensor of a GGUF file, dequantized; rows·cols are its values.
-std::unique_ptr<WeightRows> gguf_rows(const TensorView& tensor, std::uint64_t rows, std::uint64_t cols);
-/// A matrix that MLX packed, or stacked ones: rows of codes of `bits` bits each, one after the other from the lowest bit of
-/// the first byte, and w = scale·code + bias for each group of a row (https://ml-explore.github.io/mlx,
-/// mlx.core.quantize). Throws Error for shapes and types that do not fit.
+std::unique_ptr<WeightRows> gguf_rows(const TensorView& tensor, std::uint64_t rows,
+                                      std::uint64_t cols);
+/// A matrix that MLX packed, or stacked ones: rows of codes of `bits` bits each, one after the
+/// other from the lowest bit of the first byte, and w = scale·code + bias for each group of a row
+/// (https://ml-explore.github.io/mlx, mlx.core.quantize). Throws Error for shapes and types that do
+/// not fit.
 std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& scales,
-                                     const SafeTensor& biases, const MlxPacking& packing, std::uint64_t rows,
-                                     std::uint64_t cols);
+                                     const SafeTensor& biases, const MlxPacking& packing,
+                                     std::uint64_t rows, std::uint64_t cols);
 
 }  // namespace cria

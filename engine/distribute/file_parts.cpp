@@ -12,7 +12,8 @@
 namespace cria {
 namespace {
 
-// What one request reads: Linux cuts a longer one to its limit for reading ahead, 128 KiB by default.
+// What one request reads: Linux cuts a longer one to its limit for reading ahead, 128 KiB by
+// default.
 constexpr std::uintptr_t kReadPiece = std::uintptr_t{128} << 10;
 
 struct AddressRange {
@@ -34,7 +35,8 @@ AddressRange pages_of(const TensorView& tensor) {
 
 void read_nothing_ahead(const Model& model) {
   if (model.pinned()) return;
-  for (const TensorView& tensor : model.file().tensors()) advise_range(pages_of(tensor), MADV_RANDOM);
+  for (const TensorView& tensor : model.file().tensors())
+    advise_range(pages_of(tensor), MADV_RANDOM);
 }
 
 void read_own_rows(const Model& model, const Graph& graph, const GraphParts& parts) {

@@ -7,7 +7,8 @@ namespace cria {
 
 class Model;
 
-/// From now on what is touched is read, and nothing around it. Does nothing where the file is not mapped.
+/// From now on what is touched is read, and nothing around it. Does nothing where the file is not
+/// mapped.
 void read_nothing_ahead(const Model& model);
 /// Asks for these rows, and no page beyond them; most are still being read when it returns.
 void read_own_rows(const Model& model, const Graph& graph, const GraphParts& parts);

@@ -77,7 +77,8 @@ class FollowedEngine {
         parts_(GraphParts::of(graph_, wanted.shares, ranks.rank())),
         kv_(own_heads(wanted.kv, parts_)),
         pool_(graph_, checked(wanted, kv_)),
-        executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_, &ranks),
+        executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_,
+                  &ranks),
         plan_(wanted.work.n_batch),
         tables_(wanted.work.n_batch) {
     read_own_rows(*model_, graph_, parts_);
@@ -93,7 +94,8 @@ class FollowedEngine {
     plan_.clear();
     const auto slices = packet.get<std::uint64_t>();
     for (std::size_t i = 0; i < slices; ++i) {
-      const auto first_pos = packet.get<std::uint64_t>(), first_wanted = packet.get<std::uint64_t>();
+      const auto first_pos = packet.get<std::uint64_t>(),
+                 first_wanted = packet.get<std::uint64_t>();
       packet.get_all(tokens_);
       tables_[i].resize(packet.get<std::uint64_t>());
       for (std::vector<PageId>& pages : tables_[i]) packet.get_all(pages);
@@ -125,8 +127,8 @@ class FollowedEngine {
                                KvPool::bytes(graph_, kv) + WorkMemory::bytes(graph_, wanted.work);
     const std::size_t available = available_memory();
     if (needed > available)
-      throw Error("not enough memory: expected " + std::to_string(needed >> 20) + " MiB available, got " +
-                  std::to_string(available >> 20) + " MiB");
+      throw Error("not enough memory: expected " + std::to_string(needed >> 20) +
+                  " MiB available, got " + std::to_string(available >> 20) + " MiB");
     return kv;
   }
 
@@ -151,8 +153,9 @@ class Follower {
       const RankTask task = packet_.receive(ranks_);
       if (task == RankTask::End) return;
       if (task == RankTask::SetTimeout) ranks_.set_timeout(packet_.get<double>());
-      if (task == RankTask::MeasureRates) (void)exchange_read_rates(ranks_, packet_.get<std::uint32_t>());
-      if (task == RankTask::TellMemory) (void)exchange(ranks_, report_of(ranks_), Patience::Usual);
+      if (task == RankTask::MeasureRates)
+        (void)exchange_read_rates(ranks_, packet_.get<std::uint32_t>());
+      if (task == RankTask::TellMemory) (void)exchange(ranks_, report_of(ranks_), Timeout::Usual);
       if (task == RankTask::LoadModel) load_model();
       if (task == RankTask::OpenEngine) open_engine();
       if (task == RankTask::DropModel) models_.erase(packet_.get<std::uint64_t>());
@@ -174,7 +177,8 @@ class Follower {
     } catch (const std::exception& error) {
       set_error(own, error.what());
     }
-    (void)exchange(ranks_, own, Patience::Loading);  // rank 0 says what is wrong, and drops what we have
+    (void)exchange(ranks_, own,
+                   Timeout::Loading);  // rank 0 says what is wrong, and drops what we have
   }
 
   void load_model() {
@@ -199,10 +203,10 @@ class Follower {
     WantedEngine wanted;
     wanted.model = models_.at(packet_.get<std::uint64_t>());
     wanted.kv.type = packet_.get<KvType>();
-    for (std::size_t* const n :
-         {&wanted.kv.n_ctx, &wanted.kv.n_batch, &wanted.kv.sequences, &wanted.kv.positions, &wanted.kv.kept})
+    for (std::size_t* const n : {&wanted.kv.n_ctx, &wanted.kv.n_batch, &wanted.kv.sequences,
+                                 &wanted.kv.positions, &wanted.kv.kept})
       *n = packet_.get<std::size_t>();
-    wanted.kv.keeps_prefixes = packet_.get<bool>();
+    wanted.kv.has_prefix_cache = packet_.get<bool>();
     wanted.work.n_batch = wanted.kv.n_batch;
     wanted.work.n_ctx = wanted.kv.n_ctx;
     wanted.work.logit_rows = packet_.get<std::size_t>();
@@ -225,7 +229,8 @@ class Follower {
 }  // namespace
 
 void follow(Ranks& ranks, const std::string& version) {
-  if (find_stranger(greet(ranks, version)) != nullptr) return;  // rank 0 says so
+  if (first_version_mismatch(exchange_versions(ranks, version)) != nullptr)
+    return;  // rank 0 says so
   Follower(ranks).run();
 }
 

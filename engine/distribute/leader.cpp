@@ -41,7 +41,7 @@ void put_options(PacketWriter& packet, const LoadOptions& options) {
 
 Leader::Leader(Ranks& ranks, std::string_view version) : ranks_(ranks), shares_(ranks.size(), 1) {
   assert(ranks.rank() == 0);
-  expect_one_version(greet(ranks_, version));
+  expect_one_version(exchange_versions(ranks_, version));
   process_leader = this;
 }
 
@@ -71,7 +71,7 @@ std::vector<RankReport> Leader::ask_memory() {
   const Turn turn(mutex_);
   packet_.begin(RankTask::TellMemory);
   packet_.send(ranks_);
-  return exchange(ranks_, report_of(ranks_), Patience::Usual);
+  return exchange(ranks_, report_of(ranks_), Timeout::Usual);
 }
 
 Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
@@ -79,7 +79,8 @@ Leader* Leader::current() { return thread_follows ? nullptr : process_leader.loa
 FollowingThread::FollowingThread() { thread_follows = true; }
 FollowingThread::~FollowingThread() { thread_follows = false; }
 
-// What fails here is reported too, so that the others do not wait; it is what the caller hears first.
+// What fails here is reported too, so that the others do not wait; it is what the caller hears
+// first.
 std::vector<RankReport> Leader::run_together(const std::function<void(RankReport&)>& here) {
   RankReport own = report_of(ranks_);
   std::exception_ptr failed;
@@ -89,14 +90,15 @@ std::vector<RankReport> Leader::run_together(const std::function<void(RankReport
     failed = std::current_exception();
     set_error(own, error.what());
   }
-  std::vector<RankReport> reports = exchange(ranks_, own, Patience::Loading);
+  std::vector<RankReport> reports = exchange(ranks_, own, Timeout::Loading);
   if (failed) std::rethrow_exception(failed);
   expect_agreement(reports);
   return reports;
 }
 
-std::shared_ptr<const Model> Leader::load_model(const std::string& path, const LoadOptions& options,
-                                                const std::function<std::shared_ptr<const Model>()>& load) {
+std::shared_ptr<const Model> Leader::load_model(
+    const std::string& path, const LoadOptions& options,
+    const std::function<std::shared_ptr<const Model>()>& load) {
   const Turn turn(mutex_);
   const std::uint64_t id = ++last_id_;
   packet_.begin(RankTask::LoadModel);
@@ -132,7 +134,8 @@ void Leader::forget_model(const Model& model) noexcept {
   models_.erase(found);
 }
 
-std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::function<RankMemory()>& open) {
+std::uint64_t Leader::open_engine(const DistributedEngineShape& shape,
+                                  const std::function<RankMemory()>& open) {
   const Turn turn(mutex_);
   const std::uint64_t id = ++last_id_;
   const auto model = models_.find(shape.model);
@@ -145,9 +148,10 @@ std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::functi
   for (const std::size_t n :
        {shape.kv.n_ctx, shape.kv.n_batch, shape.kv.sequences, shape.kv.positions, shape.kv.kept})
     packet_.put(n);
-  packet_.put(shape.kv.keeps_prefixes);
+  packet_.put(shape.kv.has_prefix_cache);
   packet_.put(shape.work.logit_rows);
-  for (const std::uint32_t n : {shape.threads, shape.threads_prefill, shape.rope_ctx}) packet_.put(n);
+  for (const std::uint32_t n : {shape.threads, shape.threads_prefill, shape.rope_ctx})
+    packet_.put(n);
   packet_.put_text(shape.kernels == active_kernels() ? "" : std::string(shape.kernels->isa));
   packet_.put_all(std::span<const unsigned>(shares_));
   packet_.send(ranks_);
@@ -181,7 +185,8 @@ Leader::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool o
     packet_.put(std::uint64_t{plan.first_wanted(i)});
     packet_.put_all(std::span(plan.all.tokens).subspan(slice.begin, slice.end - slice.begin));
     packet_.put(std::uint64_t{slice.pages->size()});
-    for (const std::vector<PageId>& pages : *slice.pages) packet_.put_all(std::span<const PageId>(pages));
+    for (const std::vector<PageId>& pages : *slice.pages)
+      packet_.put_all(std::span<const PageId>(pages));
   }
   packet_.send(ranks_);
   return turn;

@@ -1,5 +1,6 @@
-// Rank 0's side of a model that several ranks compute: what it does with models and engines, the others are told to do too. What
-// is told is plain data; what they compute thereupon is theirs alone (follower.h).
+// Rank 0's side of a model that several ranks compute: what it does with models and engines, the
+// others are told to do too. What is told is plain data; what they compute thereupon is theirs
+// alone (follower.h).
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@
 namespace cria {
 
 /// How the others make the engine that rank 0 makes.
-struct LedEngineShape {
+struct DistributedEngineShape {
   const Model* model = nullptr;
   KvShape kv;
   WorkShape work;
@@ -28,8 +29,8 @@ struct LedEngineShape {
   const KernelSet* kernels = nullptr;
 };
 
-/// There is at most one in a process; while it lives, every model that is loaded and every engine that is opened belongs to all
-/// ranks. What it does and throws, it does for one thread at a time.
+/// There is at most one in a process; while it lives, every model that is loaded and every engine
+/// that is opened belongs to all ranks. What it does and throws, it does for one thread at a time.
 class Leader {
  public:
   using Turn = std::unique_lock<std::recursive_mutex>;
@@ -55,14 +56,17 @@ class Leader {
   /// How long a rank may take for a step: Patience::Usual of all.
   void set_timeout(double seconds);
 
-  /// What load() gives here, once the others have the same model. Throws what load() throws, or Error that names the rank.
-  std::shared_ptr<const Model> load_model(const std::string& path, const LoadOptions& options,
-                                          const std::function<std::shared_ptr<const Model>()>& load);
+  /// What load() gives here, once the others have the same model. Throws what load() throws, or
+  /// Error that names the rank.
+  std::shared_ptr<const Model> load_model(
+      const std::string& path, const LoadOptions& options,
+      const std::function<std::shared_ptr<const Model>()>& load);
   void forget_model(const Model& model) noexcept;
 
-  /// Runs open(), which makes the engine here and says what it takes, while the others make theirs; returns its number. Throws what open() throws, or
-  /// Error that names the rank.
-  std::uint64_t open_engine(const LedEngineShape& shape, const std::function<RankMemory()>& open);
+  /// Runs open(), which makes the engine here and says what it takes, while the others make theirs;
+  /// returns its number. Throws what open() throws, or Error that names the rank.
+  std::uint64_t open_engine(const DistributedEngineShape& shape,
+                            const std::function<RankMemory()>& open);
   void close_engine(std::uint64_t engine) noexcept;
   /// By rank, with the memory of all engines that have been opened.
   [[nodiscard]] const std::vector<RankReport>& opened() const { return opened_; }

@@ -18,7 +18,8 @@ struct NamedLink {
   double microseconds, gbits;
 };
 // Small messages of MPI over TCP, and over InfiniBand, which needs no kernel.
-constexpr NamedLink kLinks[] = {{"1gbe", 50, 1}, {"10gbe", 25, 10}, {"25gbe", 20, 25}, {"100gbe-ib", 2, 100}};
+constexpr NamedLink kLinks[] = {
+    {"1gbe", 50, 1}, {"10gbe", 25, 10}, {"25gbe", 20, 25}, {"100gbe-ib", 2, 100}};
 
 constexpr double kBitsPerByte = 8;
 // Beyond this MPI asks before it sends: two more ways.
@@ -32,7 +33,9 @@ std::optional<double> positive(std::string_view text) {
   return good ? std::optional(value) : std::nullopt;
 }
 
-Link link_of(double microseconds, double gbits) { return {1e-6 * microseconds, 1e9 * gbits / kBitsPerByte}; }
+Link link_of(double microseconds, double gbits) {
+  return {1e-6 * microseconds, 1e9 * gbits / kBitsPerByte};
+}
 
 /// The largest part of a node that one machine computes; all of it where each computes everything.
 double largest_share(const NodePart& part) {
@@ -44,7 +47,8 @@ double largest_share(const NodePart& part) {
 }
 
 /// What the executor gathers of a node's output for so many tokens.
-GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_t node, std::size_t tokens) {
+GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_t node,
+                         std::size_t tokens) {
   if (!parts.nodes[node].gathered) return {};
   const NodePart& part = parts.nodes[node];
   const std::size_t rows = tokens * graph.values[graph.nodes[node].out].rows_per_token;
@@ -61,7 +65,8 @@ class Planner {
         machines_(machines),
         parts_(GraphParts::of(graph, Shares(machines, 1), 0)) {}
 
-  /// Tokens that are computed together, of which the last alone has logits: some of a prompt of so many, or one after it.
+  /// Tokens that are computed together, of which the last alone has logits: some of a prompt of so
+  /// many, or one after it.
   [[nodiscard]] PlannedSpeed pass(std::size_t tokens, double prompt, bool decode) const {
     const MachineRates::Other& other = decode ? rates_.decode : rates_.prompt;
     double attention = 0, attentions = 0;
@@ -101,7 +106,8 @@ class Planner {
 
   /// Rank 0 tells what is to be computed, and which logits, along a tree.
   void add_packets(PlannedSpeed& speed) const {
-    if (machines_ > 1) speed.link += 2 * static_cast<double>(std::bit_width(machines_ - 1)) * link_.latency;
+    if (machines_ > 1)
+      speed.link += 2 * static_cast<double>(std::bit_width(machines_ - 1)) * link_.latency;
   }
 
   const Graph& graph_;
@@ -118,20 +124,24 @@ Link parse_link(std::string_view text) {
     if (known.name == text) return link_of(known.microseconds, known.gbits);
   const std::size_t comma = text.find(',');
   const auto latency = positive(text.substr(0, comma));
-  const auto rate = comma == std::string_view::npos ? std::nullopt : positive(text.substr(comma + 1));
+  const auto rate =
+      comma == std::string_view::npos ? std::nullopt : positive(text.substr(comma + 1));
   if (latency && rate) return link_of(*latency, *rate);
   std::string names;
   for (const NamedLink& known : kLinks) names += std::string(known.name) + ", ";
-  throw Error("expected " + names + "or microseconds and Gbit/s like 50,10, got " + printable(text));
+  throw Error("expected " + names + "or microseconds and Gbit/s like 50,10, got " +
+              printable(text));
 }
 
 double positions_seen(const CacheSpec& cache, double prompt, bool decode) {
-  const double window = cache.window == 0 ? prompt : std::min(prompt, static_cast<double>(cache.window));
+  const double window =
+      cache.window == 0 ? prompt : std::min(prompt, static_cast<double>(cache.window));
   return decode ? window : window - window * window / (2 * prompt);
 }
 
 WorkShape work_shape(const Graph& graph, const PlannedWork& work) {
-  return fit_work(graph, std::min({work.n_batch, work.prompt, work.n_ctx}), work.threads, work.n_ctx);
+  return fit_work(graph, std::min({work.n_batch, work.prompt, work.n_ctx}), work.threads,
+                  work.n_ctx);
 }
 
 KvShape kv_shape(const GraphParts& parts, const PlannedWork& work, const WorkShape& shape) {

@@ -15,16 +15,17 @@ struct Link {
   double latency = 0;  ///< seconds until a small message has arrived
   double rate = 0;     ///< bytes per second, of a machine in each direction
 };
-/// "1gbe", "10gbe", "25gbe", "100gbe-ib", or "LAT_US,GBPS": microseconds, and 10⁹ bits per second. Throws Error.
+/// "1gbe", "10gbe", "25gbe", "100gbe-ib", or "LAT_US,GBPS": microseconds, and 10⁹ bits per second.
+/// Throws Error.
 Link parse_link(std::string_view text);
 
-/// How one of the machines computes. What is divided among machines takes each its part of it, other work takes each as long
-/// as it takes one alone.
+/// How one of the machines computes. What is divided among machines takes each its part of it,
+/// other work takes each as long as it takes one alone.
 struct MachineRates {
-  double read = 0;      ///< decoding: bytes per second of weights that are multiplied with one token
+  double read = 0;  ///< decoding: bytes per second of weights that are multiplied with one token
   double products = 0;  ///< prompts: multiply-adds per second with weights
-  /// Seconds of one token: for attention to one position; for everything that is not divided; for a byte that is
-  /// gathered, to put it into its place.
+  /// Seconds of one token: for attention to one position; for everything that is not divided; for a
+  /// byte that is gathered, to put it into its place.
   struct Other {
     double attention = 0, undivided = 0, gathered_byte = 0;
   };
@@ -40,7 +41,8 @@ struct PlannedWork {
   unsigned threads = 1;       ///< of each machine
 };
 
-/// Positions that a token's attention to the cache looks at, in the mean: of the tokens of such a prompt, or of one after it.
+/// Positions that a token's attention to the cache looks at, in the mean: of the tokens of such a
+/// prompt, or of one after it.
 double positions_seen(const CacheSpec& cache, double prompt, bool decode);
 
 /// Seconds of one token, and how many of these nothing is computed in.

@@ -19,9 +19,9 @@ class AbsentRanks final : public Ranks {
   unsigned size() const override { return size_; }
   std::string host() const override { return {}; }
   unsigned neighbours() const override { return 1; }
-  void broadcast(std::span<std::byte>, Patience) override {}
+  void broadcast(std::span<std::byte>, Timeout) override {}
   void begin_gather(std::byte*, std::span<const std::size_t>) override {}
-  void end_gather(Patience) override {}
+  void end_gather(Timeout) override {}
   void set_timeout(double) override {}
 
  private:
@@ -34,7 +34,8 @@ std::size_t with_heads(const Graph& graph, const Shares& shares) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::vector<std::size_t>& bounds = parts.nodes[i].bounds;
     if (graph.nodes[i].op == Op::Attention)
-      return static_cast<std::size_t>(std::ranges::upper_bound(bounds, std::size_t{0}) - bounds.begin() - 1);
+      return static_cast<std::size_t>(std::ranges::upper_bound(bounds, std::size_t{0}) -
+                                      bounds.begin() - 1);
   }
   return 0;
 }
@@ -53,13 +54,14 @@ class Part {
         kv_(shape_of(work)) {}
 
   [[nodiscard]] std::size_t bytes() const {
-    return parts_.weight_bytes(graph_) + KvPool::bytes(graph_, kv_) + WorkMemory::bytes(graph_, shape_);
+    return parts_.weight_bytes(graph_) + KvPool::bytes(graph_, kv_) +
+           WorkMemory::bytes(graph_, shape_);
   }
 
   MachineRates measure(const PlannedWork& work) {
     KvPool pool(graph_, kv_);
-    Executor executor(graph_, kernels_in_use(), pool, shape_, {work.threads, work.threads}, work.n_ctx,
-                      parts_, &ranks_);
+    Executor executor(graph_, kernels_in_use(), pool, shape_, {work.threads, work.threads},
+                      work.n_ctx, parts_, &ranks_);
     PageTables tables(pool.groups());
     for (std::size_t group = 0; group < tables.size(); ++group)
       for (std::size_t first = 0; first < tokens_; first += kKeyTile)
@@ -92,30 +94,33 @@ class Part {
   [[nodiscard]] KvShape shape_of(PlannedWork work) const {
     work.n_ctx = tokens_;
     KvShape kv = kv_shape(parts_, work, shape_);
-    kv.keeps_prefixes = true;  // windows let go of nothing
+    kv.has_prefix_cache = true;  // windows let go of nothing
     kv.kept = kv.positions;
     return kv;
   }
   [[nodiscard]] std::vector<TokenId> some_tokens(std::size_t first, std::size_t n) const {
     std::vector<TokenId> ids(n);
     for (std::size_t i = 0; i < n; ++i)
-      ids[i] = static_cast<TokenId>((first + i) * 7919 % graph_.nodes.front().matrices[0].weight.rows());
+      ids[i] =
+          static_cast<TokenId>((first + i) * 7919 % graph_.nodes.front().matrices[0].weight.rows());
     return ids;
   }
 
-  /// From the times of n tokens, each alone after so many positions in the mean, or together as such a prompt.
-  void take(const Executor& executor, std::size_t n, bool together, double prompt, MachineRates::Other& other,
-            MachineRates& rates) const {
+  /// From the times of n tokens, each alone after so many positions in the mean, or together as
+  /// such a prompt.
+  void take(const Executor& executor, std::size_t n, bool together, double prompt,
+            MachineRates::Other& other, MachineRates& rates) const {
     double product_seconds = 0, macs = 0, bytes = 0, gather_seconds = 0, gathered = 0;
-    double attention = 0, attentions = 0, measured = 0;  // measured: of those, where the rank has heads
+    double attention = 0, attentions = 0,
+           measured = 0;  // measured: of those, where the rank has heads
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const NodePart& part = parts_.nodes[i];
       const GatherTotals& gathers = executor.gathers()[i];
       const double seconds = executor.node_seconds()[i] - gathers.seconds;
-      const double share =
-          !part.divided() ? 1
-                          : static_cast<double>(part.own.size()) / static_cast<double>(part.bounds.back());
+      const double share = !part.divided() ? 1
+                                           : static_cast<double>(part.own.size()) /
+                                                 static_cast<double>(part.bounds.back());
       const bool few = together && i >= graph_.first_sparse;  // of the token with logits alone
       gather_seconds += gathers.seconds;
       gathered += static_cast<double>(gathers.bytes);

@@ -7,8 +7,9 @@
 
 namespace cria {
 
-/// Computes the part of a rank that has heads, of so few machines that it fits into so many bytes (and into 4 GiB), alone, and puts
-/// nobody's results beside its own: what comes out means nothing, but takes as long. Throws Error if no part fits.
+/// Computes the part of a rank that has heads, of so few machines that it fits into so many bytes
+/// (and into 4 GiB), alone, and puts nobody's results beside its own: what comes out means nothing,
+/// but takes as long. Throws Error if no part fits.
 MachineRates measure_machine(const Model& model, const PlannedWork& work,
                              std::size_t memory = available_memory());
 

@@ -7,7 +7,8 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kFirst = 4096;  // bytes that are sent at once: a batch of a few tokens is no longer
+constexpr std::size_t kFirst =
+    4096;  // bytes that are sent at once: a batch of a few tokens is no longer
 
 }  // namespace
 
@@ -15,17 +16,17 @@ void PacketWriter::send(Ranks& ranks) {
   const std::uint64_t size = bytes_.size();
   std::memcpy(bytes_.data(), &size, sizeof size);
   bytes_.resize(std::max<std::size_t>(size, kFirst));
-  ranks.broadcast(std::span(bytes_).first(kFirst), Patience::Endless);
-  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
+  ranks.broadcast(std::span(bytes_).first(kFirst), Timeout::Endless);
+  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Timeout::Usual);
 }
 
 RankTask PacketReader::receive(Ranks& ranks) {
   bytes_.resize(kFirst);
-  ranks.broadcast(bytes_, Patience::Endless);
+  ranks.broadcast(bytes_, Timeout::Endless);
   at_ = 0;
   const auto size = get<std::uint64_t>();
   bytes_.resize(size);
-  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
+  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Timeout::Usual);
   return get<RankTask>();
 }
 

@@ -1,4 +1,5 @@
-// What rank 0 tells the others: numbers and texts, one after the other, as this machine has them in memory.
+// What rank 0 tells the others: numbers and texts, one after the other, as this machine has them in
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +58,8 @@ class PacketWriter {
   std::vector<std::byte> bytes_;  // begins with their number
 };
 
-/// Reads in the order in which it was written. Throws Error for what is not in the packet: a build of the same version may write others.
+/// Reads in the order in which it was written. Throws Error for what is not in the packet: a build
+/// of the same version may write others.
 class PacketReader {
  public:
   /// Waits for rank 0's next packet, however long that takes.

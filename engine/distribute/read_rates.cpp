@@ -24,7 +24,9 @@ constexpr std::chrono::milliseconds kRateTime(150);
 /// Memory that is really there.
 class Touched {
  public:
-  Touched() : data_(mmap(nullptr, kRateBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  Touched()
+      : data_(
+            mmap(nullptr, kRateBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     if (data_ == MAP_FAILED) return;
     madvise(data_, kRateBytes, MADV_HUGEPAGE);
     std::fill_n(data(), kRateBytes, std::byte{1});
@@ -69,7 +71,7 @@ std::vector<double> exchange_read_rates(Ranks& ranks, std::uint32_t threads) {
   std::vector<std::size_t> begin;
   for (std::size_t r = 0; r <= rates.size(); ++r) begin.push_back(r * sizeof(double));
   const auto meet = [&] {
-    ranks.gather(reinterpret_cast<std::byte*>(rates.data()), begin, Patience::Loading);
+    ranks.gather(reinterpret_cast<std::byte*>(rates.data()), begin, Timeout::Loading);
   };
   const Touched memory;
   meet();

@@ -26,12 +26,13 @@ void set_text(char (&to)[N], std::string_view text) {
 std::string difference(const RankReport& first, const RankReport& other) {
   if (first.file != other.file) return "another model: its file is not the same as rank 0's";
   if (first.graph != other.graph)
-    return "computes the model in another way than rank 0: its processor, CRIA_ISA or its file's keys differ";
+    return "computes the model in another way than rank 0: its processor, CRIA_ISA or its file's "
+           "keys differ";
   return "";
 }
 
 template <class T>
-std::vector<T> gather_all(Ranks& ranks, const T& own, Patience patience) {
+std::vector<T> gather_all(Ranks& ranks, const T& own, Timeout patience) {
   std::vector<T> all(ranks.size());
   all[ranks.rank()] = own;
   std::vector<std::size_t> begin;
@@ -40,8 +41,9 @@ std::vector<T> gather_all(Ranks& ranks, const T& own, Patience patience) {
   return all;
 }
 
-// Of ranks in one place: who has the same limits. Containers of a machine may be told the same groups, of other namespaces.
-// Where a launcher gives each rank a group of its own, each is a place.
+// Of ranks in one place: who has the same limits. Containers of a machine may be told the same
+// groups, of other namespaces. Where a launcher gives each rank a group of its own, each is a
+// place.
 std::uint64_t place_of(const std::string& host) {
   Hash hash;
   hash.add(host.data(), host.size());
@@ -77,21 +79,21 @@ PlaceMemory place_memory(const std::vector<RankReport>& reports, const RankRepor
 
 }  // namespace
 
-std::vector<RankGreeting> greet(Ranks& ranks, std::string_view version) {
-  RankGreeting own;
+std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view version) {
+  RankVersion own;
   set_text(own.host, ranks.host());
   set_text(own.version, version);
-  return gather_all(ranks, own, Patience::Loading);
+  return gather_all(ranks, own, Timeout::Loading);
 }
 
-const RankGreeting* find_stranger(const std::vector<RankGreeting>& greetings) {
-  for (const RankGreeting& greeting : greetings)
+const RankVersion* first_version_mismatch(const std::vector<RankVersion>& greetings) {
+  for (const RankVersion& greeting : greetings)
     if (std::strcmp(greeting.version, greetings[0].version) != 0) return &greeting;
   return nullptr;
 }
 
-void expect_one_version(const std::vector<RankGreeting>& greetings) {
-  const RankGreeting* const other = find_stranger(greetings);
+void expect_one_version(const std::vector<RankVersion>& greetings) {
+  const RankVersion* const other = first_version_mismatch(greetings);
   if (other == nullptr) return;
   fail(static_cast<std::size_t>(other - greetings.data()), other->host,
        std::string("another version of the program: expected ") + greetings[0].version + ", got " +
@@ -129,8 +131,8 @@ double largest_need(const std::vector<RankReport>& reports) {
   double most = 0;
   for (const RankReport& report : reports) {
     const auto [needed, available] = place_memory(reports, report);
-    most = std::max(most,
-                    static_cast<double>(needed) / static_cast<double>(std::max<std::uint64_t>(available, 1)));
+    most = std::max(most, static_cast<double>(needed) /
+                              static_cast<double>(std::max<std::uint64_t>(available, 1)));
   }
   return most;
 }
@@ -139,13 +141,14 @@ void expect_room(const std::vector<RankReport>& reports) {
   for (const RankReport& report : reports) {
     const auto [needed, available] = place_memory(reports, report);
     if (needed > available)
-      throw Error(std::string("ranks on ") + report.host + ": not enough memory for all together: expected " +
+      throw Error(std::string("ranks on ") + report.host +
+                  ": not enough memory for all together: expected " +
                   std::to_string((needed + (1 << 20) - 1) >> 20) + " MiB available, got " +
                   std::to_string(available >> 20) + " MiB");
   }
 }
 
-std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience) {
+std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout patience) {
   return gather_all(ranks, own, patience);
 }
 

@@ -13,18 +13,18 @@ namespace cria {
 
 class Model;
 
-/// The first that ranks tell each other. No version of the program changes this layout: it is by which they find out that they are
-/// of two. Texts are cut where they are too long.
-struct RankGreeting {
+/// The first that ranks tell each other. No version of the program changes this layout: it is by
+/// which they find out that they are of two. Texts are cut where they are too long.
+struct RankVersion {
   char host[64] = {}, version[128] = {};
 };
 
 /// All ranks', by rank, on every rank.
-std::vector<RankGreeting> greet(Ranks& ranks, std::string_view version);
+std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view version);
 /// Null, or the first that has another version than rank 0.
-const RankGreeting* find_stranger(const std::vector<RankGreeting>& greetings);
+const RankVersion* first_version_mismatch(const std::vector<RankVersion>& greetings);
 /// Throws Error that names that rank, and its machine.
-void expect_one_version(const std::vector<RankGreeting>& greetings);
+void expect_one_version(const std::vector<RankVersion>& greetings);
 
 /// What a rank has for an engine, in bytes.
 struct RankMemory {
@@ -43,8 +43,8 @@ struct RankReport {
   char host[64] = {}, error[512] = {};  ///< error: "": it has succeeded
   std::uint64_t file = 0, graph = 0;    ///< fingerprints of a model's file, and of what is computed
   RankMemory memory;                    ///< of the engine that is opened
-  /// Bytes that it needs beyond what is taken, and those that were there for it and for all ranks of this place: a machine, or a
-  /// group of its processes.
+  /// Bytes that it needs beyond what is taken, and those that were there for it and for all ranks
+  /// of this place: a machine, or a group of its processes.
   std::uint64_t needed = 0, available = 0, place = 0;
 
   [[nodiscard]] bool failed() const { return error[0] != '\0'; }
@@ -56,7 +56,7 @@ void set_error(RankReport& report, std::string_view error);
 void describe(RankReport& report, const Model& model);
 
 /// All ranks' reports, by rank, on every rank.
-std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience);
+std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout patience);
 
 /// Of an engine that was just opened. pinned: the model's file lies in memory already.
 void describe_engine(RankReport& report, const RankMemory& memory, bool pinned);

@@ -33,14 +33,15 @@ struct ScoredChoice {
 ScoredChoice scored_choice(const Engine& engine, const ChoiceQuestion& question,
                            std::span<const TokenId> context, const std::string& choice) {
   if (choice.empty()) throw Error("", "an empty choice");
-  std::vector<TokenId> tokens = perplexity_tokens(engine.model(), joined(question.question, choice));
+  std::vector<TokenId> tokens =
+      perplexity_tokens(engine.model(), joined(question.question, choice));
   const std::size_t n_ctx = engine.options().n_ctx;
   if (tokens.size() - 1 > n_ctx)
     throw Error("", "a choice does not fit into the context with its question: expected at most " +
                         counted(n_ctx + 1, "token") + ", got " + std::to_string(tokens.size()) +
                         " (-c N makes the context larger)");
-  // Where the last word of the question and the choice became one token, that token is the choice's. The
-  // first token of all has nothing before it.
+  // Where the last word of the question and the choice became one token, that token is the
+  // choice's. The first token of all has nothing before it.
   const std::size_t first = std::max<std::size_t>(1, common_prefix(context, tokens));
   const std::size_t n = tokens.size() - std::min(first, tokens.size());
   return {std::move(tokens), first, std::vector<TokenScore>(n)};
@@ -64,7 +65,8 @@ void require_scorable(const Engine& engine, const ChoiceQuestion& question) {
 ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question) {
   std::vector<ScoredChoice> choices = scored_choices(engine, question);
   Scorer scorer(engine);
-  for (ScoredChoice& choice : choices) scorer.add(choice.tokens, choice.first, choice.scores.data());
+  for (ScoredChoice& choice : choices)
+    scorer.add(choice.tokens, choice.first, choice.scores.data());
   while (scorer.pass()) continue;
   ChoiceScores scores;
   std::vector<double> per_byte;

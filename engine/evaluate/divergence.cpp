@@ -9,7 +9,8 @@ namespace cria {
 
 std::uint64_t SessionBase::fingerprint() const {
   Hash hash;
-  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(
+      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   return hash.value();
 }
@@ -17,10 +18,13 @@ std::uint64_t SessionBase::fingerprint() const {
 TokenComparison compare_token(const KernelSet& kernels, std::span<const float> q, double log_sum_q,
                               std::span<const float> p, std::size_t token) {
   const double log_sum_p = kernels.log_sum_exp(p.data(), p.size());
-  // Σ p·((x_p - log_sum_p) - (x_q - log_sum_q)), where Σ p = 1; rounding can leave it a hair below zero.
+  // Σ p·((x_p - log_sum_p) - (x_q - log_sum_q)), where Σ p = 1; rounding can leave it a hair below
+  // zero.
   const double divergence =
       kernels.mean_difference(p.data(), log_sum_p, q.data(), p.size()) + (log_sum_q - log_sum_p);
-  const auto top = [](std::span<const float> row) { return std::ranges::max_element(row) - row.begin(); };
+  const auto top = [](std::span<const float> row) {
+    return std::ranges::max_element(row) - row.begin();
+  };
   return {q[token] - log_sum_q, p[token] - log_sum_p, std::max(0.0, divergence), top(q) == top(p)};
 }
 
@@ -41,7 +45,8 @@ std::vector<Quantile> quantiles(std::vector<float> values) {
   std::vector<Quantile> result;
   if (values.empty()) return result;
   std::ranges::sort(values);
-  for (const double share : {0.0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0}) {
+  for (const double share :
+       {0.0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0}) {
     const double place = share * static_cast<double>(values.size() - 1);
     const auto below = static_cast<std::size_t>(place);
     const std::size_t above = std::min(below + 1, values.size() - 1);
@@ -63,7 +68,8 @@ DivergenceResult Divergence::result() const {
   // var(a - b) = var(a) + var(b) - 2 cov(a, b)
   const double spread = std::sqrt(sums.base.squares * sums.model.squares);
   if (spread > 0)
-    r.correlation = (sums.base.squares + sums.model.squares - sums.log_ratio.squares) / (2 * spread);
+    r.correlation =
+        (sums.base.squares + sums.model.squares - sums.log_ratio.squares) / (2 * spread);
   r.kld = estimate(sums.kld);
   r.kld_quantiles = quantiles(klds);
   r.same_top = estimate(sums.same_top);

@@ -1,4 +1,5 @@
-// How far a model's predictions are from another's: Kullback-Leibler divergence and what goes with it.
+// How far a model's predictions are from another's: Kullback-Leibler divergence and what goes with
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ class BaseLogits {
   virtual ~BaseLogits() = default;
   /// What distinguishes this base from others.
   [[nodiscard]] virtual std::uint64_t fingerprint() const = 0;
-  [[nodiscard]] virtual std::size_t n_batch() const = 0;     ///< most tokens that forward() takes
-  [[nodiscard]] virtual std::size_t logit_rows() const = 0;  ///< most tokens that logits() gives at once
-  /// Then forward() and logits() as those of Session, for all tokens whose logits are wanted, in order.
+  [[nodiscard]] virtual std::size_t n_batch() const = 0;  ///< most tokens that forward() takes
+  [[nodiscard]] virtual std::size_t logit_rows()
+      const = 0;  ///< most tokens that logits() gives at once
+  /// Then forward() and logits() as those of Session, for all tokens whose logits are wanted, in
+  /// order.
   virtual void begin_window(std::size_t index) = 0;
   virtual void forward(std::span<const TokenId> tokens, std::size_t first_wanted) = 0;
   virtual std::span<const float> logits(std::size_t begin, std::size_t end) = 0;
@@ -68,8 +71,9 @@ struct DivergenceResult {
   double correlation = 0;  ///< between the two models' -log p(token)
   Estimate kld;
   std::vector<Quantile> kld_quantiles;
-  Estimate same_top;              ///< share of tokens
-  Estimate delta_p, delta_p_rms;  ///< of q - p for the token that the text has: mean, root mean square
+  Estimate same_top;  ///< share of tokens
+  Estimate delta_p,
+      delta_p_rms;  ///< of q - p for the token that the text has: mean, root mean square
   std::vector<Quantile> delta_p_quantiles;
 };
 

@@ -26,8 +26,8 @@ static_assert(sizeof(Header) == 56);
 
 std::size_t scored(const TextWindow& window) { return window.end - window.first_scored; }
 
-// Rows of all windows; the windows of a stride score every token once but the first, and where they do not overlap but the first of
-// each.
+// Rows of all windows; the windows of a stride score every token once but the first, and where they
+// do not overlap but the first of each.
 std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& options) {
   if (options.stride == 0) return windows.size() * scored(windows[0]);
   const std::uint64_t not_scored = options.stride == options.window ? windows.size() : 1;
@@ -35,17 +35,20 @@ std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& opt
 }
 
 // Of the whole file; nothing where no file can have so many.
-std::optional<std::uint64_t> file_bytes(const TextWindows& windows, const PerplexityOptions& options,
-                                        std::uint64_t n_tokens, std::size_t n_vocab) {
+std::optional<std::uint64_t> file_bytes(const TextWindows& windows,
+                                        const PerplexityOptions& options, std::uint64_t n_tokens,
+                                        std::size_t n_vocab) {
   const std::uint64_t head = sizeof(Header) + n_tokens * sizeof(TokenId) + sizeof(std::uint64_t);
   const auto rows = limits::multiply(row_count(windows, options), log_prob_row_bytes(n_vocab));
   return rows ? limits::add(*rows, head + windows.size() * sizeof(std::uint64_t)) : rows;
 }
 
 // Of the windows' tokens: a text may go on behind them.
-std::uint64_t file_bytes(const Model& model, std::size_t n_tokens, const PerplexityOptions& options) {
+std::uint64_t file_bytes(const Model& model, std::size_t n_tokens,
+                         const PerplexityOptions& options) {
   const TextWindows windows(n_tokens, options);
-  return file_bytes(windows, options, windows[windows.size() - 1].end, model.config().n_vocab).value_or(0);
+  return file_bytes(windows, options, windows[windows.size() - 1].end, model.config().n_vocab)
+      .value_or(0);
 }
 
 std::uint64_t fingerprint_of(std::uint64_t model, std::span<const TokenId> text) {
@@ -62,13 +65,16 @@ std::size_t log_prob_row_bytes(std::size_t n_vocab) {
 }
 
 void encode_log_probs(std::span<const float> logits, double log_sum, std::byte* row) {
-  const auto surprise = [log_sum](float x) { return std::max(0.0F, static_cast<float>(log_sum - x)); };
+  const auto surprise = [log_sum](float x) {
+    return std::max(0.0F, static_cast<float>(log_sum - x));
+  };
   const float step = std::sqrt(surprise(*std::ranges::min_element(logits))) / kCodes;
   std::memcpy(row, &step, sizeof step);
   row += sizeof step;
   const float inverse = step > 0 ? 1 / step : 0;
   for (const float x : logits) {
-    const auto code = static_cast<std::uint16_t>(std::min(kCodes, std::sqrt(surprise(x)) * inverse + 0.5F));
+    const auto code =
+        static_cast<std::uint16_t>(std::min(kCodes, std::sqrt(surprise(x)) * inverse + 0.5F));
     std::memcpy(row, &code, sizeof code);
     row += sizeof code;
   }
@@ -87,8 +93,8 @@ void decode_log_probs(const std::byte* row, std::span<float> log_probs) {
   }
 }
 
-LogProbsWriter::LogProbsWriter(const std::string& path, const Model& model, std::span<const TokenId> text,
-                               const PerplexityOptions& options)
+LogProbsWriter::LogProbsWriter(const std::string& path, const Model& model,
+                               std::span<const TokenId> text, const PerplexityOptions& options)
     : file_(path, file_bytes(model, text.size(), options)) {
   const TextWindows windows(text.size(), options);
   const std::size_t used = windows[windows.size() - 1].end;
@@ -107,22 +113,26 @@ LogProbsWriter::LogProbsWriter(const std::string& path, const Model& model, std:
   file_.write_checksum();
 }
 
-void LogProbsWriter::add_row(std::span<const std::byte> row) { file_.write(row.data(), row.size()); }
+void LogProbsWriter::add_row(std::span<const std::byte> row) {
+  file_.write(row.data(), row.size());
+}
 void LogProbsWriter::end_window() { file_.write_checksum(); }
 void LogProbsWriter::finish() { file_.finish(); }
 
 LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : file_(path) {
   file_.expect(file_.size() >= sizeof(Header), "no log-probabilities of cria: too short");
   const auto header = file_.read_number<Header>();
-  file_.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0, "no log-probabilities of cria",
-               "at byte 0");
+  file_.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0,
+               "no log-probabilities of cria", "at byte 0");
   file_.expect_equal("version", kVersion, header.version, "at byte 8");
-  file_.expect_equal("vocabulary of another size", model.config().n_vocab, header.n_vocab, "at byte 20");
+  file_.expect_equal("vocabulary of another size", model.config().n_vocab, header.n_vocab,
+                     "at byte 20");
   file_.expect(header.vocabulary == vocabulary_fingerprint(model.vocabulary()),
                "made with another vocabulary than that of " + model.file().path(), "at byte 24");
-  file_.expect(header.n_tokens <= file_.size() / sizeof(TokenId), "more tokens than the file has bytes for",
-               "at byte 40");
-  file_.expect(header.window <= limits::kContext && header.n_windows > 0, "no windows", "at byte 12");
+  file_.expect(header.n_tokens <= file_.size() / sizeof(TokenId),
+               "more tokens than the file has bytes for", "at byte 40");
+  file_.expect(header.window <= limits::kContext && header.n_windows > 0, "no windows",
+               "at byte 12");
   options_ = {header.window, header.stride, header.n_windows};
   try {
     windows_ = std::make_unique<TextWindows>(header.n_tokens, options_);
@@ -138,7 +148,8 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
   file_.read(text_.data(), text_.size() * sizeof(TokenId));
   file_.check_checksum();
   for (const TokenId token : text_)
-    file_.expect(token >= 0 && static_cast<std::size_t>(token) < n_vocab_, "a token that no vocabulary has");
+    file_.expect(token >= 0 && static_cast<std::size_t>(token) < n_vocab_,
+                 "a token that no vocabulary has");
   model_ = header.model;
   rows_ = std::max<std::size_t>(1, kRowBuffer / (n_vocab_ * sizeof(float)));
   encoded_.resize(log_prob_row_bytes(n_vocab_));

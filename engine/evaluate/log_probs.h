@@ -1,13 +1,14 @@
-// A model's predictions for the windows of a text on disk, in 16 bits each: what other quantizations of it
-// are compared with.
+// A model's predictions for the windows of a text on disk, in 16 bits each: what other
+// quantizations of it are compared with.
 //
-//   magic "CRIALOGP" · u32 version · u32 window · u32 stride · u32 vocabulary size · u64 fingerprint of the
-//   vocabulary · u64 fingerprint of the model · u64 n · u64 number of windows · n token ids (i32) ·
-//   u64 checksum of all before it; then for every window: a row for each token it scores, u64 checksum of
-//   these. Row: f32 step · u16 code per token of the vocabulary; log p = -(step·code)². (little-endian)
+//   magic "CRIALOGP" · u32 version · u32 window · u32 stride · u32 vocabulary size · u64
+//   fingerprint of the vocabulary · u64 fingerprint of the model · u64 n · u64 number of windows ·
+//   n token ids (i32) · u64 checksum of all before it; then for every window: a row for each token
+//   it scores, u64 checksum of these. Row: f32 step · u16 code per token of the vocabulary; log p =
+//   -(step·code)². (little-endian)
 //
-// Which tokens a window scores is TextWindows' to say. Steps of the square root are fine where tokens are
-// probable: within 4.2e-5·sqrt(log p · log p of the least probable token) of log p.
+// Which tokens a window scores is TextWindows' to say. Steps of the square root are fine where
+// tokens are probable: within 4.2e-5·sqrt(log p · log p of the least probable token) of log p.
 #pragma once
 
 #include <memory>
@@ -42,7 +43,8 @@ class LogProbsWriter {
 /// Checks sizes before anything is allocated, and each window's checksum before the next one.
 class LogProbsReader : public BaseLogits {
  public:
-  /// Throws Error for what is no such file, a damaged one, or one of another vocabulary than the model's.
+  /// Throws Error for what is no such file, a damaged one, or one of another vocabulary than the
+  /// model's.
   LogProbsReader(const std::string& path, const Model& model);
 
   [[nodiscard]] const std::vector<TokenId>& text() const { return text_; }

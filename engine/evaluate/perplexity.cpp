@@ -6,7 +6,8 @@
 namespace cria {
 namespace {
 
-// Of a window that begins with this token. Where windows lie side by side, their first tokens are not scored.
+// Of a window that begins with this token. Where windows lie side by side, their first tokens are
+// not scored.
 TokenId first_token(const Model& model, const PerplexityOptions& options, TokenId own) {
   const Vocabulary& vocabulary = model.vocabulary();
   return options.stride == 0 && vocabulary.add_bos ? vocabulary.bos.value_or(own) : own;
@@ -26,7 +27,8 @@ std::vector<TokenId> perplexity_tokens(const Model& model, std::string_view text
   return ids;
 }
 
-ScoredWindows::ScoredWindows(const Model& model, std::vector<TokenId> text, const PerplexityOptions& options)
+ScoredWindows::ScoredWindows(const Model& model, std::vector<TokenId> text,
+                             const PerplexityOptions& options)
     : text_(std::move(text)), windows_(text_.size(), options) {
   std::size_t scored = 0;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
@@ -53,7 +55,8 @@ PerplexityResult ScoredWindows::result() const {
   return result_of(surprise, windows_.size());
 }
 
-Perplexity::Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options)
+Perplexity::Perplexity(Session& session, std::span<const TokenId> text,
+                       const PerplexityOptions& options)
     : session_(session), text_(text), options_(options), windows_(text.size(), options) {}
 
 bool Perplexity::next(const OnBatch& on_batch) {
@@ -103,7 +106,8 @@ bool Perplexity::evaluate(std::span<const TokenId> tokens, std::size_t first_sco
 void Perplexity::score(std::size_t begin, std::size_t end, std::span<const TokenId> targets) {
   const KernelSet& kernels = *session_.options().kernels;
   const std::span<const float> logits = session_.logits(begin, end);
-  const std::span<const float> base = base_ != nullptr ? base_->logits(begin, end) : std::span<const float>();
+  const std::span<const float> base =
+      base_ != nullptr ? base_->logits(begin, end) : std::span<const float>();
   const std::size_t n_vocab = logits.size() / targets.size();
   const std::size_t row_bytes = log_prob_row_bytes(n_vocab);
   if (writer_ != nullptr) encoded_.resize(targets.size() * row_bytes);
@@ -116,7 +120,8 @@ void Perplexity::score(std::size_t begin, std::size_t end, std::span<const Token
     if (base.empty()) {
       scores_[first + i].log_q = row[target] - log_sum;
     } else {
-      scores_[first + i] = compare_token(kernels, row, log_sum, base.subspan(i * n_vocab, n_vocab), target);
+      scores_[first + i] =
+          compare_token(kernels, row, log_sum, base.subspan(i * n_vocab, n_vocab), target);
     }
     if (writer_ != nullptr) encode_log_probs(row, log_sum, encoded_.data() + i * row_bytes);
   });

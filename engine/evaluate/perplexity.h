@@ -22,7 +22,8 @@
 
 namespace cria {
 
-/// The text's token ids, after BOS where the model wants it; names of control tokens in it are plain text.
+/// The text's token ids, after BOS where the model wants it; names of control tokens in it are
+/// plain text.
 std::vector<TokenId> perplexity_tokens(const Model& model, std::string_view text);
 
 struct PerplexityResult {
@@ -49,32 +50,34 @@ class ScoredWindows {
   std::vector<TokenScore> scores_;
 };
 
-/// One measurement. The figures do not depend on threads or batches: tokens are scored in double and summed
-/// up in the order of the text.
+/// One measurement. The figures do not depend on threads or batches: tokens are scored in double
+/// and summed up in the order of the text.
 class Perplexity {
  public:
   /// Session and text outlive it; the session's context holds at least a window less
   /// one token. Throws as TextWindows.
   Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options);
-  /// Before the first window: compares every prediction with that of a base / writes every prediction down.
-  /// Both outlive this object.
+  /// Before the first window: compares every prediction with that of a base / writes every
+  /// prediction down. Both outlive this object.
   void compare_with(BaseLogits& base) { base_ = &base; }
   void write_to(LogProbsWriter& writer) { writer_ = &writer; }
 
   /// Called after each batch with the tokens evaluated in this window so far; false stops.
   using OnBatch = std::function<bool(std::size_t evaluated)>;
-  /// Evaluates the next window. False if none was left or on_batch stopped it, which forgets that window.
-  /// Throws Error as Session::eval.
+  /// Evaluates the next window. False if none was left or on_batch stopped it, which forgets that
+  /// window. Throws Error as Session::eval.
   bool next(const OnBatch& on_batch = {});
 
   [[nodiscard]] std::size_t windows() const { return windows_.size(); }
   [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] PerplexityResult result() const;
-  /// The same without the divergence, whose quantiles take a sorting of all tokens: to be shown after each window.
+  /// The same without the divergence, whose quantiles take a sorting of all tokens: to be shown
+  /// after each window.
   [[nodiscard]] PerplexityResult result_so_far() const;
 
-  /// Writes down where the measurement stands / goes on from there, to the same figures to the bit. load()
-  /// throws Error for the state of another model, text, base, or other windows; done() tells how far it was.
+  /// Writes down where the measurement stands / goes on from there, to the same figures to the bit.
+  /// load() throws Error for the state of another model, text, base, or other windows; done() tells
+  /// how far it was.
   void save(const std::string& path) const;
   void load(const std::string& path);
 

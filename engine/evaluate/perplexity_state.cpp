@@ -1,8 +1,8 @@
 // Where a measurement stands, on disk.
 //
-//   magic "CRIAPPLX" · u32 version · u32 n windows done · u64 identity of model, text, windows and base ·
-//   MeanVariance · Divergence::Sums · u64 n · n divergences (f32) · n differences of probabilities (f32) ·
-//   u64 checksum of all before it                                                          (little-endian)
+//   magic "CRIAPPLX" · u32 version · u32 n windows done · u64 identity of model, text, windows and
+//   base · MeanVariance · Divergence::Sums · u64 n · n divergences (f32) · n differences of
+//   probabilities (f32) · u64 checksum of all before it (little-endian)
 #include <cstring>
 
 #include "engine/evaluate/perplexity.h"
@@ -30,7 +30,8 @@ static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(Mea
 
 std::uint64_t Perplexity::identity() const {
   Hash hash;
-  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(
+      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
   hash.add(text_.data(), text_.size_bytes());
@@ -59,19 +60,20 @@ void Perplexity::load(const std::string& path) {
   BinaryReader in(path);
   in.expect(in.size() >= sizeof(StateHeader), "no state of a perplexity: too short");
   const auto header = in.read_number<StateHeader>();
-  in.expect(std::memcmp(header.magic, kStateMagic, sizeof kStateMagic) == 0, "no state of a perplexity",
-            "at byte 0");
+  in.expect(std::memcmp(header.magic, kStateMagic, sizeof kStateMagic) == 0,
+            "no state of a perplexity", "at byte 0");
   in.expect_equal("version", kStateVersion, header.version, "at byte 8");
   in.expect(header.identity == identity(),
             "state of another measurement: model, text, windows or base differ", "at byte 16");
   in.expect(header.n_done <= windows_.size(),
-            "more windows are done than wanted: expected at most " + std::to_string(windows_.size()) +
-                ", got " + std::to_string(header.n_done),
+            "more windows are done than wanted: expected at most " +
+                std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
             "at byte 12");
-  in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0, header.n_values);
-  in.expect(
-      header.n_values <= in.size() / (2 * sizeof(float)),  // else their size might wrap
-      "too short for " + counted(header.n_values, "compared token") + ": got " + counted(in.size(), "byte"));
+  in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0,
+                  header.n_values);
+  in.expect(header.n_values <= in.size() / (2 * sizeof(float)),  // else their size might wrap
+            "too short for " + counted(header.n_values, "compared token") + ": got " +
+                counted(in.size(), "byte"));
   in.expect_equal("wrong size in bytes",
                   sizeof(StateHeader) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t),
                   in.size());

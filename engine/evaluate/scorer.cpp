@@ -20,7 +20,7 @@ bool Scorer::may_begin(const Scoring& text) const {
 
 void Scorer::begin(Scoring& text) {
   text.sequence.emplace(engine_, scope_, shared_);
-  text.sequence->state().promised = Engine::pages_of(text.tokens.size());
+  text.sequence->state().reserved_pages = Engine::pages_of(text.tokens.size());
   if (shared_) text.sequence->reuse(text.context());
   live_.push_back(&text);
 }
@@ -67,8 +67,9 @@ void Scorer::take_rows(Batch& batch, const ScorerHooks& hooks) {
     hooks.before_logits();
     end = std::min(rows_.size(), begin + engine_.logit_rows());
     const std::span<const float> logits = batch.logits(begin, end);
-    engine_.parallel(end - begin,
-                     [&](std::size_t i) { take(rows_[begin + i], logits.subspan(i * n_vocab, n_vocab)); });
+    engine_.parallel(end - begin, [&](std::size_t i) {
+      take(rows_[begin + i], logits.subspan(i * n_vocab, n_vocab));
+    });
     for (const Row& row : std::span(rows_).subspan(begin, end - begin))
       if (!row.finite) throw engine_.not_finite(*row.of->sequence, row.token - 1);
   }
@@ -80,7 +81,8 @@ void Scorer::take(Row& row, std::span<const float> logits) const {
   const double log_sum = engine_.options().kernels->log_sum_exp(logits.data(), logits.size());
   const auto target = static_cast<std::size_t>(row.of->tokens[row.token]);
   const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
-  row.of->to[row.token - row.of->first] = {logits[target] - log_sum, static_cast<TokenId>(likeliest)};
+  row.of->to[row.token - row.of->first] = {logits[target] - log_sum,
+                                           static_cast<TokenId>(likeliest)};
 }
 
 }  // namespace cria

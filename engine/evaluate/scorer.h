@@ -27,30 +27,34 @@ struct ScorerHooks {
   std::function<bool(Batch& batch)> forward = [](Batch& batch) { return batch.forward(), true; };
   /// Called before logits are computed; what it throws ends the pass.
   std::function<void()> before_logits = [] {};
-  /// Called in place of a pass while others, who end by themselves, have all sequences or pages; empty: that is an Error.
+  /// Called in place of a pass while others, who end by themselves, have all sequences or pages;
+  /// empty: that is an Error.
   std::function<void()> wait = {};
 };
 
-/// Texts on sequences of an engine, several in each pass. The bits of a score do not depend on what else is scored.
+/// Texts on sequences of an engine, several in each pass. The bits of a score do not depend on what
+/// else is scored.
 class Scorer {
  public:
-  /// The engine outlives it. shared: what is known of the scope's texts is used (where the engine keeps prefixes), and what is read is
-  /// known to others.
+  /// The engine outlives it. shared: what is known of the scope's texts is used (where the engine
+  /// keeps prefixes), and what is read is known to others.
   explicit Scorer(Engine& engine, std::uint64_t scope = 0, bool shared = true)
-      : engine_(engine), scope_(scope), shared_(shared && engine.options().keep_prefixes) {}
+      : engine_(engine), scope_(scope), shared_(shared && engine.options().prefix_cache) {}
 
-  /// The tokens from `first` (at least 1) on get a score each, at `to`; both are there until the end, and fit into the engine's
-  /// context but for the last token.
+  /// The tokens from `first` (at least 1) on get a score each, at `to`; both are there until the
+  /// end, and fit into the engine's context but for the last token.
   void add(std::span<const TokenId> tokens, std::size_t first, TokenScore* to) {
     if (first < tokens.size()) texts_.push_back({tokens, first, to});
   }
-  /// Evaluates what fits into a batch; false: there was nothing left. Throws Error as Batch, and for logits that are not finite.
+  /// Evaluates what fits into a batch; false: there was nothing left. Throws Error as Batch, and
+  /// for logits that are not finite.
   bool pass(const ScorerHooks& hooks = {});
   /// Tokens that were evaluated; what was known is not among them.
   [[nodiscard]] std::uint64_t evaluated() const { return evaluated_; }
 
  private:
-  /// A text that is being scored. Its last token predicts nothing that is scored, and is not evaluated.
+  /// A text that is being scored. Its last token predicts nothing that is scored, and is not
+  /// evaluated.
   struct Scoring {
     std::span<const TokenId> tokens;
     std::size_t first;  // token that is scored

@@ -17,9 +17,10 @@ TextWindows::TextWindows(std::size_t n_tokens, const PerplexityOptions& options)
     throw Error("", "stride too long: expected at most the window of " + counted(window_, "token") +
                         ", got " + std::to_string(stride_));
   if (n_tokens_ < window_)
-    throw Error("", "the text is too short: expected at least a window of " + counted(window_, "token") +
-                        ", got " + std::to_string(n_tokens_));
-  // With a stride the last window ends with the text and may be shorter; without, what is left is not used.
+    throw Error("", "the text is too short: expected at least a window of " +
+                        counted(window_, "token") + ", got " + std::to_string(n_tokens_));
+  // With a stride the last window ends with the text and may be shorter; without, what is left is
+  // not used.
   count_ = stride_ == 0 ? n_tokens_ / window_ : 1 + (n_tokens_ - window_ + stride_ - 1) / stride_;
   if (options.max_windows != 0) count_ = std::min<std::size_t>(count_, options.max_windows);
 }

@@ -8,18 +8,19 @@ namespace cria {
 
 struct PerplexityOptions {
   std::uint32_t window = 512;  ///< tokens of a window
-  /// 0: windows side by side, each begins with BOS where the model wants it, the tokens after its middle are
-  /// scored: how llama.cpp and published tables of quantizations do it. Else every window begins so many
-  /// tokens after the one before it, holds the text as it is, and what no window before it held is scored:
-  /// how papers and Hugging Face do it.
+  /// 0: windows side by side, each begins with BOS where the model wants it, the tokens after its
+  /// middle are scored: how llama.cpp and published tables of quantizations do it. Else every
+  /// window begins so many tokens after the one before it, holds the text as it is, and what no
+  /// window before it held is scored: how papers and Hugging Face do it.
   std::uint32_t stride = 0;
   std::uint64_t max_windows = 0;  ///< 0: all
 };
 
 /// Tokens evaluated together, from a new beginning.
 struct TextWindow {
-  std::size_t begin, end;    ///< in the text
-  std::size_t first_scored;  ///< tokens [first_scored, end) are scored, each by the tokens before it
+  std::size_t begin, end;  ///< in the text
+  std::size_t
+      first_scored;  ///< tokens [first_scored, end) are scored, each by the tokens before it
 };
 
 /// The windows of a text of n tokens.

@@ -1,5 +1,5 @@
-// Attention over the KV cache, divided among threads: by groups of heads and blocks of tokens, and where there are few of
-// those by segments of keys, too.
+// Attention over the KV cache, divided among threads: by groups of heads and blocks of tokens, and
+// where there are few of those by segments of keys, too.
 #include <algorithm>
 
 #include "engine/execute/executor.h"
@@ -8,7 +8,8 @@
 
 namespace cria {
 
-// Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of such heads.
+// Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of
+// such heads.
 void Executor::select_heads(AttentionJob& job, const Node& node, std::size_t kv_group,
                             UnitRange heads) const {
   job.n_heads = heads.size();
@@ -35,7 +36,7 @@ Executor::AttentionChunks Executor::attention_chunks(const Node& node) const {
   const std::size_t jobs = chunks.groups * batch_->blocks.size();
   if (team_.threads() == 1 || jobs >= team_.threads() * kChunksPerThread) return chunks;
   std::size_t segments = 1, tokens = 0;
-  for (const AttentionBlock& block : batch_->blocks) {
+  for (const QueryBlock& block : batch_->blocks) {
     const SegmentRange first = chunks.shared.segments_of(batch_->positions[block.begin]),
                        last = chunks.shared.segments_of(batch_->positions[block.end - 1]);
     segments = std::max(segments, last.end - first.begin);
@@ -47,15 +48,15 @@ Executor::AttentionChunks Executor::attention_chunks(const Node& node) const {
 }
 
 // The job of a group of heads in a block.
-AttentionJob Executor::attention_job(const Node& node, const AttentionChunks& chunks, std::size_t block,
-                                     std::size_t group) const {
+AttentionJob Executor::attention_job(const Node& node, const AttentionChunks& chunks,
+                                     std::size_t block, std::size_t group) const {
   const BatchSlice& slice = batch_->slices[batch_->blocks[block].slice];
   const UnitRange own = part_of(node).own;
   const std::size_t kv_group = chunks.first_group + group;
   AttentionJob job = chunks.shared;
-  select_heads(
-      job, node, kv_group,
-      {std::max(own.begin, kv_group * chunks.heads), std::min(own.end, (kv_group + 1) * chunks.heads)});
+  select_heads(job, node, kv_group,
+               {std::max(own.begin, kv_group * chunks.heads),
+                std::min(own.end, (kv_group + 1) * chunks.heads)});
   job.q += slice.begin * job.q_stride;
   job.out += slice.begin * job.out_stride;
   job.first_pos = slice.first_pos;
@@ -63,16 +64,16 @@ AttentionJob Executor::attention_job(const Node& node, const AttentionChunks& ch
   return job;
 }
 
-// A chunk: a group of heads in a block, and of its keys a segment or all. Whoever finishes the last segment merges them.
-// True where the group is finished.
-bool Executor::attend(const Node& node, const AttentionChunks& chunks, std::size_t block, std::size_t group,
-                      std::size_t segment, unsigned seat) {
-  const AttentionBlock& rows = batch_->blocks[block];
+// A chunk: a group of heads in a block, and of its keys a segment or all. Whoever finishes the last
+// segment merges them. True where the group is finished.
+bool Executor::attend(const Node& node, const AttentionChunks& chunks, std::size_t block,
+                      std::size_t group, std::size_t segment, unsigned worker) {
+  const QueryBlock& rows = batch_->blocks[block];
   const std::size_t first = batch_->slices[rows.slice].begin, begin = rows.begin - first,
                     end = rows.end - first;
   AttentionJob job = attention_job(node, chunks, block, group);
   if (chunks.segments == 1) {
-    kernels_.attention(job, 0, begin, end, scratch(seat));
+    kernels_.attention(job, 0, begin, end, scratch(worker));
     return true;
   }
   const SegmentRange seen = job.segments_of(begin, end);
@@ -81,7 +82,7 @@ bool Executor::attend(const Node& node, const AttentionChunks& chunks, std::size
   float* const states = work_.segment_states + index * chunks.segments * chunks.state_floats;
   job.segment = seen.begin + segment;
   job.states = states + segment * segment_state_floats((end - begin) * job.n_heads, job.value_dim);
-  kernels_.attention(job, 0, begin, end, scratch(seat));
+  kernels_.attention(job, 0, begin, end, scratch(worker));
   if (!completes(work_.pending_groups[index * kCountdownStride], 1, seen.size())) return false;
   job.states = states;
   kernels_.merge_segments(job, 0, begin, end);
@@ -93,11 +94,12 @@ void Executor::attention(const Node& node) {
   const AttentionChunks chunks = attention_chunks(node);
   const std::size_t of_block = chunks.groups * chunks.segments;
   const bool divided = part_of(node).divided();
-  run_chunks(of_block * batch_->blocks.size(), [&](std::size_t chunk, unsigned seat) {
+  run_chunks(of_block * batch_->blocks.size(), [&](std::size_t chunk, unsigned worker) {
     const std::size_t block = chunk / of_block, i = chunk % of_block;
-    const bool finished = attend(node, chunks, block, i / chunks.segments, i % chunks.segments, seat);
+    const bool finished =
+        attend(node, chunks, block, i / chunks.segments, i % chunks.segments, worker);
     if (divided || !finished || !completes(work_.pending[block], 1, chunks.groups)) return;
-    const AttentionBlock& rows = batch_->blocks[block];
+    const QueryBlock& rows = batch_->blocks[block];
     for (std::size_t token = rows.begin; token < rows.end; ++token) quantize_token(node, token);
   });
   if (divided && complete(node)) quantize_all(node);

@@ -25,7 +25,8 @@ void clear(BatchRows& rows) {
 
 void add_slice(BatchRows& rows, const BatchSlice& slice) {
   for (std::size_t begin = slice.begin; begin < slice.end; begin += kAttentionTokens)
-    rows.blocks.push_back({rows.slices.size(), begin, std::min(slice.end, begin + kAttentionTokens)});
+    rows.blocks.push_back(
+        {rows.slices.size(), begin, std::min(slice.end, begin + kAttentionTokens)});
   rows.slices.push_back(slice);
 }
 
@@ -45,8 +46,8 @@ void BatchPlan::clear() {
   first_wanted_.clear();
 }
 
-void BatchPlan::add(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted,
-                    const PageTables& pages) {
+void BatchPlan::add(std::span<const TokenId> tokens, std::size_t first_pos,
+                    std::size_t first_wanted, const PageTables& pages) {
   assert(!tokens.empty() && first_wanted <= tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     all.tokens.push_back(tokens[i]);

@@ -10,14 +10,15 @@
 
 namespace cria {
 
-/// Rows [begin, end) of a batch: neighbouring positions of one sequence, first_pos the one of row begin.
+/// Rows [begin, end) of a batch: neighbouring positions of one sequence, first_pos the one of row
+/// begin.
 struct BatchSlice {
   std::size_t begin, end, first_pos;
   const PageTables* pages;  ///< hold every page that these positions write and see
 };
 
 /// Rows [begin, end) of a slice whose attention is computed together.
-struct AttentionBlock {
+struct QueryBlock {
   std::size_t slice, begin, end;
 };
 
@@ -27,13 +28,14 @@ struct BatchRows {
   std::vector<TokenId> tokens;         ///< by row
   std::vector<std::size_t> positions;  ///< by row
   std::vector<BatchSlice> slices;
-  std::vector<AttentionBlock> blocks;
+  std::vector<QueryBlock> blocks;
 
   [[nodiscard]] std::size_t count() const { return end - begin; }
 };
 
-/// A batch is slices, one after the other. Logits are wanted of a suffix of each. From Graph::first_sparse on only
-/// such rows are computed; they are moved to the end first, so that they are neighbours.
+/// A batch is slices, one after the other. Logits are wanted of a suffix of each. From
+/// Graph::first_sparse on only such rows are computed; they are moved to the end first, so that
+/// they are neighbours.
 struct BatchPlan {
   BatchRows all, wanted;
   /// Rows from … from+n-1 become to …; in this order, each from its last row on, nothing is lost.

@@ -29,16 +29,17 @@ std::size_t number_in(const fs::path& path, std::size_t missing) {
   return in >> number ? number : missing;
 }
 
-// visit(directory, version) for the process's groups of a resource and those around them. The outermost ones count even where
-// nothing tells which groups these are. Within a container that may be the path outside, whose directories are not there: they
-// limit nothing.
+// visit(directory, version) for the process's groups of a resource and those around them. The
+// outermost ones count even where nothing tells which groups these are. Within a container that may
+// be the path outside, whose directories are not there: they limit nothing.
 template <class Visit>
 void for_each_group(const CgroupTree& tree, const std::string& resource, Visit&& visit) {
   const fs::path root_2 = tree.root, root_1 = root_2 / resource;
   visit(root_2, 2);
   visit(root_1, 1);
   std::ifstream in(tree.membership);
-  for (std::string line; std::getline(in, line);) {  // "4:memory:/path", "1:cpu,cpuacct:/path", "0::/path"
+  for (std::string line;
+       std::getline(in, line);) {  // "4:memory:/path", "1:cpu,cpuacct:/path", "0::/path"
     const std::size_t names = line.find(':') + 1, path = line.find(':', names) + 1;
     if (names == 0 || path == 0) continue;
     const std::string listed = "," + line.substr(names, path - 1 - names) + ",";
@@ -51,15 +52,18 @@ void for_each_group(const CgroupTree& tree, const std::string& resource, Visit&&
 }
 
 std::size_t limit_of(const fs::path& group, int version) {
-  return number_in(group / (version == 2 ? "memory.max" : "memory.limit_in_bytes"), kUnlimitedMemory);
+  return number_in(group / (version == 2 ? "memory.max" : "memory.limit_in_bytes"),
+                   kUnlimitedMemory);
 }
 
-// Version 1 counts what lies in groups within a group as used, and says their cache in sums of its own.
+// Version 1 counts what lies in groups within a group as used, and says their cache in sums of its
+// own.
 std::size_t left_in(const fs::path& group, int version) {
   const bool second = version == 2;
   const std::size_t limit = limit_of(group, version);
   if (limit == kUnlimitedMemory) return limit;
-  const std::size_t used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"), 0);
+  const std::size_t used =
+      number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"), 0);
   std::size_t cache = 0;
   for (const char* const key : {"active_file", "inactive_file"})
     cache += field(group / "memory.stat", (second ? "" : "total_") + std::string(key), 0);

@@ -1,4 +1,5 @@
-// What the control groups (cgroups) that this process is in allow it, of version 2 and of version 1: a container's, a systemd unit's.
+// What the control groups (cgroups) that this process is in allow it, of version 2 and of version
+// 1: a container's, a systemd unit's.
 #pragma once
 
 #include <cstddef>

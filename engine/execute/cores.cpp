@@ -21,7 +21,8 @@ std::string first_line(const std::string& path) {
 
 unsigned cores_of_mask() {
   cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return std::max(1U, std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+    return std::max(1U, std::thread::hardware_concurrency());
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
@@ -34,7 +35,8 @@ unsigned physical_cores(std::span<const int> cpus, const std::string& topology) 
   std::set<std::string> cores;
   for (const int cpu : cpus) {
     const std::string number = std::to_string(cpu);
-    const std::string siblings = first_line(topology + "/cpu" + number + "/topology/thread_siblings_list");
+    const std::string siblings =
+        first_line(topology + "/cpu" + number + "/topology/thread_siblings_list");
     cores.insert(siblings.empty() ? "cpu " + number : siblings);
   }
   return std::max<unsigned>(1, static_cast<unsigned>(cores.size()));

@@ -23,8 +23,9 @@ std::vector<ValueId> live_values(const Graph& graph) {
 
 }  // namespace
 
-Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache, const WorkShape& shape,
-                   Threads threads, std::size_t rope_ctx, const GraphParts& parts, Ranks* ranks)
+Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache,
+                   const WorkShape& shape, Threads threads, std::size_t rope_ctx,
+                   const GraphParts& parts, Ranks* ranks)
     : graph_(graph),
       kernels_(kernels),
       cache_(cache),
@@ -41,7 +42,8 @@ Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& c
       seconds_(graph.nodes.size()),
       gathers_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
-  assert(std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
+  assert(
+      std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
   if (ranks != nullptr) make_exchange();
 }
 
@@ -82,7 +84,8 @@ void Executor::move_rows(const BatchPlan& batch) {
   }
 }
 
-std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begin, std::size_t end) {
+std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begin,
+                                        std::size_t end) {
   assert(begin < end && end <= batch.wanted.count() && end - begin <= shape_.logit_rows);
   compute(batch.wanted);
   end_ = begin_ + end;
@@ -93,7 +96,8 @@ std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begi
   return {logits.f32, (end - begin) * logits.width};
 }
 
-std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begin, std::size_t end) const {
+std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begin,
+                                        std::size_t end) const {
   assert(begin <= end && end <= batch.wanted.count());
   const Value& value = work_.values[graph_.nodes.back().in];
   return {value.row(batch.wanted.begin + begin), (end - begin) * value.width};

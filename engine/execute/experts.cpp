@@ -1,5 +1,5 @@
-// Experts: who takes which, and their products. Every token's sum runs over its experts in ascending order, and
-// an expert's products do not depend on which tokens are computed together.
+// Experts: who takes which, and their products. Every token's sum runs over its experts in
+// ascending order, and an expert's products do not depend on which tokens are computed together.
 #include <algorithm>
 #include <limits>
 
@@ -21,7 +21,8 @@ std::size_t best(const float* scores, std::size_t n) {
 void keep_best_groups(const ExpertsSpec& spec, float* scores) {
   const std::size_t size = spec.n / spec.groups;
   const auto worth = [&](std::size_t group) {
-    const float *begin = scores + group * size, *end = begin + size, *first = std::max_element(begin, end);
+    const float *begin = scores + group * size, *end = begin + size,
+                *first = std::max_element(begin, end);
     float second = kTaken;
     for (const float* s = begin; s < end; ++s)
       if (s != first) second = std::max(second, *s);
@@ -53,8 +54,8 @@ std::byte* behind_product(std::byte* scratch, std::size_t cols) {
 
 }  // namespace
 
-// Rows [row_begin, row_end) of W·x·scale + bias; the first of them goes to out[0]. next: the weights that are read
-// after them.
+// Rows [row_begin, row_end) of W·x·scale + bias; the first of them goes to out[0]. next: the
+// weights that are read after them.
 void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
                         std::size_t row_begin, std::size_t row_end, std::byte* memory,
                         const std::byte* next) {
@@ -82,11 +83,14 @@ void Executor::route_token(const ExpertsSpec& spec, float* products, std::size_t
   float* const weights = work_.routing.weights + token * used;
   float* const scores = work_.routing.scores + token * n;  // that decide
   if (spec.gating == Gating::Softmax) kernels_.softmax(products, n);
-  if (spec.gating == Gating::Sigmoid) kernels_.activate({ActivationKind::Sigmoid}, products, nullptr, n);
-  // A NaN would be chosen by no comparison; it counts as never chosen, and shows in the weights of all.
+  if (spec.gating == Gating::Sigmoid)
+    kernels_.activate({ActivationKind::Sigmoid}, products, nullptr, n);
+  // A NaN would be chosen by no comparison; it counts as never chosen, and shows in the weights of
+  // all.
   for (std::size_t e = 0; e < n; ++e) {
     scores[e] = products[e] + (spec.selection_bias ? floats(*spec.selection_bias)[e] : 0);
-    if (!(scores[e] > std::numeric_limits<float>::lowest())) scores[e] = std::numeric_limits<float>::lowest();
+    if (!(scores[e] > std::numeric_limits<float>::lowest()))
+      scores[e] = std::numeric_limits<float>::lowest();
   }
   if (spec.groups_used < spec.groups) keep_best_groups(spec, scores);
   for (std::size_t i = 0; i < used; ++i) {
@@ -124,7 +128,8 @@ void Executor::fill_slots(const ExpertsSpec& spec) {
       r.slot_weight[slot] = r.weights[i];
     }
   }
-  for (std::size_t e = spec.n; e > 0; --e) r.begin[e] = r.begin[e - 1];  // each had moved to its end
+  for (std::size_t e = spec.n; e > 0; --e)
+    r.begin[e] = r.begin[e - 1];  // each had moved to its end
   r.begin[0] = 0;
 }
 
@@ -139,40 +144,43 @@ void Executor::route(const Node& node) {
 void Executor::experts_up(const Node& node) {
   const Routing& r = work_.routing;
   const UnitRange own = part_of(node).own;
-  const std::size_t step = std::min(round_up(own.size(), kRowTile), rows_per_chunk(own.size() * r.n_active));
+  const std::size_t step =
+      std::min(round_up(own.size(), kRowTile), rows_per_chunk(own.size() * r.n_active));
   const std::size_t parts = own.size() == 0 ? 0 : divide_up(own.size(), step);
-  run_chunks(r.n_active * parts, [&](std::size_t chunk, unsigned seat) {
+  run_chunks(r.n_active * parts, [&](std::size_t chunk, unsigned worker) {
     const std::size_t begin = own.begin + chunk % parts * step,
                       after = std::min(chunk + 1, r.n_active * parts - 1);
     const std::byte* const next =
         node.matrices[r.active[after / parts]].row(own.begin + after % parts * step);
-    experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), next, seat);
+    experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), next, worker);
   });
   if (!complete(node) || !node.acts.quantized()) return;
-  run_chunks(r.begin[node.experts.n], [&](std::size_t slot, unsigned) { quantize_token(node, slot); });
+  run_chunks(r.begin[node.experts.n],
+             [&](std::size_t slot, unsigned) { quantize_token(node, slot); });
 }
 
-void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,
-                          const std::byte* next, unsigned seat) {
+void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_begin,
+                          std::size_t row_end, const std::byte* next, unsigned worker) {
   const Routing& r = work_.routing;
   const Value &out = work_[node.out], &up = work_[node.aux];
   const Matrix& gate_matrix = node.matrices[expert];
   const Matrix& up_matrix = node.matrices[node.experts.n + expert];
-  std::byte* const memory = behind_product(scratch(seat), gate_matrix.weight.cols());
+  std::byte* const memory = behind_product(scratch(worker), gate_matrix.weight.cols());
   for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
     const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
     const auto gathered = [&](const Matrix& m) {
       const std::size_t token = r.token[first];
-      if (r.token[first + n - 1] - token + 1 == n) return work_[node.in].view(m.kernel.act, token, token + n);
+      if (r.token[first + n - 1] - token + 1 == n)
+        return work_[node.in].view(m.kernel.act, token, token + n);
       const Activations all = work_[node.in].view(m.kernel.act, 0, end_);
       Activations some = in_scratch(m.kernel.act, n, all.cols, memory);
       for (std::size_t i = 0; i < n; ++i) copy_row(all, r.token[first + i], some, i);
       return some;
     };
-    multiply(gate_matrix, gathered(gate_matrix), out.row(first) + row_begin, out.width, row_begin, row_end,
-             scratch(seat), up_matrix.row(row_begin));
-    multiply(up_matrix, gathered(up_matrix), up.row(first) + row_begin, up.width, row_begin, row_end,
-             scratch(seat), next);
+    multiply(gate_matrix, gathered(gate_matrix), out.row(first) + row_begin, out.width, row_begin,
+             row_end, scratch(worker), up_matrix.row(row_begin));
+    multiply(up_matrix, gathered(up_matrix), up.row(first) + row_begin, up.width, row_begin,
+             row_end, scratch(worker), next);
     for (std::size_t slot = first; slot < first + n; ++slot) {
       float *const g = out.row(slot) + row_begin, *const u = up.row(slot) + row_begin;
       if (node.experts.weight_at_input) {
@@ -188,15 +196,16 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
 void Executor::experts_down(const Node& node) {
   const UnitRange own = part_of(node).own;
   const RowChunks chunks = weight_chunks(node);
-  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned worker) {
     const auto [begin, end] = chunks[chunk];
-    experts_down(node, own.begin + begin, own.begin + end, seat, weights_after(node, chunk, seat));
+    experts_down(node, own.begin + begin, own.begin + end, worker,
+                 weights_after(node, chunk, worker));
   });
   if (complete(node)) quantize_all(node);
 }
 
-void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat,
-                            const std::byte* next) {
+void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t row_end,
+                            unsigned worker, const std::byte* next) {
   const Routing& r = work_.routing;
   const Value& out = work_[node.out];
   const std::size_t n_rows = row_end - row_begin;
@@ -205,15 +214,18 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
   for (std::size_t a = 0; a < r.n_active; ++a) {
     const std::size_t expert = r.active[a];
     const Matrix& m = node.matrices[expert];
-    const std::byte* const after = a + 1 < r.n_active ? node.matrices[r.active[a + 1]].row(row_begin) : next;
-    auto* const products = reinterpret_cast<float*>(behind_product(scratch(seat), m.weight.cols()));
+    const std::byte* const after =
+        a + 1 < r.n_active ? node.matrices[r.active[a + 1]].row(row_begin) : next;
+    auto* const products =
+        reinterpret_cast<float*>(behind_product(scratch(worker), m.weight.cols()));
     for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
       const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
-      multiply(m, work_[node.in].view(m.kernel.act, first, first + n), products, n_rows, row_begin, row_end,
-               scratch(seat), after);
+      multiply(m, work_[node.in].view(m.kernel.act, first, first + n), products, n_rows, row_begin,
+               row_end, scratch(worker), after);
       for (std::size_t i = 0; i < n; ++i) {
         const float weight = node.experts.weight_at_input ? 1 : r.slot_weight[first + i];
-        kernels_.add_scaled(out.row(r.token[first + i]) + row_begin, products + i * n_rows, weight, n_rows);
+        kernels_.add_scaled(out.row(r.token[first + i]) + row_begin, products + i * n_rows, weight,
+                            n_rows);
       }
     }
   }
@@ -223,23 +235,23 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
 void Executor::head_products(const Node& node) {
   const UnitRange own = part_of(node).own;
   const std::size_t heads = own.size(), blocks = divide_up(count(), kHeadTokens);
-  run_chunks(heads * blocks, [&](std::size_t chunk, unsigned seat) {
+  run_chunks(heads * blocks, [&](std::size_t chunk, unsigned worker) {
     const std::size_t begin = begin_ + chunk / heads * kHeadTokens;
-    head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat,
-                 weights_after(node, chunk % heads, seat));
+    head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens),
+                 worker, weights_after(node, chunk % heads, worker));
   });
   if (complete(node)) quantize_all(node);
 }
 
 void Executor::head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end,
-                            unsigned seat, const std::byte* next) {
+                            unsigned worker, const std::byte* next) {
   const HeadProductsSpec& spec = node.products;
   const Value &in = work_[node.in], &out = work_[node.out];
   const Matrix& m = node.matrices[head];
   const std::size_t cols = m.weight.cols(), rows = m.weight.rows(), n = end - begin;
   const float* const from = in.row(begin) + head * spec.in_stride;
   float* const to = out.row(begin) + head * spec.out_stride;
-  std::byte* const memory = behind_product(scratch(seat), cols);
+  std::byte* const memory = behind_product(scratch(worker), cols);
   if (spec.columns) {
     auto* const row = reinterpret_cast<float*>(memory);
     for (std::size_t t = 0; t < n; ++t) std::fill_n(to + t * out.width, cols, 0.0F);
@@ -256,7 +268,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
     } else {
       kernels_.quantize(from, in.width, x, 0, n, 0, cols);
     }
-    multiply(m, x, to, out.width, 0, rows, scratch(seat), next);
+    multiply(m, x, to, out.width, 0, rows, scratch(worker), next);
   }
   const std::size_t taken = spec.columns ? rows : cols, made = spec.columns ? cols : rows;
   for (std::size_t t = 0; t < n; ++t)

@@ -1,6 +1,7 @@
-// Several ranks: what each has computed of a node's output becomes everybody's. Floats of one token lie as they are sent; else each
-// rank's columns are put together first. Where only products of quantized values read them, they are sent as that: every rank
-// quantizes the blocks that it has whole, and what lies between these is sent as floats and quantized by all. Many tokens go in
+// Several ranks: what each has computed of a node's output becomes everybody's. Floats of one token
+// lie as they are sent; else each rank's columns are put together first. Where only products of
+// quantized values read them, they are sent as that: every rank quantizes the blocks that it has
+// whole, and what lies between these is sent as floats and quantized by all. Many tokens go in
 // pieces that the caches hold: while one is put together, the one before it travels.
 #include <algorithm>
 #include <cassert>
@@ -41,21 +42,24 @@ std::size_t rows_together(const NodePart& part, ActTypes forms) {
 void Executor::make_exchange() {
   std::size_t widest = 0;
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-    if (parts_.nodes[i].divided()) widest = std::max(widest, graph_.values[graph_.nodes[i].out].width);
+    if (parts_.nodes[i].divided())
+      widest = std::max(widest, graph_.values[graph_.nodes[i].out].width);
   for (Exchange& exchange : exchanges_) {
     exchange.bytes.resize(std::max(widest * sizeof(float), kExchangeBytes));
     exchange.begin.resize(ranks_->size() + 1);
   }
 }
 
-// The rows of its output that a node writes now: of experts all slots, also where a token takes one expert alone.
+// The rows of its output that a node writes now: of experts all slots, also where a token takes one
+// expert alone.
 UnitRange Executor::rows_of_out(const Node& node) const {
   if (node.op == Op::ExpertsUp) return {0, work_.routing.begin[node.experts.n]};
   const std::size_t first = first_row(node.out);
   return {first, first + count()};
 }
 
-// After a node's own part: whether this rank now has all floats of the output, which are to be quantized where that is needed.
+// After a node's own part: whether this rank now has all floats of the output, which are to be
+// quantized where that is needed.
 bool Executor::complete(const Node& node) {
   const NodePart& part = part_of(node);
   if (!part.divided()) return true;
@@ -100,9 +104,10 @@ void Executor::begin_gather(std::byte* data, const std::vector<std::size_t>& beg
 void Executor::gather_in_place(const Node& node, std::size_t row) {
   const NodePart& part = part_of(node);
   std::vector<std::size_t>& begin = exchanges_[0].begin;
-  for (std::size_t r = 0; r < begin.size(); ++r) begin[r] = part.bounds[r] * part.width * sizeof(float);
+  for (std::size_t r = 0; r < begin.size(); ++r)
+    begin[r] = part.bounds[r] * part.width * sizeof(float);
   begin_gather(reinterpret_cast<std::byte*>(work_[node.out].row(row)), begin);
-  ranks_->end_gather(Patience::Usual);
+  ranks_->end_gather(Timeout::Usual);
 }
 
 // Row i of a rank's columns: [its place][i][pieces].
@@ -110,12 +115,14 @@ void Executor::send(const Node& node, ActTypes forms, UnitRange rows, Exchange& 
   const NodePart& part = part_of(node);
   exchange.begin[0] = 0;
   for (std::size_t r = 0; r < ranks_->size(); ++r)
-    exchange.begin[r + 1] = exchange.begin[r] + RankColumns(part, forms, r).bytes(forms) * rows.size();
+    exchange.begin[r + 1] =
+        exchange.begin[r] + RankColumns(part, forms, r).bytes(forms) * rows.size();
   assert(exchange.begin.back() <= exchange.bytes.size());
   const RankColumns own(part, forms, ranks_->rank());
   run_chunks(rows.size(), [&](std::size_t i, unsigned) {
     const std::size_t row = rows.begin + i;
-    if (own.blocks.size() != 0) quantize_columns(node, {row, row + 1}, own.blocks.begin, own.blocks.end);
+    if (own.blocks.size() != 0)
+      quantize_columns(node, {row, row + 1}, own.blocks.begin, own.blocks.end);
     std::byte* to = exchange.place(ranks_->rank(), i, rows.size());
     for_each_piece(work_[node.out], forms, row, own, [&to](const void* from, std::size_t size) {
       std::memcpy(to, from, size);
@@ -127,7 +134,7 @@ void Executor::send(const Node& node, ActTypes forms, UnitRange rows, Exchange& 
 
 void Executor::receive(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange) {
   const NodePart& part = part_of(node);
-  ranks_->end_gather(Patience::Usual);
+  ranks_->end_gather(Timeout::Usual);
   run_chunks(rows.size(), [&](std::size_t i, unsigned) {
     const std::size_t row = rows.begin + i;
     for (std::size_t r = 0; r < ranks_->size(); ++r) {

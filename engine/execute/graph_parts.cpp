@@ -24,16 +24,19 @@ std::size_t columns_read(const Graph& graph, const Node& node) {
 
 /// Whether what the node reads of a value are quantized forms alone.
 bool reads_forms(const Node& node, ValueId id) {
-  const bool product = node.op == Op::MatMul || node.op == Op::FeedForward || node.op == Op::ExpertsUp ||
-                       node.op == Op::ExpertsDown || node.op == Op::Heads;
+  const bool product = node.op == Op::MatMul || node.op == Op::FeedForward ||
+                       node.op == Op::ExpertsUp || node.op == Op::ExpertsDown ||
+                       node.op == Op::Heads;
   const std::vector<ValueId> reads = node.reads();
   return product && node.in == id && std::ranges::count(reads, id) == 1 &&
-         std::ranges::all_of(node.matrices, [](const Matrix& m) { return m.kernel.act != ActType::F32; });
+         std::ranges::all_of(node.matrices,
+                             [](const Matrix& m) { return m.kernel.act != ActType::F32; });
 }
 
 /// Two forms have fewer bytes than floats.
 bool few(ActTypes forms) {
-  return std::ranges::count_if(kQuantizedForms, [forms](ActType type) { return forms.has(type); }) <= 2;
+  return std::ranges::count_if(kQuantizedForms,
+                               [forms](ActType type) { return forms.has(type); }) <= 2;
 }
 
 std::size_t values_per_block(ActType type) {
@@ -58,7 +61,8 @@ class Divider {
       if (by_head) cut_as_heads(writer, reader);
     });
     for_each_read([this](std::size_t reader, std::size_t writer, bool by_head) {
-      if (parts_[writer].divided() && !(by_head && fits(writer, reader))) parts_[writer].gathered = true;
+      if (parts_[writer].divided() && !(by_head && fits(writer, reader)))
+        parts_[writer].gathered = true;
     });
     parts_.back().gathered = parts_.back().divided();
     choose_forms();
@@ -93,14 +97,15 @@ class Divider {
     return part;
   }
 
-  /// Small products whose gathering would take longer than they: of routers, of gates, of adapters' inner side.
+  /// Small products whose gathering would take longer than they: of routers, of gates, of adapters'
+  /// inner side.
   std::vector<bool> computed_alike() const {
     std::vector<bool> alike(parts_.size());
     for_each_read([&](std::size_t reader, std::size_t writer, bool) {
       const Node& node = graph_.nodes[reader];
       const ValueId out = graph_.nodes[writer].out;
-      const bool low =
-          std::ranges::any_of(node.matrices, [out](const Matrix& m) { return m.lora && m.lora->low == out; });
+      const bool low = std::ranges::any_of(
+          node.matrices, [out](const Matrix& m) { return m.lora && m.lora->low == out; });
       const bool gate = node.op == Op::Gate && node.in == out;
       if (node.op == Op::Route || gate || low) alike[writer] = true;
     });
@@ -134,7 +139,8 @@ class Divider {
     return kv_heads >= shares_.size() ? heads / kv_heads : 1;
   }
 
-  /// visit(reader, writer, by_head) for every node `reader` that reads what `writer`, which can be divided, wrote last.
+  /// visit(reader, writer, by_head) for every node `reader` that reads what `writer`, which can be
+  /// divided, wrote last.
   template <class Visit>
   void for_each_read(Visit&& visit) const {
     std::vector<std::size_t> writer(graph_.values.size(), kNobody);
@@ -152,10 +158,12 @@ class Divider {
     if (graph_.nodes[writer].op != Op::MatMul || !parts_[writer].divided()) return;
     std::vector<std::size_t> bounds = parts_[reader].bounds;
     for (std::size_t& bound : bounds) bound *= columns_read(graph_, graph_.nodes[reader]);
-    if (bounds.back() == parts_[writer].bounds.back()) set_bounds(parts_[writer], std::move(bounds));
+    if (bounds.back() == parts_[writer].bounds.back())
+      set_bounds(parts_[writer], std::move(bounds));
   }
 
-  /// Nobody needs the floats of what only products of quantized values read. (Those that the last node reads are shown.)
+  /// Nobody needs the floats of what only products of quantized values read. (Those that the last
+  /// node reads are shown.)
   void choose_forms() {
     for (std::size_t i = 0; i + 1 < parts_.size(); ++i)
       if (parts_[i].gathered && few(graph_.nodes[i].acts)) parts_[i].forms = graph_.nodes[i].acts;
@@ -169,8 +177,9 @@ class Divider {
   bool fits(std::size_t writer, std::size_t reader) const {
     const NodePart &from = parts_[writer], &to = parts_[reader];
     const std::size_t columns = columns_read(graph_, graph_.nodes[reader]);
-    return std::ranges::equal(from.bounds, to.bounds,
-                              [&](std::size_t a, std::size_t b) { return a * from.width == b * columns; });
+    return std::ranges::equal(from.bounds, to.bounds, [&](std::size_t a, std::size_t b) {
+      return a * from.width == b * columns;
+    });
   }
 
   const Graph& graph_;
@@ -188,9 +197,11 @@ std::vector<UnitRange> cache_heads(const Graph& graph, const std::vector<NodePar
     const CacheSpec& cache = graph.caches[node.cache];
     const std::size_t together =
         cache.latent ? node.attention.n_heads : heads_together(node.attention, cache);
-    const UnitRange seen{nodes[i].own.begin / together, (nodes[i].own.end + together - 1) / together};
+    const UnitRange seen{nodes[i].own.begin / together,
+                         (nodes[i].own.end + together - 1) / together};
     UnitRange& all = caches[node.cache];
-    all = all.size() == 0 ? seen : UnitRange{std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
+    all = all.size() == 0 ? seen
+                          : UnitRange{std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
   }
   return caches;
 }
@@ -202,7 +213,8 @@ std::size_t heads_together(const AttentionSpec& attention, const CacheSpec& cach
 }
 
 RankColumns::RankColumns(const NodePart& part, ActTypes forms, std::size_t rank)
-    : all{part.bounds[rank] * part.width, part.bounds[rank + 1] * part.width}, blocks{all.end, all.end} {
+    : all{part.bounds[rank] * part.width, part.bounds[rank + 1] * part.width},
+      blocks{all.end, all.end} {
   std::size_t unit = 0;
   for (const ActType type : kQuantizedForms)
     if (forms.has(type)) unit = std::max(unit, values_per_block(type));
@@ -219,14 +231,16 @@ std::size_t RankColumns::bytes(ActTypes forms) const {
     acts.type = type;
     acts.cols = blocks.size();
     sum += acts.cols * acts.value_bytes();
-    if (type != ActType::BF16) sum += acts.d_stride() * sizeof *acts.d + acts.sum_stride() * sizeof *acts.sum;
+    if (type != ActType::BF16)
+      sum += acts.d_stride() * sizeof *acts.d + acts.sum_stride() * sizeof *acts.sum;
   }
   return sum;
 }
 
 std::size_t gathered_bytes(const NodePart& part, ActTypes forms) {
   std::size_t sum = 0;
-  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r) sum += RankColumns(part, forms, r).bytes(forms);
+  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
+    sum += RankColumns(part, forms, r).bytes(forms);
   return sum;
 }
 

@@ -1,5 +1,5 @@
-// Which part of every node one of several ranks computes. A part is some rows of matrices, or some heads; never a part of a sum,
-// so that a row's or a head's bits are those of one machine.
+// Which part of every node one of several ranks computes. A part is some rows of matrices, or some
+// heads; never a part of a sum, so that a row's or a head's bits are those of one machine.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,17 @@ struct NodePart {
   UnitRange own;          ///< what this rank computes; with one rank all
   std::size_t width = 1;  ///< columns of the output that a unit has
   std::vector<std::size_t>
-      bounds;             ///< by rank: [bounds[r], bounds[r + 1]) is its own; empty: each rank computes all
-  bool gathered = false;  ///< afterwards every rank has the whole output; else only who computed it reads it
-  ActTypes forms;         ///< gathered: in these quantized forms, which are all that is read; none: as floats
+      bounds;  ///< by rank: [bounds[r], bounds[r + 1]) is its own; empty: each rank computes all
+  bool gathered =
+      false;  ///< afterwards every rank has the whole output; else only who computed it reads it
+  ActTypes
+      forms;  ///< gathered: in these quantized forms, which are all that is read; none: as floats
 
   [[nodiscard]] bool divided() const { return !bounds.empty(); }
 };
 
-/// Columns of a node's output that one rank computes, and those among them that travel quantized: whole blocks of every form.
+/// Columns of a node's output that one rank computes, and those among them that travel quantized:
+/// whole blocks of every form.
 struct RankColumns {
   UnitRange all, blocks;
 
@@ -42,8 +45,9 @@ struct RankColumns {
 std::size_t gathered_bytes(const NodePart& part, ActTypes forms);
 
 struct GraphParts {
-  std::vector<NodePart> nodes;    ///< as Graph::nodes
-  std::vector<UnitRange> caches;  ///< as Graph::caches: the kv heads that lie here. Ranks may share one.
+  std::vector<NodePart> nodes;  ///< as Graph::nodes
+  std::vector<UnitRange>
+      caches;  ///< as Graph::caches: the kv heads that lie here. Ranks may share one.
 
   /// Of rank `rank` of shares.size(). One rank: everything.
   static GraphParts of(const Graph& graph, const Shares& shares, std::size_t rank);
@@ -55,8 +59,10 @@ struct GraphParts {
   }
   /// Of each cache, how many kv heads lie here: KvShape::heads.
   [[nodiscard]] std::vector<std::size_t> head_counts() const;
-  /// visit(tensor) for the rows of every matrix that the rank reads: its own, and of what all compute everything.
-  void for_each_weight(const Graph& graph, const std::function<void(const TensorView& rows)>& visit) const;
+  /// visit(tensor) for the rows of every matrix that the rank reads: its own, and of what all
+  /// compute everything.
+  void for_each_weight(const Graph& graph,
+                       const std::function<void(const TensorView& rows)>& visit) const;
   /// Bytes of these.
   [[nodiscard]] std::size_t weight_bytes(const Graph& graph) const;
 };

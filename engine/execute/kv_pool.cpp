@@ -17,7 +17,7 @@ KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
   const std::size_t held = divide_up(spec.window + shape.n_batch - 1, kKeyTile) + 1;
   if (spec.window == 0 || held >= all) return {spec.latent, spec.window, all, total, {}, {}};
   const std::size_t own = held * shape.sequences;
-  const std::size_t kept = shape.keeps_prefixes ? std::max(own, shape.kept / kKeyTile) : 0;
+  const std::size_t kept = shape.has_prefix_cache ? std::max(own, shape.kept / kKeyTile) : 0;
   return {spec.latent, spec.window, held, std::max(own, std::min(own + kept, total)), {}, {}};
 }
 
@@ -27,7 +27,9 @@ KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
     CacheSpec spec = graph.caches[i];
     if (!shape.heads.empty()) spec.n_kv_heads = shape.heads[i];
     const Group group = group_for(spec, shape);
-    const auto same = [&](const Group& g) { return g.latent == group.latent && g.window == group.window; };
+    const auto same = [&](const Group& g) {
+      return g.latent == group.latent && g.window == group.window;
+    };
     const auto at = std::ranges::find_if(out.groups, same);
     const auto index = static_cast<std::size_t>(at - out.groups.begin());
     if (at == out.groups.end()) out.groups.push_back(group);
@@ -46,9 +48,12 @@ std::size_t KvPool::Layout::bytes() const {
       [](std::size_t sum, const Group& group) { return sum + group.n_pages * group.page_bytes; });
 }
 
-std::size_t KvPool::bytes(const Graph& graph, const KvShape& shape) { return layout(graph, shape).bytes(); }
+std::size_t KvPool::bytes(const Graph& graph, const KvShape& shape) {
+  return layout(graph, shape).bytes();
+}
 
-KvPool::KvPool(const Graph& graph, const KvShape& shape) : type_(shape.type), memory_(bytes(graph, shape)) {
+KvPool::KvPool(const Graph& graph, const KvShape& shape)
+    : type_(shape.type), memory_(bytes(graph, shape)) {
   Layout parts = layout(graph, shape);
   groups_ = std::move(parts.groups);
   layers_ = std::move(parts.layers);

@@ -1,8 +1,9 @@
 // Keys and values of many sequences, one cache for each CacheSpec of a graph, in the layout of
-// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches whose positions come
-// and go together (of one kind and window) form a group: a page of a group is its place in all of them. All that a page
-// holds lies together, so that pages that nobody has taken cost no memory, even where the system gives it by huge pages.
-// Pages are counted by reference; who holds them, and which positions they are of, is the sequences' affair.
+// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches whose
+// positions come and go together (of one kind and window) form a group: a page of a group is its
+// place in all of them. All that a page holds lies together, so that pages that nobody has taken
+// cost no memory, even where the system gives it by huge pages. Pages are counted by reference; who
+// holds them, and which positions they are of, is the sequences' affair.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,9 @@ struct KvShape {
   std::size_t n_batch = 0;    ///< tokens of a batch
   std::size_t sequences = 1;  ///< that are alive together
   std::size_t positions = 0;  ///< of all sequences; at least n_ctx
-  bool keeps_prefixes = false;
-  std::size_t kept = 0;  ///< so many of these are for kept prefixes, whose windows are kept everywhere
+  bool has_prefix_cache = false;
+  std::size_t kept =
+      0;  ///< so many of these are for kept prefixes, whose windows are kept everywhere
   std::vector<std::size_t> heads = {};  ///< of each cache so many lie here; empty: all
 };
 
@@ -41,8 +43,11 @@ class KvPool {
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] std::size_t group_of(std::uint32_t cache) const { return layers_[cache].group; }
   [[nodiscard]] std::size_t pages(std::size_t group) const { return groups_[group].n_pages; }
-  [[nodiscard]] std::size_t free_pages(std::size_t group) const { return groups_[group].free.size(); }
-  /// Pages of the group that a sequence may hold: all of its positions, or those of the window and a batch.
+  [[nodiscard]] std::size_t free_pages(std::size_t group) const {
+    return groups_[group].free.size();
+  }
+  /// Pages of the group that a sequence may hold: all of its positions, or those of the window and
+  /// a batch.
   [[nodiscard]] std::size_t most_held(std::size_t group) const { return groups_[group].most_held; }
   /// The page of the earliest position that position n may still look at.
   [[nodiscard]] std::size_t first_page(std::size_t group, std::size_t n) const {
@@ -59,24 +64,27 @@ class KvPool {
   }
   void copy(std::size_t group, PageId from, PageId to);
 
-  /// What the kernels must know to write to and read from a cache; the caller adds tokens, heads and pages. Heads count
-  /// from the first that lies here.
+  /// What the kernels must know to write to and read from a cache; the caller adds tokens, heads
+  /// and pages. Heads count from the first that lies here.
   [[nodiscard]] KvStoreJob store_job(std::uint32_t cache) const;
-  [[nodiscard]] AttentionJob attention_job(std::uint32_t cache, const AttentionSpec& attention) const;
+  [[nodiscard]] AttentionJob attention_job(std::uint32_t cache,
+                                           const AttentionSpec& attention) const;
 
-  /// visit(pointer, bytes) for what positions from n on need of 0 … n-1, in an order and in sizes that depend on
-  /// the model and n only. tables: hold all these pages, or are null: then the pointers are, too.
+  /// visit(pointer, bytes) for what positions from n on need of 0 … n-1, in an order and in sizes
+  /// that depend on the model and n only. tables: hold all these pages, or are null: then the
+  /// pointers are, too.
   template <class Visitor>
   void for_used_bytes(const PageTables* tables, std::size_t n, Visitor&& visit) const {
     for (const Layer& layer : layers_) {
       const std::size_t page_bytes = groups_[layer.group].page_bytes;
       const auto each_page = [&](std::byte* memory, std::size_t head_bytes, std::size_t row_bytes,
                                  bool whole) {
-        for (std::size_t page = first_page(layer.group, n); memory != nullptr && page * kKeyTile < n;
-             ++page) {
+        for (std::size_t page = first_page(layer.group, n);
+             memory != nullptr && page * kKeyTile < n; ++page) {
           const std::size_t rows = whole ? kKeyTile : std::min(kKeyTile, n - page * kKeyTile);
           std::byte* const at =
-              tables == nullptr ? nullptr : memory + head_bytes + (*tables)[layer.group][page] * page_bytes;
+              tables == nullptr ? nullptr
+                                : memory + head_bytes + (*tables)[layer.group][page] * page_bytes;
           visit(at, rows * row_bytes);
         }
       };
@@ -96,8 +104,9 @@ class KvPool {
     std::size_t most_held, n_pages;
     std::vector<PageId> free;  // the next to be taken last
     std::vector<std::uint32_t> references;
-    std::size_t begin = 0;       // in memory_
-    std::size_t page_bytes = 0;  // of all its caches: every head's keys of the first, its values, and so on
+    std::size_t begin = 0;  // in memory_
+    std::size_t page_bytes =
+        0;  // of all its caches: every head's keys of the first, its values, and so on
   };
   struct Layer {
     CacheSpec spec;

@@ -38,8 +38,10 @@ struct BadValue {
 std::optional<BadValue> first_bad(const TensorView& tensor) {
   std::vector<float> row(tensor.cols());
   for (std::uint64_t r = 0; r < tensor.rows(); ++r) {
-    dtype_info(tensor.dtype).dequantize(tensor.data + r * tensor.row_bytes(), row.data(), row.size());
-    const auto bad = std::find_if(row.begin(), row.end(), [](float value) { return !std::isfinite(value); });
+    dtype_info(tensor.dtype)
+        .dequantize(tensor.data + r * tensor.row_bytes(), row.data(), row.size());
+    const auto bad =
+        std::find_if(row.begin(), row.end(), [](float value) { return !std::isfinite(value); });
     if (bad != row.end())
       return BadValue{r * row.size() + static_cast<std::uint64_t>(bad - row.begin()), *bad};
   }
@@ -48,7 +50,8 @@ std::optional<BadValue> first_bad(const TensorView& tensor) {
 
 }  // namespace
 
-Error not_finite(const GgufFile& file, const Graph& graph, const Node& node, std::span<const float> values) {
+Error not_finite(const GgufFile& file, const Graph& graph, const Node& node,
+                 std::span<const float> values) {
   const bool attention = node.op == Op::Attention;
   const Node& reader =
       attention ? graph.nodes[static_cast<std::size_t>(&node - graph.nodes.data()) - 1] : node;
@@ -64,7 +67,8 @@ Error not_finite(const GgufFile& file, const Graph& graph, const Node& node, std
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   return file.error(
-      "a result is not a finite number though the node's weights are: expected finite values, got " +
+      "a result is not a finite number though the node's weights are: expected finite values, "
+      "got " +
           number_text(bad == values.end() ? std::nanf("") : *bad),
       all);
 }

@@ -1,5 +1,5 @@
-// What each node does, as chunks for the team. A chunk writes what no other chunk of the region writes, and
-// its arithmetic does not depend on how large chunks are.
+// What each node does, as chunks for the team. A chunk writes what no other chunk of the region
+// writes, and its arithmetic does not depend on how large chunks are.
 #include <algorithm>
 #include <cassert>
 
@@ -21,8 +21,9 @@ void add_bias(const KernelSet& kernels, float* dst, std::size_t stride, std::siz
 }  // namespace
 
 // Rows [row_begin, row_end) of products, the first at out[0], times the scale beside their tensor.
-void Executor::scale_products(const Matrix& m, float* out, std::size_t out_stride, std::size_t n_tokens,
-                              std::size_t row_begin, std::size_t row_end) const {
+void Executor::scale_products(const Matrix& m, float* out, std::size_t out_stride,
+                              std::size_t n_tokens, std::size_t row_begin,
+                              std::size_t row_end) const {
   if (!m.scale) return;
   const std::size_t n = row_end - row_begin;
   const bool one = m.scale->cols() == 1;
@@ -33,12 +34,13 @@ void Executor::scale_products(const Matrix& m, float* out, std::size_t out_strid
   }
 }
 
-// Once for all rows what kernels of several tokens want. Matrices of a node that want something else do without.
+// Once for all rows what kernels of several tokens want. Matrices of a node that want something
+// else do without.
 void Executor::lay_out(const Node& node) {
   laid_out_ = nullptr;
   if (work_.laid_out == nullptr) return;
-  const auto m = std::ranges::find_if(node.matrices,
-                                      [&](const Matrix& matrix) { return lays_out(node, matrix, count()); });
+  const auto m = std::ranges::find_if(
+      node.matrices, [&](const Matrix& matrix) { return lays_out(node, matrix, count()); });
   if (m == node.matrices.end()) return;
   const Activations x = work_[node.in].view(m->kernel.act, begin_, end_);
   const LayOut layout = m->kernel.layout(count());
@@ -50,10 +52,12 @@ void Executor::lay_out(const Node& node) {
   laid_out_ = &m->kernel;
 }
 
-// Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing is added to
-// products that have a scale (ModelBuilder::join). next: the weights that are read after them.
+// Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing
+// is added to products that have a scale (ModelBuilder::join). next: the weights that are read
+// after them.
 void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* residual,
-                        std::size_t row_begin, std::size_t row_end, unsigned seat, const std::byte* next) {
+                        std::size_t row_begin, std::size_t row_end, unsigned worker,
+                        const std::byte* next) {
   const Value& to = work_[out];
   const Activations x = work_[in].view(m.kernel.act, begin_, end_);
   MatMulJob job{};
@@ -71,7 +75,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
       m.kernel.layout(count()).run == laid_out_->layout(count()).run)
     job.laid_out = work_.laid_out;
   assert(!m.scale || residual == nullptr);
-  m.kernel.run(job, row_begin, row_end, scratch(seat));
+  m.kernel.run(job, row_begin, row_end, scratch(worker));
   scale_products(m, job.out + row_begin, to.width, count(), row_begin, row_end);
   if (m.lora) {
     const Activations low = work_[m.lora->low].view(m.lora->kernel.act, begin_, end_);
@@ -82,7 +86,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
     more.x = &low;
     more.residual = job.out;
     more.laid_out = nullptr;
-    m.lora->kernel.run(more, row_begin, row_end, scratch(seat));
+    m.lora->kernel.run(more, row_begin, row_end, scratch(worker));
   }
   if (m.bias)
     add_bias(kernels_, job.out + row_begin, to.width, count(), floats(*m.bias) + row_begin,
@@ -123,7 +127,8 @@ void Executor::embed(const Node& node) {
   team_.run(count(), [&](std::size_t chunk, unsigned) {
     const std::size_t token = begin_ + chunk;
     const auto row = static_cast<std::size_t>(batch_->tokens[token]);
-    dtype_info(table.dtype).dequantize(table.data + row * table.row_bytes(), out.row(token), out.width);
+    dtype_info(table.dtype)
+        .dequantize(table.data + row * table.row_bytes(), out.row(token), out.width);
     const float scale = node.scale * node.matrices[0].scale_of(row);
     if (scale != 1) kernels_.scale(out.row(token), scale, out.width);
     quantize_token(node, token);
@@ -139,7 +144,8 @@ void Executor::norm_row(const NormSpec& spec, std::size_t run, const float* in, 
   const std::size_t offset = spec.own_weights ? run * spec.width : 0;
   const float* const weight = spec.weight ? floats(*spec.weight) + offset : nullptr;
   const float* const bias = spec.bias ? floats(*spec.bias) + offset : nullptr;
-  if (spec.kind == NormKind::Layer) return kernels_.layer_norm(in, weight, bias, spec.eps, out, spec.width);
+  if (spec.kind == NormKind::Layer)
+    return kernels_.layer_norm(in, weight, bias, spec.eps, out, spec.width);
   kernels_.rms_norm(in, weight, spec.eps, out, spec.width);
   if (bias != nullptr) kernels_.add(out, bias, spec.width);
 }
@@ -162,8 +168,9 @@ void Executor::norm(const Node& node) {
 void Executor::rotate(const HeadsSpec& spec, ValueId value, std::size_t head) {
   const RopeTable& rope = graph_.ropes[spec.rope];
   for (std::size_t token = begin_; token < end_; ++token) {
-    kernels_.rope(work_[value].row(token) + head * spec.dim_k + spec.rope_begin, 1, spec.dim_k, rope.width(),
-                  spec.style == RopeStyle::HalfSplit, work_.ropes[spec.rope] + token * rope.width());
+    kernels_.rope(work_[value].row(token) + head * spec.dim_k + spec.rope_begin, 1, spec.dim_k,
+                  rope.width(), spec.style == RopeStyle::HalfSplit,
+                  work_.ropes[spec.rope] + token * rope.width());
   }
 }
 
@@ -189,7 +196,8 @@ void Executor::prepare_head(const Node& node, ValueId value, const std::optional
                             std::size_t head, std::size_t dim, bool query) {
   const HeadsSpec& spec = node.heads;
   const auto for_each_row = [&](auto f) {
-    for (std::size_t token = begin_; token < end_; ++token) f(work_[value].row(token) + head * dim, token);
+    for (std::size_t token = begin_; token < end_; ++token)
+      f(work_[value].row(token) + head * dim, token);
   };
   const auto apply_norm = [&] {
     if (norm) for_each_row([&](float* row, std::size_t) { norm_row(*norm, head, row, row); });
@@ -203,36 +211,38 @@ void Executor::prepare_head(const Node& node, ValueId value, const std::optional
   });
 }
 
-// A chunk is a query head, or a kv head with both its key and its value: what it rotates and stores, it has
-// computed itself.
+// A chunk is a query head, or a kv head with both its key and its value: what it rotates and
+// stores, it has computed itself.
 void Executor::heads(const Node& node) {
   const HeadsSpec& spec = node.heads;
   const Node::Projections of = node.projections();
   const UnitRange own = part_of(node).own, kv = parts_.kv_heads(node);
-  const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat,
-                           const std::byte* after) {
-    if (m != nullptr) multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, seat, after);
+  const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim,
+                           unsigned worker, const std::byte* after) {
+    if (m != nullptr)
+      multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, worker, after);
     for (std::size_t token = begin_; spec.clamp != 0 && token < end_; ++token)
       kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
   };
   lay_out(node);
-  team_.run(weight_chunks(node).size(), [&](std::size_t chunk, unsigned seat) {
-    const std::byte* const after = weights_after(node, chunk, seat);
+  team_.run(weight_chunks(node).size(), [&](std::size_t chunk, unsigned worker) {
+    const std::byte* const after = weights_after(node, chunk, worker);
     if (chunk >= kv.size()) {
       const std::size_t head = own.begin + chunk - kv.size();
-      project(of.q, spec.q, head, spec.dim_k, seat, after);
+      project(of.q, spec.q, head, spec.dim_k, worker, after);
       prepare_head(node, spec.q, spec.q_norm, head, spec.dim_k, true);
       return;
     }
     const std::size_t head = kv.begin + chunk;
-    project(of.k, spec.k, head, spec.dim_k, seat, of.v != nullptr ? of.v->row(head * spec.dim_v) : after);
+    project(of.k, spec.k, head, spec.dim_k, worker,
+            of.v != nullptr ? of.v->row(head * spec.dim_v) : after);
     if (spec.v != kNoValue) {
       if (spec.v_from_k) {
         for (std::size_t token = begin_; token < end_; ++token)
           std::copy_n(work_[spec.k].row(token) + head * spec.dim_k, spec.dim_v,
                       work_[spec.v].row(token) + head * spec.dim_v);
       } else {
-        project(of.v, spec.v, head, spec.dim_v, seat, after);
+        project(of.v, spec.v, head, spec.dim_v, worker, after);
       }
       for (std::size_t token = begin_; spec.v_norm && token < end_; ++token) {
         float* const row = work_[spec.v].row(token) + head * spec.dim_v;
@@ -253,9 +263,10 @@ void Executor::matmul(const Node& node) {
   const UnitRange own = part_of(node).own;
   const RowChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned worker) {
     const std::size_t begin = own.begin + chunks[chunk].begin, end = own.begin + chunks[chunk].end;
-    multiply(m, node.in, node.out, residual, begin, end, seat, weights_after(node, chunk, seat));
+    multiply(m, node.in, node.out, residual, begin, end, worker,
+             weights_after(node, chunk, worker));
     for (std::size_t i = 0; i < count() && (node.scale != 1 || node.softcap != 0); ++i) {
       float* const row = out.row(first + i) + begin;
       if (node.scale != 1) kernels_.scale(row, node.scale, end - begin);
@@ -272,9 +283,11 @@ void Executor::rows(const Node& node) {
     const std::size_t token = begin_ + chunk;
     float* const row = out.row(token);
     if (node.op == Op::Scale) kernels_.scale(row, node.scale, out.width);
-    if (node.op == Op::Add) kernels_.add_scaled(row, work_[node.in].row(token), node.scale, out.width);
+    if (node.op == Op::Add)
+      kernels_.add_scaled(row, work_[node.in].row(token), node.scale, out.width);
     if (node.op == Op::GateMul)
-      kernels_.activate(node.activation, row, work_[node.in].row(token) + node.in_offset, out.width);
+      kernels_.activate(node.activation, row, work_[node.in].row(token) + node.in_offset,
+                        out.width);
     if (node.op == Op::Gate) {
       float gate = *work_[node.in].row(token);
       kernels_.activate({ActivationKind::Sigmoid}, &gate, nullptr, 1);
@@ -284,22 +297,23 @@ void Executor::rows(const Node& node) {
   });
 }
 
-// A chunk is the same rows of gate and up. With many tokens it is walked in blocks that the caches hold from
-// the products to the quantization. Such a block may have rows of several chunks: who adds the last
-// quantizes.
+// A chunk is the same rows of gate and up. With many tokens it is walked in blocks that the caches
+// hold from the products to the quantization. Such a block may have rows of several chunks: who
+// adds the last quantizes.
 void Executor::feed_forward(const Node& node) {
   constexpr std::size_t kBlock = 256;
   const NodePart& part = part_of(node);
   const std::size_t rows = work_[node.out].width;
   const RowChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned worker) {
     const std::size_t chunk_begin = part.own.begin + chunks[chunk].begin;
     const std::size_t chunk_end = part.own.begin + chunks[chunk].end;
     for (std::size_t begin = chunk_begin, end = begin; begin < chunk_end; begin = end) {
       end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
-      feed_forward(node, begin, end, seat,
-                   end < chunk_end ? node.matrices[0].row(end) : weights_after(node, chunk, seat));
+      feed_forward(
+          node, begin, end, worker,
+          end < chunk_end ? node.matrices[0].row(end) : weights_after(node, chunk, worker));
       if (part.divided()) continue;
       for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
         const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
@@ -312,16 +326,17 @@ void Executor::feed_forward(const Node& node) {
   if (part.divided() && complete(node)) quantize_all(node);
 }
 
-void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned seat,
+void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned worker,
                             const std::byte* next) {
   const Matrix* const up = node.aux == kNoValue ? nullptr : &node.matrices[1];
-  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat,
+  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, worker,
            up == nullptr ? next : up->row(begin));
-  if (up != nullptr) multiply(*up, node.in, node.aux, nullptr, begin, end, seat, next);
+  if (up != nullptr) multiply(*up, node.in, node.aux, nullptr, begin, end, worker, next);
   for (std::size_t token = begin_; token < end_; ++token) {
     float* const gate = work_[node.out].row(token) + begin;
     kernels_.activate(node.activation, gate,
-                      node.aux == kNoValue ? nullptr : work_[node.aux].row(token) + begin, end - begin);
+                      node.aux == kNoValue ? nullptr : work_[node.aux].row(token) + begin,
+                      end - begin);
   }
 }
 

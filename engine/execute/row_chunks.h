@@ -8,18 +8,23 @@
 
 namespace cria {
 
-/// Chunks of n rows or heads for Team::run. Every thread's share is cut into chunks that get smaller, as 6, 5, … 1: a thread
-/// that is late is helped out with what it has not begun, and at the end, where nobody has anything left, all wait for a small
-/// one (measured: bench/processors/zen5.md, "Ends of regions").
+/// Chunks of n rows or heads for Team::run. Every thread's share is cut into chunks that get
+/// smaller, as 6, 5, … 1: a thread that is late is helped out with what it has not begun, and at
+/// the end, where nobody has anything left, all wait for a small one (measured:
+/// bench/processors/zen5.md, "Ends of regions").
 class RowChunks {
  public:
   /// All of step, but the last.
-  static RowChunks equal(std::size_t n, std::size_t step) { return {n, (n + step - 1) / step, 1, 1, step}; }
+  static RowChunks equal(std::size_t n, std::size_t step) {
+    return {n, (n + step - 1) / step, 1, 1, step};
+  }
   /// Of at most `most` chunks a thread, each of a unit and more; they begin at multiples of it.
-  static RowChunks shrinking(std::size_t n, std::size_t threads, std::size_t most, std::size_t unit) {
+  static RowChunks shrinking(std::size_t n, std::size_t threads, std::size_t most,
+                             std::size_t unit) {
     std::size_t parts = most;
     while (parts > 1 && share(parts) * unit * threads > n) --parts;
-    if (parts == 1) return equal(n, std::max((n + threads - 1) / threads + unit - 1, unit) / unit * unit);
+    if (parts == 1)
+      return equal(n, std::max((n + threads - 1) / threads + unit - 1, unit) / unit * unit);
     return {n, threads * parts, threads, parts, unit};
   }
 
@@ -32,7 +37,8 @@ class RowChunks {
   /// Of a thread, in the smallest chunk: 6 + 5 + … + 1.
   static constexpr std::size_t share(std::size_t parts) { return parts * (parts + 1) / 2; }
 
-  RowChunks(std::size_t n, std::size_t chunks, std::size_t threads, std::size_t parts, std::size_t unit)
+  RowChunks(std::size_t n, std::size_t chunks, std::size_t threads, std::size_t parts,
+            std::size_t unit)
       : n_(n), chunks_(chunks), threads_(threads), parts_(parts), unit_(unit) {}
 
   [[nodiscard]] std::size_t begin_of(std::size_t chunk) const {

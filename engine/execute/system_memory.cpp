@@ -15,7 +15,8 @@ namespace cria {
 
 SystemMemory::SystemMemory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     throw Error("not enough memory: expected " + std::to_string(bytes >> 20) + " MiB more");
   madvise(memory, bytes, MADV_HUGEPAGE);  // advice: a refusal costs speed only

@@ -25,8 +25,8 @@ class SystemMemory {
   std::size_t size_ = 0;
 };
 
-/// Bytes that new memory may take before the system swaps or kills: MemAvailable, or what the limits of the process's cgroups
-/// leave if that is less. Page cache counts as available.
+/// Bytes that new memory may take before the system swaps or kills: MemAvailable, or what the
+/// limits of the process's cgroups leave if that is less. Page cache counts as available.
 std::size_t available_memory(const CgroupTree& tree = {});
 
 }  // namespace cria

@@ -14,8 +14,8 @@
 namespace cria {
 namespace {
 
-// How long a thread polls before it sleeps: longer than the steps of a token that have but one chunk, and
-// than sampling a token.
+// How long a thread polls before it sleeps: longer than the steps of a token that have but one
+// chunk, and than sampling a token.
 constexpr auto kPatience = std::chrono::microseconds(50);
 
 void pause() noexcept {
@@ -48,7 +48,8 @@ constexpr std::size_t end_of(std::uint64_t range) { return range & 0xFFFF; }
 }  // namespace
 
 struct Team::Arena {
-  explicit Arena(unsigned threads) : slots(std::min(threads, limit())), tbb(static_cast<int>(slots), 1) {}
+  explicit Arena(unsigned threads)
+      : slots(std::min(threads, limit())), tbb(static_cast<int>(slots), 1) {}
   // Threads that oneTBB grants at all: it writes a warning if asked for more.
   static unsigned limit() {
     return static_cast<unsigned>(
@@ -59,8 +60,8 @@ struct Team::Arena {
   tbb::task_arena tbb;
 };
 
-// What a worker that was called holds of the team: it may start after a call that failed midway, when the team
-// is gone, or never. The link outlives the team as long as a worker may still start.
+// What a worker that was called holds of the team: it may start after a call that failed midway,
+// when the team is gone, or never. The link outlives the team as long as a worker may still start.
 struct Team::Link {
   explicit Link(Team& owner) : team(owner) {}
   Team& team;
@@ -70,7 +71,8 @@ struct Team::Link {
   std::atomic<bool> closed{false};
 
   void start_worker() {
-    (void)references.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
+    (void)references.load(
+        std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
     inside.fetch_add(1);
     if (!closed.load()) team.join();
     leave(inside);  // the last touch of the team
@@ -91,7 +93,7 @@ struct Team::Link {
 
 Team::Team(unsigned max_threads)
     : arena_(std::make_unique<Arena>(max_threads)),
-      seats_(std::make_unique<Seat[]>(max_threads)),
+      workers_(std::make_unique<Worker[]>(max_threads)),
       max_threads_(max_threads),
       link_(new Link(*this)) {
   assert(max_threads > 0);
@@ -120,8 +122,10 @@ void Team::call_workers() {
     link_->references.fetch_add(1, std::memory_order_release);
     try {
       // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
-      arena_->tbb.enqueue([link = link_]() __attribute__((no_sanitize("thread"))) { link->start_worker(); });
-    } catch (const std::exception&) {  // no thread, no memory; the worker may come all the same, or never
+      arena_->tbb.enqueue([link = link_]()
+                              __attribute__((no_sanitize("thread"))) { link->start_worker(); });
+    } catch (const std::exception&) {  // no thread, no memory; the worker may come all the same, or
+                                       // never
       arena_->refused = true;
       return;
     }
@@ -140,14 +144,15 @@ void Team::run(std::size_t chunks, Function function, void* context) {
   context_ = context;
   remaining_.store(static_cast<std::uint32_t>(chunks), std::memory_order_relaxed);
   ++epoch_;
-  for (unsigned seat = threads; seat-- > 0;) {
-    const auto range = pack(epoch_, first_chunk(chunks, seat), first_chunk(chunks, seat + 1));
-    seats_[seat].range.store(range, std::memory_order_release);
+  for (unsigned worker = threads; worker-- > 0;) {
+    const auto range = pack(epoch_, first_chunk(chunks, worker), first_chunk(chunks, worker + 1));
+    workers_[worker].range.store(range, std::memory_order_release);
   }
   wake_workers();
   remaining_.fetch_sub(run_chunks(0), std::memory_order_release);
   if (poll([this] { return remaining_.load(std::memory_order_acquire) == 0; })) return;
-  while (const std::uint32_t left = remaining_.load(std::memory_order_acquire)) remaining_.wait(left);
+  while (const std::uint32_t left = remaining_.load(std::memory_order_acquire))
+    remaining_.wait(left);
 }
 
 // Wakes those who sleep; costs no system call if none does.
@@ -156,17 +161,18 @@ void Team::wake_workers() {
   signal_.notify_all();
 }
 
-// Takes and runs chunks, one's own first, until none is left; returns how many. The region cannot end before
-// they are subtracted from remaining_, so function_ and context_ hold still once a chunk is taken.
-std::uint32_t Team::run_chunks(unsigned seat) {
+// Takes and runs chunks, one's own first, until none is left; returns how many. The region cannot
+// end before they are subtracted from remaining_, so function_ and context_ hold still once a chunk
+// is taken.
+std::uint32_t Team::run_chunks(unsigned worker) {
   std::uint32_t done = 0;
   const unsigned threads = this->threads();
   for (unsigned i = 0; i < threads; ++i) {
-    auto& range = seats_[(seat + i) % threads].range;
+    auto& range = workers_[(worker + i) % threads].range;
     std::uint64_t seen = range.load(std::memory_order_acquire);
     while (next_of(seen) < end_of(seen)) {
       if (!range.compare_exchange_weak(seen, seen + (1 << 16), std::memory_order_acquire)) continue;
-      function_(context_, next_of(seen), seat);
+      function_(context_, next_of(seen), worker);
       ++done;
       seen = range.load(std::memory_order_acquire);
     }
@@ -176,29 +182,35 @@ std::uint32_t Team::run_chunks(unsigned seat) {
 
 void Team::join() {
   const DefaultFloatMode mode;  // oneTBB gives its threads that of whoever made the arena
-  for (unsigned seat = 1; seat < max_threads_; ++seat) {
-    if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
-    serve_regions(seat);
-    seats_[seat].taken.store(false, std::memory_order_release);
+  for (unsigned worker = 1; worker < max_threads_; ++worker) {
+    if (workers_[worker].taken.exchange(true, std::memory_order_acquire)) continue;
+    serve_regions(worker);
+    workers_[worker].taken.store(false, std::memory_order_release);
     break;
   }
 }
 
-void Team::serve_regions(unsigned seat) {
+void Team::serve_regions(unsigned worker) {
   std::uint64_t epoch = 0;
-  while (wait_for_region(seat, epoch)) {
-    const std::uint32_t done = run_chunks(seat);
-    if (done > 0 && remaining_.fetch_sub(done, std::memory_order_acq_rel) == done) remaining_.notify_one();
+  while (wait_for_region(worker, epoch)) {
+    const std::uint32_t done = run_chunks(worker);
+    if (done > 0 && remaining_.fetch_sub(done, std::memory_order_acq_rel) == done)
+      remaining_.notify_one();
   }
 }
 
-// Waits until the seat's epoch is another one. False: it is time to leave. On a shared machine schedulers
-// like to leave a thread on the core of the one that woke it, where it takes turns of milliseconds with the
-// very thread it waits for: so it steps aside.
-bool Team::wait_for_region(unsigned seat, std::uint64_t& epoch) {
-  const auto leaves = [&] { return closing_.load(std::memory_order_relaxed) || seat >= threads(); };
-  const auto changed = [&] { return seats_[seat].range.load(std::memory_order_acquire) >> 32 != epoch; };
-  if (step_aside(caller_cpu_.load(std::memory_order_relaxed))) poll([&] { return changed() || leaves(); });
+// Waits until the seat's epoch is another one. False: it is time to leave. On a shared machine
+// schedulers like to leave a thread on the core of the one that woke it, where it takes turns of
+// milliseconds with the very thread it waits for: so it steps aside.
+bool Team::wait_for_region(unsigned worker, std::uint64_t& epoch) {
+  const auto leaves = [&] {
+    return closing_.load(std::memory_order_relaxed) || worker >= threads();
+  };
+  const auto changed = [&] {
+    return workers_[worker].range.load(std::memory_order_acquire) >> 32 != epoch;
+  };
+  if (step_aside(caller_cpu_.load(std::memory_order_relaxed)))
+    poll([&] { return changed() || leaves(); });
   for (;;) {
     const std::uint32_t seen = signal_.load();
     if (leaves()) return false;
@@ -206,7 +218,7 @@ bool Team::wait_for_region(unsigned seat, std::uint64_t& epoch) {
     if (!active_.load(std::memory_order_acquire)) return false;
     signal_.wait(seen);
   }
-  epoch = seats_[seat].range.load(std::memory_order_acquire) >> 32;
+  epoch = workers_[worker].range.load(std::memory_order_acquire) >> 32;
   return true;
 }
 

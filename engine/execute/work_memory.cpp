@@ -66,7 +66,8 @@ std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
     for (const Matrix& m : node.matrices) {
       for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to}) {
         const std::size_t n = std::min(n_tokens, most);
-        if (const LayOut layout = m.kernel.layout(n); layout.bytes != nullptr && lays_out(node, m, n))
+        if (const LayOut layout = m.kernel.layout(n);
+            layout.bytes != nullptr && lays_out(node, m, n))
           bytes = std::max(bytes, layout.bytes(n, m.weight.cols()));
       }
     }
@@ -74,15 +75,17 @@ std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
   return bytes;
 }
 
-// States after all segments of a sequence, for as many of a batch's tokens as the limit allows; none for one segment.
+// States after all segments of a sequence, for as many of a batch's tokens as the limit allows;
+// none for one segment.
 std::size_t segment_floats(const Graph& graph, const WorkShape& shape) {
   constexpr std::size_t kTokens = 16;
   if (shape.n_ctx <= kKeySegment) return 0;
   std::size_t most = 0;
   for (const Node& node : graph.nodes) {
     if (node.op != Op::Attention) continue;
-    const std::size_t token = segment_state_floats(node.attention.n_heads, graph.caches[node.cache].dim_v) *
-                              ((shape.n_ctx - 1) / kKeySegment + 1);
+    const std::size_t token =
+        segment_state_floats(node.attention.n_heads, graph.caches[node.cache].dim_v) *
+        ((shape.n_ctx - 1) / kKeySegment + 1);
     const std::size_t fit = std::max<std::size_t>(kSegmentLimit / sizeof(float) / token, 1);
     most = std::max(most, token * std::min({fit, kTokens, shape.n_batch}));
   }
@@ -97,7 +100,9 @@ Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size
 /// When a value is needed: from a node that writes it anew to the last that reads that.
 struct Span {
   std::size_t first, last;
-  [[nodiscard]] bool meets(const Span& other) const { return first <= other.last && other.first <= last; }
+  [[nodiscard]] bool meets(const Span& other) const {
+    return first <= other.last && other.first <= last;
+  }
 };
 
 std::vector<std::vector<Span>> spans_of(const Graph& graph) {
@@ -132,13 +137,14 @@ void place_value(Bump& bump, Value& value, const ValueInfo& info, std::size_t to
   }
 }
 
-/// Where each value begins: the lowest place where no value lies that is needed at the same time. Large ones
-/// first.
+/// Where each value begins: the lowest place where no value lies that is needed at the same time.
+/// Large ones first.
 std::vector<std::size_t> offsets_of(const Graph& graph, const std::vector<std::size_t>& sizes) {
   const auto spans = spans_of(graph);
   std::vector<ValueId> order(sizes.size());
   std::iota(order.begin(), order.end(), ValueId{0});
-  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return sizes[a] > sizes[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](ValueId a, ValueId b) { return sizes[a] > sizes[b]; });
   std::vector<std::size_t> offsets(sizes.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ValueId id = order[i];
@@ -147,8 +153,8 @@ std::vector<std::size_t> offsets_of(const Graph& graph, const std::vector<std::s
       moved = false;
       for (std::size_t j = 0; j < i; ++j) {
         const ValueId other = order[j];
-        const bool apart =
-            offsets[id] + sizes[id] <= offsets[other] || offsets[other] + sizes[other] <= offsets[id];
+        const bool apart = offsets[id] + sizes[id] <= offsets[other] ||
+                           offsets[other] + sizes[other] <= offsets[id];
         if (apart || !meet(spans[id], spans[other])) continue;
         offsets[id] = offsets[other] + sizes[other];
         moved = true;
@@ -178,13 +184,14 @@ void lay_out_routing(Bump& bump, Routing& routing, const Graph& graph, std::size
 }
 
 std::atomic<std::uint32_t>* countdowns_of(Bump& bump, std::size_t n) {
-  auto* const at =
-      reinterpret_cast<std::atomic<std::uint32_t>*>(bump.take(n * sizeof(std::atomic<std::uint32_t>)));
+  auto* const at = reinterpret_cast<std::atomic<std::uint32_t>*>(
+      bump.take(n * sizeof(std::atomic<std::uint32_t>)));
   if (at != nullptr) std::uninitialized_value_construct_n(at, n);
   return at;
 }
 
-void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& shape, std::byte* block) {
+void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& shape,
+             std::byte* block) {
   const auto tokens = [&](ValueId id) {
     return id == graph.nodes.back().out ? shape.logit_rows : shape.n_batch;
   };
@@ -204,7 +211,8 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
     place_value(at, work.values[id], graph.values[id], tokens(id));
   }
   bump.take(end);
-  for (const RopeTable& rope : graph.ropes) work.ropes.push_back(bump.floats(shape.n_batch * rope.width()));
+  for (const RopeTable& rope : graph.ropes)
+    work.ropes.push_back(bump.floats(shape.n_batch * rope.width()));
   lay_out_routing(bump, work.routing, graph, shape.n_batch);
   if (const std::size_t bytes = most_laid_out(graph, shape.n_batch); bytes != 0)
     work.laid_out = bump.take(bytes);
@@ -214,7 +222,8 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
   work.scratch = bump.take(work.scratch_stride * shape.threads);
   std::size_t countdowns = shape.n_batch;
   for (const Node& node : graph.nodes) {
-    if (node.op == Op::FeedForward) countdowns = std::max(countdowns, graph.values[node.out].width / 256 + 1);
+    if (node.op == Op::FeedForward)
+      countdowns = std::max(countdowns, graph.values[node.out].width / 256 + 1);
   }
   work.pending = countdowns_of(bump, countdowns);
   work.pending_groups = countdowns_of(bump, shape.threads * kChunksPerThread * kCountdownStride);
@@ -237,7 +246,8 @@ Activations token_range(const Activations& acts, std::size_t begin, std::size_t 
   return part;
 }
 
-Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols) {
+Activations column_range(const Activations& acts, std::size_t token, std::size_t col,
+                         std::size_t cols) {
   Activations part = token_range(acts, token, token + 1);
   part.cols = cols;
   part.q += col * part.value_bytes();
@@ -265,7 +275,8 @@ void copy_row(const Activations& from, std::size_t i, Activations& to, std::size
   }
   std::memcpy(to.q + j * to.q_stride(), from.q + i * from.q_stride(), from.q_stride());
   if (from.d != nullptr)
-    std::memcpy(to.d + j * to.d_stride(), from.d + i * from.d_stride(), from.d_stride() * sizeof(float));
+    std::memcpy(to.d + j * to.d_stride(), from.d + i * from.d_stride(),
+                from.d_stride() * sizeof(float));
   if (from.sum != nullptr)
     std::memcpy(to.sum + j * to.sum_stride(), from.sum + i * from.sum_stride(),
                 from.sum_stride() * sizeof(std::int16_t));
@@ -293,12 +304,13 @@ WorkMemory WorkMemory::place(const Graph& graph, const WorkShape& shape, std::by
   return work;
 }
 
-WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads, std::size_t n_ctx) {
+WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads,
+                   std::size_t n_ctx) {
   const std::size_t logit_bytes = graph.values[graph.nodes.back().out].width * sizeof(float);
   for (std::size_t n_batch = wanted_batch;;
        n_batch = n_batch > 64 ? round_up(n_batch / 2, 32) : n_batch / 2) {
-    const WorkShape shape{n_batch, std::clamp<std::size_t>(kLogitLimit / logit_bytes, 1, n_batch), threads,
-                          n_ctx};
+    const WorkShape shape{n_batch, std::clamp<std::size_t>(kLogitLimit / logit_bytes, 1, n_batch),
+                          threads, n_ctx};
     if (n_batch == 1 || WorkMemory::bytes(graph, shape) <= kWorkLimit) return shape;
   }
 }

@@ -1,5 +1,5 @@
-// The work memory of a session: one block, laid out once, so that nothing is allocated while tokens are
-// computed.
+// The work memory of a session: one block, laid out once, so that nothing is allocated while tokens
+// are computed.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace cria {
 struct Value {
   float* f32 = nullptr;  ///< [rows][width]
   std::size_t width = 0;
-  std::array<Activations, kActTypes> forms;  ///< by type; None where not needed, F32 is a view of f32
+  std::array<Activations, kActTypes>
+      forms;  ///< by type; None where not needed, F32 is a view of f32
 
   [[nodiscard]] float* row(std::size_t row) const { return f32 + row * width; }
   /// Rows [begin, end) as a product of that type reads them.
@@ -24,14 +25,15 @@ struct Value {
   void copy_row(std::size_t from, std::size_t to) const;
 };
 
-/// Whether so many tokens of the input of a node's matrix are laid out once for all of its rows: not where experts gather
-/// what they read.
+/// Whether so many tokens of the input of a node's matrix are laid out once for all of its rows:
+/// not where experts gather what they read.
 bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens);
 
 /// Tokens [begin, end) of quantized activations, in their memory.
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end);
 /// Columns [col, col + cols) of one token, whole blocks, in the memory of acts.
-Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols);
+Activations column_range(const Activations& acts, std::size_t token, std::size_t col,
+                         std::size_t cols);
 
 /// Row i of one matrix of activations becomes row j of another of the same shape.
 void copy_row(const Activations& from, std::size_t i, Activations& to, std::size_t j);
@@ -43,8 +45,8 @@ struct WorkShape {
   std::size_t n_ctx = 0;  ///< positions of the longest sequence
 };
 
-/// Which experts the tokens of a batch take. A slot is one expert of one token; slots are ordered by expert,
-/// then by token.
+/// Which experts the tokens of a batch take. A slot is one expert of one token; slots are ordered
+/// by expert, then by token.
 struct Routing {
   std::uint32_t* ids = nullptr;     ///< [n_batch][used], ascending
   float* weights = nullptr;         ///< [n_batch][used]
@@ -58,7 +60,8 @@ struct Routing {
 
 /// Counts n of `all` parts as done. True for the last of them: then the count begins anew.
 inline bool completes(std::atomic<std::uint32_t>& count, std::size_t n, std::size_t all) {
-  if (count.fetch_add(static_cast<std::uint32_t>(n), std::memory_order_acq_rel) + n < all) return false;
+  if (count.fetch_add(static_cast<std::uint32_t>(n), std::memory_order_acq_rel) + n < all)
+    return false;
   count.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -74,7 +77,8 @@ struct WorkMemory {
   /// Room for states after segments of keys; without room each head's are computed by one thread.
   float* segment_states = nullptr;
   std::size_t segment_floats = 0;
-  /// Countdowns of what is quantized when its last part is computed, and of what is merged then; 0 between regions.
+  /// Countdowns of what is quantized when its last part is computed, and of what is merged then; 0
+  /// between regions.
   std::atomic<std::uint32_t>* pending = nullptr;
   std::atomic<std::uint32_t>* pending_groups =
       nullptr;  ///< each in a cache line of its own: kCountdownStride apart
@@ -87,7 +91,8 @@ struct WorkMemory {
   static WorkMemory place(const Graph& graph, const WorkShape& shape, std::byte* block);
 };
 
-/// Tokens of one expert that are computed together, and rows of its last matrix: what scratch is made for.
+/// Tokens of one expert that are computed together, and rows of its last matrix: what scratch is
+/// made for.
 inline constexpr std::size_t kExpertTokens = 128, kExpertRows = 256;
 /// Tokens of one head whose products are computed together.
 inline constexpr std::size_t kHeadTokens = 32;
@@ -96,8 +101,9 @@ inline constexpr std::size_t kCountdownStride = 16;
 /// A thread's chunks in a region: enough to fill in for a late thread, few enough to cost nothing.
 inline constexpr std::size_t kChunksPerThread = 6;
 
-/// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 64 MiB, if
-/// any does.
-WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads, std::size_t n_ctx);
+/// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 64
+/// MiB, if any does.
+WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads,
+                   std::size_t n_ctx);
 
 }  // namespace cria

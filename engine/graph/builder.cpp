@@ -8,10 +8,12 @@
 
 namespace cria {
 
-ValueId GraphBuilder::value(const std::string& name, std::size_t width, std::size_t rows_per_token) {
-  const auto found = std::find_if(graph_.values.begin(), graph_.values.end(), [&](const ValueInfo& value) {
-    return value.name == name && value.width == width && value.rows_per_token == rows_per_token;
-  });
+ValueId GraphBuilder::value(const std::string& name, std::size_t width,
+                            std::size_t rows_per_token) {
+  const auto found =
+      std::find_if(graph_.values.begin(), graph_.values.end(), [&](const ValueInfo& value) {
+        return value.name == name && value.width == width && value.rows_per_token == rows_per_token;
+      });
   if (found != graph_.values.end()) return static_cast<ValueId>(found - graph_.values.begin());
   graph_.values.push_back({name, width, rows_per_token, {}});
   return static_cast<ValueId>(graph_.values.size() - 1);
@@ -34,8 +36,8 @@ Matrix GraphBuilder::matrix(const TensorView& weight, std::optional<TensorView> 
   Matrix m{weight, std::move(bias), kernels_.matmul(weight.dtype), {}};
   if (m.kernel.run == nullptr) {
     throw Error("",
-                "no kernel of instruction set " + std::string(kernels_.isa) + " multiplies by type " +
-                    std::string(cria::name(weight.dtype)),
+                "no kernel of instruction set " + std::string(kernels_.isa) +
+                    " multiplies by type " + std::string(cria::name(weight.dtype)),
                 "tensor " + std::string(weight.name));
   }
   return m;
@@ -50,8 +52,8 @@ Node& GraphBuilder::add(Op op, std::string_view name, ValueId in, ValueId out) {
   return node;
 }
 
-// Who wrote a value last before a product reads it makes the form that the product wants. Products of single
-// heads quantize their own parts.
+// Who wrote a value last before a product reads it makes the form that the product wants. Products
+// of single heads quantize their own parts.
 void GraphBuilder::need_forms() {
   std::vector<Node*> writer(graph_.values.size(), nullptr);
   for (Node& node : graph_.nodes) {
@@ -96,7 +98,8 @@ void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
   graph_.nodes = std::move(nodes);
   for (const auto& [tensor, added] : adapters.all())
     if (!used.contains(tensor))
-      throw file.error("an adapter's addition to a matrix that is not multiplied by", "tensor " + tensor);
+      throw file.error("an adapter's addition to a matrix that is not multiplied by",
+                       "tensor " + tensor);
 }
 
 Graph GraphBuilder::finish() {

@@ -33,8 +33,8 @@ class GraphBuilder {
   /// A node that the caller fills in.
   Node& add(Op op, std::string_view name, ValueId in, ValueId out);
 
-  /// Lets the products that adapters add be computed. Throws Error naming the tensor for matrices that are not
-  /// multiplied in one piece. file: the model's, of which the matrices are views.
+  /// Lets the products that adapters add be computed. Throws Error naming the tensor for matrices
+  /// that are not multiplied in one piece. file: the model's, of which the matrices are views.
   void adapt(const Adapters& adapters, const GgufFile& file);
 
   /// Decides which forms of values are needed and which tokens. The builder is empty afterwards.

@@ -10,8 +10,9 @@ namespace cria {
 namespace {
 
 constexpr std::array<std::string_view, 14> kOpNames{
-    "embed",        "norm",       "heads",        "head_products", "attention", "matmul", "feed_forward",
-    "route_tokens", "experts_up", "experts_down", "add",           "scale",     "gate",   "gate_mul"};
+    "embed",  "norm",         "heads",        "head_products", "attention",
+    "matmul", "feed_forward", "route_tokens", "experts_up",    "experts_down",
+    "add",    "scale",        "gate",         "gate_mul"};
 constexpr std::array<std::string_view, 4> kGatings{"softmax", "sigmoid", "softmax of chosen",
                                                    "sigmoid of chosen"};
 constexpr std::array<std::string_view, 6> kActivations{"silu",  "gelu",           "relu squared",
@@ -21,7 +22,9 @@ constexpr std::array<std::string_view, 6> kActivations{"silu",  "gelu",         
 
 std::string_view name(Op op) noexcept { return kOpNames[static_cast<std::size_t>(op)]; }
 std::string_view name(Gating gating) noexcept { return kGatings[static_cast<std::size_t>(gating)]; }
-std::string_view name(ActivationKind kind) noexcept { return kActivations[static_cast<std::size_t>(kind)]; }
+std::string_view name(ActivationKind kind) noexcept {
+  return kActivations[static_cast<std::size_t>(kind)];
+}
 
 float Temperature::at(std::size_t position) const {
   const double steps = std::floor(static_cast<double>(position + offset) / length);
@@ -31,7 +34,8 @@ float Temperature::at(std::size_t position) const {
 float Matrix::scale_of(std::size_t row) const {
   if (!scale) return 1;
   float value = 0;
-  std::memcpy(&value, scale->data + row / (weight.rows() / scale->cols()) * sizeof value, sizeof value);
+  std::memcpy(&value, scale->data + row / (weight.rows() / scale->cols()) * sizeof value,
+              sizeof value);
   return value;
 }
 
@@ -131,7 +135,8 @@ class Details {
       activation(node_.activation);
     if (node_.op == Op::HeadProducts && node_.products.columns) add("by columns");
     if (node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown)
-      add(std::to_string(node_.experts.used) + " of " + std::to_string(node_.experts.n) + " experts");
+      add(std::to_string(node_.experts.used) + " of " + std::to_string(node_.experts.n) +
+          " experts");
     if (node_.experts.weight_at_input) add("weights at the input");
     if (node_.scale != 1) add("times " + number_text(node_.scale));
     if (node_.softcap != 0) add("softcap " + number_text(node_.softcap));
@@ -146,14 +151,15 @@ class Details {
   void activation(const Activation& a) {
     std::string what(name(a.kind));
     if (a.kind == ActivationKind::Xielu)
-      what += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " + number_text(a.beta) +
-              ", " + number_text(a.eps);
+      what += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " +
+              number_text(a.beta) + ", " + number_text(a.eps);
     add(what);
   }
 
   void norm(const std::string& of, const NormSpec& spec) {
-    add(of + (spec.kind == NormKind::Rms ? "rms" : "layer") + " norm of " + std::to_string(spec.width) +
-        (spec.first_only ? " first values" : "") + ", eps " + number_text(spec.eps));
+    add(of + (spec.kind == NormKind::Rms ? "rms" : "layer") + " norm of " +
+        std::to_string(spec.width) + (spec.first_only ? " first values" : "") + ", eps " +
+        number_text(spec.eps));
     if (spec.weight) add(describe(*spec.weight));
     if (spec.bias) add(describe(*spec.bias));
   }
@@ -173,8 +179,8 @@ class Details {
     if (h.rope == kNoIndex) {
       add("no rope");
     } else {
-      add(std::string("rope ") + (h.style == RopeStyle::Adjacent ? "adjacent" : "half split") + " (" +
-          graph_.ropes[h.rope].to_string() + ")");
+      add(std::string("rope ") + (h.style == RopeStyle::Adjacent ? "adjacent" : "half split") +
+          " (" + graph_.ropes[h.rope].to_string() + ")");
     }
     if (h.temperature.scale != 0)
       add("temperature " + number_text(h.temperature.scale) + " every " +
@@ -193,7 +199,8 @@ class Details {
 
   void route() {
     const ExpertsSpec& e = node_.experts;
-    add(std::to_string(e.used) + " of " + std::to_string(e.n) + " experts by " + std::string(name(e.gating)));
+    add(std::to_string(e.used) + " of " + std::to_string(e.n) + " experts by " +
+        std::string(name(e.gating)));
     if (e.normalized) add("normalized");
     if (e.scale != 1) add("weights times " + number_text(e.scale));
     if (e.groups > 1)
@@ -205,13 +212,15 @@ class Details {
   void matrices() {
     // Experts and heads: the first of each kind stands for all.
     const std::size_t step = node_.op == Op::HeadProducts ? node_.products.n_heads
-                             : node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown ? node_.experts.n
-                                                                                        : 1;
+                             : node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown
+                                 ? node_.experts.n
+                                 : 1;
     for (std::size_t i = 0; i < node_.matrices.size(); i += step) {
       add((step > 1 ? std::to_string(step) + " times " : "") + describe(node_.matrices[i].weight));
       if (node_.matrices[i].scale) add("times " + describe(*node_.matrices[i].scale));
       if (node_.matrices[i].bias) add(describe(*node_.matrices[i].bias));
-      if (node_.matrices[i].lora) add("lora of rank " + std::to_string(node_.matrices[i].lora->b.cols()));
+      if (node_.matrices[i].lora)
+        add("lora of rank " + std::to_string(node_.matrices[i].lora->b.cols()));
     }
   }
 
@@ -237,8 +246,8 @@ std::string outputs(const Graph& graph, const Node& node, bool forms) {
 }  // namespace
 
 std::string Graph::to_string(const Node& node, bool forms) const {
-  std::string text =
-      node.name + ": " + std::string(cria::name(node.op)) + " " + outputs(*this, node, forms) + " <- ";
+  std::string text = node.name + ": " + std::string(cria::name(node.op)) + " " +
+                     outputs(*this, node, forms) + " <- ";
   text += node.in == kNoValue ? node.op == Op::Embed   ? "tokens"
                                 : node.op == Op::Heads ? "q, k, v"
                                                        : ""

@@ -1,6 +1,6 @@
-// The compute graph: a flat list of nodes, built once per model. It can be printed, timed and observed by name.
-// A node says all that it does; whoever runs it knows no hyper-parameters. What is fused is decided while it
-// is built (builder.h).
+// The compute graph: a flat list of nodes, built once per model. It can be printed, timed and
+// observed by name. A node says all that it does; whoever runs it knows no hyper-parameters. What
+// is fused is decided while it is built (builder.h).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ enum class Op : std::uint8_t {
 };
 std::string_view name(Op op) noexcept;
 
-/// The intermediate values that nodes read and write: rows of floats, for every token one or several.
+/// The intermediate values that nodes read and write: rows of floats, for every token one or
+/// several.
 using ValueId = std::uint32_t;
 inline constexpr ValueId kNoValue = ~ValueId{0};
 
@@ -74,7 +75,8 @@ struct Matrix {
   TensorView weight;
   std::optional<TensorView> bias;  ///< F32 [rows]
   MatMulKernel kernel;
-  std::optional<TensorView> scale;  ///< F32 [1], [rows], or of stacked matrices one each: times the product
+  std::optional<TensorView>
+      scale;  ///< F32 [1], [rows], or of stacked matrices one each: times the product
   std::optional<LoraProduct> lora = {};
 
   /// Where a row's weights begin.
@@ -107,8 +109,8 @@ struct Temperature {
 
 inline constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};  ///< no RoPE table, no cache
 
-/// Op::Heads. Of matrices: q, k, v, as far as they are there; values that have no matrix have been computed
-/// before.
+/// Op::Heads. Of matrices: q, k, v, as far as they are there; values that have no matrix have been
+/// computed before.
 struct HeadsSpec {
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;
   bool q_matrix = true, k_matrix = true, v_matrix = true;
@@ -129,14 +131,15 @@ struct AttentionSpec {
   float scale = 0, softcap = 0;
   std::size_t window = 0, chunk = 0;  ///< 0: all positions
   std::optional<TensorView> sinks;    ///< F32 [n_heads]
-  std::size_t kv_groups = 0;          ///< latent caches: so many groups of heads read it side by side
+  std::size_t kv_groups = 0;  ///< latent caches: so many groups of heads read it side by side
 };
 
 /// Op::HeadProducts: the part of a head's input that is multiplied, and where its output lies.
 struct HeadProductsSpec {
   std::size_t n_heads = 0, in_stride = 0, out_stride = 0;
-  bool columns = false;    ///< out = Wᵀ·in
-  std::size_t copied = 0;  ///< so many values after the multiplied ones are copied behind the output
+  bool columns = false;  ///< out = Wᵀ·in
+  std::size_t copied =
+      0;  ///< so many values after the multiplied ones are copied behind the output
 };
 
 enum class Gating : std::uint8_t {
@@ -157,7 +160,7 @@ struct ExpertsSpec {
   float scale = 1;                           ///< of every weight
   std::optional<TensorView> selection_bias;  ///< F32 [n]: added when experts are chosen
   bool weight_at_input = false;              ///< gate and up are multiplied, the output is not
-  bool groups_by_best = false;               ///< a group counts as its best expert, not as its two best
+  bool groups_by_best = false;  ///< a group counts as its best expert, not as its two best
 };
 
 /// Keys and values of one layer, or of several that share them.
@@ -173,8 +176,8 @@ struct Node {
   ValueId in = kNoValue, out = kNoValue;
   ValueId aux = kNoValue;          ///< FeedForward, ExpertsUp: products of up
   std::uint32_t cache = kNoIndex;  ///< Heads, Attention: index in Graph::caches
-  /// Heads: q, k, v; FeedForward: gate, up; Embed: the table (no kernel); HeadProducts: one per head;
-  /// ExpertsUp: gates, then ups; ExpertsDown: downs.
+  /// Heads: q, k, v; FeedForward: gate, up; Embed: the table (no kernel); HeadProducts: one per
+  /// head; ExpertsUp: gates, then ups; ExpertsDown: downs.
   std::vector<Matrix> matrices;
   bool residual = false;      ///< Norm, MatMul: added to out
   float scale = 1;            ///< Embed, MatMul, Add, Scale
@@ -204,11 +207,12 @@ struct Graph {
   std::vector<ValueInfo> values;
   std::vector<RopeTable> ropes;
   std::vector<CacheSpec> caches;
-  /// From this node on (after the last that fills a cache) only tokens whose logits are wanted are computed.
+  /// From this node on (after the last that fills a cache) only tokens whose logits are wanted are
+  /// computed.
   std::size_t first_sparse = 0;
 
-  /// One line per node: name, operation, operands and all that it does. forms: also those in which the kernels in use want values,
-  /// which change no bit.
+  /// One line per node: name, operation, operands and all that it does. forms: also those in which
+  /// the kernels in use want values, which change no bit.
   [[nodiscard]] std::string to_string(bool forms = true) const;
   [[nodiscard]] std::string to_string(const Node& node, bool forms = true) const;  ///< its line
 };

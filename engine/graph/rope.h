@@ -8,7 +8,8 @@
 
 namespace cria {
 
-/// What a table is made from. A model may have several: windowed layers often have a base of their own.
+/// What a table is made from. A model may have several: windowed layers often have a base of their
+/// own.
 struct RopeSpec {
   std::uint32_t n_rot = 0;  ///< values of a head that are rotated
   double base = 10000;
@@ -17,8 +18,9 @@ struct RopeSpec {
   std::uint32_t orig_ctx = 0;
   double beta_fast = 32, beta_slow = 1;  ///< YaRN
   double magnitude = 1;
-  std::vector<float> divisors = {};       ///< n_rot/2 numbers that divide frequencies; empty: none
-  std::vector<float> long_divisors = {};  ///< the same for contexts longer than orig_ctx; empty: as divisors
+  std::vector<float> divisors = {};  ///< n_rot/2 numbers that divide frequencies; empty: none
+  std::vector<float> long_divisors =
+      {};  ///< the same for contexts longer than orig_ctx; empty: as divisors
 
   /// As the file's keys say; YaRN's magnitude included.
   static RopeSpec of(const ModelConfig& config);
@@ -30,8 +32,8 @@ class RopeTable {
   explicit RopeTable(const RopeSpec& spec);
   /// Floats that a position needs: n_rot/2 pairs (cos, sin).
   [[nodiscard]] std::size_t width() const { return 2 * frequencies_.size(); }
-  /// Writes the pairs of a position, computed in double. n_ctx: the context that decides between the
-  /// divisors.
+  /// Writes the pairs of a position, computed in double. n_ctx: the context that decides between
+  /// the divisors.
   void fill(std::size_t position, std::size_t n_ctx, float* cos_sin) const;
   [[nodiscard]] const RopeSpec& spec() const { return spec_; }
   [[nodiscard]] std::string to_string() const;  ///< "64 values, base 10000, linear 8"

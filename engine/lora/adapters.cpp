@@ -31,7 +31,8 @@ Half read_half(const GgufFile& file, const TensorView& tensor) {
             tensor.shape.size() > 2 ? tensor.shape[2] : 1,
             {}};
   half.values.resize(tensor.cols() * tensor.rows());
-  dtype_info(tensor.dtype).dequantize_rows(tensor.data, half.values.data(), tensor.rows(), tensor.cols());
+  dtype_info(tensor.dtype)
+      .dequantize_rows(tensor.data, half.values.data(), tensor.rows(), tensor.cols());
   if (!std::ranges::all_of(half.values, [](float value) { return std::isfinite(value); }))
     throw file.error("holds NaN or infinity", where(tensor.name));
   return half;
@@ -41,7 +42,8 @@ Half read_half(const GgufFile& file, const TensorView& tensor) {
 void turn_round(Half& a, Half& b) {
   Half turned{b.rows, b.cols, 1, std::vector<float>(b.values.size())};
   for (std::uint64_t row = 0; row < b.rows; ++row)
-    for (std::uint64_t r = 0; r < b.cols; ++r) turned.values[r * b.rows + row] = b.values[row * b.cols + r];
+    for (std::uint64_t r = 0; r < b.cols; ++r)
+      turned.values[r * b.rows + row] = b.values[row * b.cols + r];
   b = std::exchange(a, std::move(turned));
 }
 
@@ -49,9 +51,9 @@ void require_lora(const GgufFile& file, const GgufFile& base) {
   const auto expect = [&](const char* key, std::string_view expected) {
     const std::string_view got = file.find_string(key).value_or("");
     if (got != expected)
-      throw file.error(
-          "no adapter for this model: expected '" + std::string(expected) + "', got '" + printable(got) + "'",
-          "key " + std::string(key));
+      throw file.error("no adapter for this model: expected '" + std::string(expected) +
+                           "', got '" + printable(got) + "'",
+                       "key " + std::string(key));
   };
   expect("general.type", "adapter");
   expect("adapter.type", "lora");
@@ -124,7 +126,8 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
   if (file.tensors().empty()) throw file.error("an adapter without tensors");
   std::size_t norms = 0;
   for (const TensorView& tensor : file.tensors()) {
-    if (tensor.name.ends_with("_norm.weight")) {  // whole ones, that some programs put beside the additions
+    if (tensor.name.ends_with(
+            "_norm.weight")) {  // whole ones, that some programs put beside the additions
       ++norms;
       continue;
     }
@@ -139,17 +142,19 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
     const TensorView* const matrix = base.tensor(target);
     if (matrix == nullptr) throw file.error("the model has no such matrix", where(tensor.name));
     Half a = read_half(file, tensor), b = read_half(file, *other);
-    const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1, rows = matrix->rows() / n;
-    if (target == "token_embd.weight" && a.cols != matrix->cols() && a.rows == rows && a.n * b.n == 1)
+    const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1,
+                        rows = matrix->rows() / n;
+    if (target == "token_embd.weight" && a.cols != matrix->cols() && a.rows == rows &&
+        a.n * b.n == 1)
       turn_round(a, b);
     if (a.cols != matrix->cols() || b.rows != rows || a.n != n || b.n != n)
       throw file.error("wrong shape for the model's " + matrix->shape_string() + ": got " +
                            tensor.shape_string() + " and " + other->shape_string(),
                        where(tensor.name));
     if (a.rows != b.cols)
-      throw file.error(
-          "the halves do not fit together: got " + tensor.shape_string() + " and " + other->shape_string(),
-          where(tensor.name));
+      throw file.error("the halves do not fit together: got " + tensor.shape_string() + " and " +
+                           other->shape_string(),
+                       where(tensor.name));
     const float scale = alpha == 0 ? lora.scale : lora.scale * alpha / static_cast<float>(a.rows);
     append(tensors_[target], a, b, scale);
   }

@@ -5,8 +5,8 @@
 
 namespace cria {
 
-/// The largest magnitude that encoding to a type keeps, but for rounding; what is beyond would be cut off or
-/// become infinite.
+/// The largest magnitude that encoding to a type keeps, but for rounding; what is beyond would be
+/// cut off or become infinite.
 constexpr float largest_held(DType type) {
   switch (type) {
     case DType::F32:

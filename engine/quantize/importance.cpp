@@ -10,14 +10,14 @@
 namespace cria {
 namespace {
 
-constexpr double kLeastShare = 1e-4;  // of the mean: what a column gets that was always zero
+constexpr double kMinShare = 1e-4;  // of the mean: what a column gets that was always zero
 
 void require_size(std::string_view tensor, std::uint64_t expected, std::uint64_t got) {
   if (expected == got) return;
-  throw Error(
-      "",
-      "importance of another model: expected " + counted(expected, "column") + ", got " + std::to_string(got),
-      "tensor " + std::string(tensor));
+  throw Error("",
+              "importance of another model: expected " + counted(expected, "column") + ", got " +
+                  std::to_string(got),
+              "tensor " + std::string(tensor));
 }
 
 // One count per expert, where some knew only one for all.
@@ -72,7 +72,7 @@ std::vector<float> ImportanceMatrix::weights(std::string_view tensor, std::uint6
   for (auto row = weights.begin(); row != weights.end(); row += static_cast<std::ptrdiff_t>(cols)) {
     const auto end = row + static_cast<std::ptrdiff_t>(cols);
     const auto least =
-        static_cast<float>(kLeastShare * std::accumulate(row, end, 0.0) / static_cast<double>(cols));
+        static_cast<float>(kMinShare * std::accumulate(row, end, 0.0) / static_cast<double>(cols));
     std::for_each(row, end, [&](float& weight) { weight = std::max(weight, least); });
   }
   return weights;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts", kOldEnding = ".dat";
 
-void require_sane(const std::string& path, const std::string& name, std::span<const double> values) {
+void require_sane(const std::string& path, const std::string& name,
+                  std::span<const double> values) {
   for (const double value : values) {
     if (!std::isfinite(value) || value < 0)
       throw Error(path,
@@ -44,7 +45,8 @@ std::uint32_t u32_or(const GgufFile& file, std::string_view key, std::uint32_t o
 ImportanceMatrix read_gguf(const std::string& path) {
   const GgufFile file = GgufFile::open(path);
   if (file.find_string("general.type").value_or("") != "imatrix")
-    throw file.error("no importance matrix: expected a file of general.type imatrix", "key general.type");
+    throw file.error("no importance matrix: expected a file of general.type imatrix",
+                     "key general.type");
   ImportanceMatrix matrix;
   matrix.chunks = u32_or(file, "imatrix.chunk_count", 0);
   matrix.chunk_size = std::max(1U, u32_or(file, "imatrix.chunk_size", matrix.chunk_size));
@@ -57,8 +59,9 @@ ImportanceMatrix read_gguf(const std::string& path) {
     if (counts == nullptr) throw file.error("sums without their counts", "tensor " + name);
     ImportanceEntry entry{f32_values(file, sums), f32_values(file, *counts)};
     if (entry.sums.empty() || entry.counts.empty() || entry.sums.size() % entry.counts.size() != 0)
-      throw file.error("sums and counts do not fit together: got " + std::to_string(entry.sums.size()) +
-                           " and " + std::to_string(entry.counts.size()),
+      throw file.error("sums and counts do not fit together: got " +
+                           std::to_string(entry.sums.size()) + " and " +
+                           std::to_string(entry.counts.size()),
                        "tensor " + name);
     require_sane(path, name, entry.sums);
     require_sane(path, name, entry.counts);
@@ -67,28 +70,31 @@ ImportanceMatrix read_gguf(const std::string& path) {
   return matrix;
 }
 
-std::int32_t read_number(Cursor& in, const std::string& path, std::string_view what, std::int32_t least,
-                         std::uint64_t most) {
+std::int32_t read_number(Cursor& in, const std::string& path, std::string_view what,
+                         std::int32_t least, std::uint64_t most) {
   const std::string at = in.at();
   const auto number = in.read<std::int32_t>(what);
   if (number < least || static_cast<std::uint64_t>(number) > most)
-    throw Error(
-        path,
-        "is no importance matrix, or is damaged: " + std::string(what) + " is " + std::to_string(number), at);
+    throw Error(path,
+                "is no importance matrix, or is damaged: " + std::string(what) + " is " +
+                    std::to_string(number),
+                at);
   return number;
 }
 
 // Means times chunks become sums of squares, as if chunks were of the usual size.
 void read_old_entry(Cursor& in, const std::string& path, ImportanceMatrix& matrix) {
   const auto length = read_number(in, path, "the length of a name", 1, limits::kKeyBytes);
-  const std::string name(reinterpret_cast<const char*>(in.take(static_cast<std::uint64_t>(length), "a name")),
-                         static_cast<std::size_t>(length));
+  const std::string name(
+      reinterpret_cast<const char*>(in.take(static_cast<std::uint64_t>(length), "a name")),
+      static_cast<std::size_t>(length));
   const double chunks = read_number(in, path, "the number of chunks", 0, limits::kContext);
   const auto n = static_cast<std::size_t>(
       read_number(in, path, "the number of values", 1, in.remaining() / sizeof(float)));
   std::vector<float> values(n);
   std::memcpy(values.data(), in.take(n * sizeof(float), "values"), n * sizeof(float));
-  ImportanceEntry entry{{values.begin(), values.end()}, {std::max(1.0, chunks) * matrix.chunk_size}};
+  ImportanceEntry entry{{values.begin(), values.end()},
+                        {std::max(1.0, chunks) * matrix.chunk_size}};
   require_sane(path, name, entry.sums);
   for (double& sum : entry.sums) sum *= matrix.chunk_size;
   if (!matrix.entries.emplace(name, std::move(entry)).second)
@@ -102,8 +108,8 @@ ImportanceMatrix read_old(const std::string& path, std::span<const std::byte> by
   const auto n = read_number(in, path, "the number of entries", 1, limits::kTensors);
   for (std::int32_t i = 0; i < n; ++i) read_old_entry(in, path, matrix);
   if (in.remaining() == 0) return matrix;  // the oldest files end here
-  matrix.chunks =
-      static_cast<std::uint32_t>(read_number(in, path, "the number of chunks", 0, limits::kContext));
+  matrix.chunks = static_cast<std::uint32_t>(
+      read_number(in, path, "the number of chunks", 0, limits::kContext));
   const auto length = read_number(in, path, "the length of a dataset's name", 0, limits::kKeyBytes);
   const auto* const text =
       reinterpret_cast<const char*>(in.take(static_cast<std::uint64_t>(length), "a dataset"));
@@ -132,8 +138,8 @@ void write_gguf(const ImportanceMatrix& matrix, const std::string& path) {
   writer.finish();
 }
 
-// The form has one number of chunks for all experts: those that no token reached get what the others have on
-// the average, as their readers divide by it.
+// The form has one number of chunks for all experts: those that no token reached get what the
+// others have on the average, as their readers divide by it.
 std::vector<float> old_values(const ImportanceEntry& entry, double chunks) {
   std::vector<float> values(entry.sums.size());
   const std::size_t cols = values.size() / entry.counts.size();
@@ -162,17 +168,19 @@ void write_old(const ImportanceMatrix& matrix, const std::string& path) {
   out.write_number(static_cast<std::int32_t>(matrix.entries.size()));
   for (const auto& [name, entry] : matrix.entries) {
     const double most = *std::ranges::max_element(entry.counts);
-    const double chunks =
-        std::clamp(std::round(most / matrix.chunk_size), 1.0, static_cast<double>(limits::kContext));
+    const double chunks = std::clamp(std::round(most / matrix.chunk_size), 1.0,
+                                     static_cast<double>(limits::kContext));
     write_text(name);
     out.write_number(static_cast<std::int32_t>(chunks));
     out.write_number(static_cast<std::int32_t>(entry.sums.size()));
     const std::vector<float> values = old_values(entry, chunks);
     out.write(values.data(), values.size() * sizeof(float));
   }
-  out.write_number(static_cast<std::int32_t>(std::min<std::uint64_t>(matrix.chunks, limits::kContext)));
+  out.write_number(
+      static_cast<std::int32_t>(std::min<std::uint64_t>(matrix.chunks, limits::kContext)));
   std::string datasets;
-  for (const std::string& dataset : matrix.datasets) datasets += (datasets.empty() ? "" : ", ") + dataset;
+  for (const std::string& dataset : matrix.datasets)
+    datasets += (datasets.empty() ? "" : ", ") + dataset;
   write_text(std::string_view(datasets).substr(0, limits::kKeyBytes));
   out.finish();
 }

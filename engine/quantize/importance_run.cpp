@@ -14,7 +14,9 @@ namespace cria {
 namespace {
 
 // Without what heads multiply by parts of a row.
-bool reads_whole_rows(Op op) { return op == Op::MatMul || op == Op::FeedForward || op == Op::Heads; }
+bool reads_whole_rows(Op op) {
+  return op == Op::MatMul || op == Op::FeedForward || op == Op::Heads;
+}
 
 void add_squares(double* sums, const float* row, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) sums[i] += double{row[i]} * double{row[i]};
@@ -56,12 +58,12 @@ void ImportanceRun::add_source(std::size_t place, const Node& node, std::vector<
                                std::size_t width, std::size_t experts, bool gathered) {
   const std::size_t n = experts == 0 ? width : experts * (width + 1);
   sources_of_[place].push_back(sources_.size());
-  sources_.push_back(
-      {&node, std::move(readers), width, experts, gathered, std::vector<double>(n), std::vector<double>(n)});
+  sources_.push_back({&node, std::move(readers), width, experts, gathered, std::vector<double>(n),
+                      std::vector<double>(n)});
 }
 
-// Both are summed up when gates and ups are done, as tokens have been given to experts by then: their input,
-// written by the node `writer`, and their output, which the next node reads.
+// Both are summed up when gates and ups are done, as tokens have been given to experts by then:
+// their input, written by the node `writer`, and their output, which the next node reads.
 void ImportanceRun::add_expert_sources(std::size_t place, std::size_t writer) {
   const std::vector<Node>& nodes = session_.graph().nodes;
   const Node &up = nodes[place], &down = nodes[place + 1];
@@ -78,7 +80,8 @@ void ImportanceRun::add_expert_sources(std::size_t place, std::size_t writer) {
     return list;
   };
   kept_[writer] = true;
-  add_source(place, nodes[writer], readers(up), session_.graph().values[up.in].width, experts, true);
+  add_source(place, nodes[writer], readers(up), session_.graph().values[up.in].width, experts,
+             true);
   add_source(place, up, readers(down), session_.graph().values[up.out].width, experts, false);
 }
 
@@ -101,7 +104,8 @@ void ImportanceRun::add_experts(Source& source, std::span<const float> values) {
   for (std::size_t e = 0; e < source.experts; ++e) {
     for (std::size_t slot = rows.begin[e]; slot < rows.begin[e + 1]; ++slot) {
       const std::size_t row = source.gathered ? rows.token[slot] : slot;
-      add_squares(source.window.data() + e * source.width, values.data() + row * source.width, source.width);
+      add_squares(source.window.data() + e * source.width, values.data() + row * source.width,
+                  source.width);
       source.window[source.experts * source.width + e] += 1;
     }
   }
@@ -138,7 +142,8 @@ ImportanceMatrix ImportanceRun::result(const std::string& dataset) const {
   matrix.chunk_size = options_.window;
   const double tokens = static_cast<double>(done_) * options_.window;
   for (const Source& source : sources_) {
-    const auto counts = source.sums.begin() + static_cast<std::ptrdiff_t>(source.experts * source.width);
+    const auto counts =
+        source.sums.begin() + static_cast<std::ptrdiff_t>(source.experts * source.width);
     for (const Reader& reader : source.readers) {
       ImportanceEntry& entry = matrix.entries[reader.tensor];
       if (source.experts == 0) {
@@ -146,7 +151,8 @@ ImportanceMatrix ImportanceRun::result(const std::string& dataset) const {
       } else if (!reader.expert) {
         entry = {{source.sums.begin(), counts}, {counts, source.sums.end()}};
       } else {
-        const auto begin = source.sums.begin() + static_cast<std::ptrdiff_t>(*reader.expert * source.width);
+        const auto begin =
+            source.sums.begin() + static_cast<std::ptrdiff_t>(*reader.expert * source.width);
         entry = {{begin, begin + static_cast<std::ptrdiff_t>(source.width)},
                  {counts[static_cast<std::ptrdiff_t>(*reader.expert)]}};
       }
@@ -157,8 +163,9 @@ ImportanceMatrix ImportanceRun::result(const std::string& dataset) const {
 
 // The state on disk:
 //
-//   magic "CRIAIMTX" · u32 version · u32 windows done · u64 identity of model, text and windows · u64 n sums
-//   · n sums (f64, in the order of the graph) · u64 checksum of all before it (little-endian)
+//   magic "CRIAIMTX" · u32 version · u32 windows done · u64 identity of model, text and windows ·
+//   u64 n sums · n sums (f64, in the order of the graph) · u64 checksum of all before it
+//   (little-endian)
 namespace {
 
 constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'I', 'M', 'T', 'X'};
@@ -175,7 +182,8 @@ static_assert(sizeof(Header) == 32);
 
 std::uint64_t ImportanceRun::identity() const {
   Hash hash;
-  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(
+      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   hash.add_number(std::uint64_t{options_.window});
   hash.add(text_.data(), text_.size_bytes());
@@ -191,7 +199,8 @@ void ImportanceRun::save(const std::string& path) const {
   for (const Source& source : sources_) header.n_sums += source.sums.size();
   BinaryWriter out(path);
   out.write_number(header);
-  for (const Source& source : sources_) out.write(source.sums.data(), source.sums.size() * sizeof(double));
+  for (const Source& source : sources_)
+    out.write(source.sums.data(), source.sums.size() * sizeof(double));
   out.write_checksum();
   out.finish();
 }
@@ -200,20 +209,20 @@ void ImportanceRun::load(const std::string& path) {
   BinaryReader in(path);
   in.expect(in.size() >= sizeof(Header), "no state of an importance matrix: too short");
   const auto header = in.read_number<Header>();
-  in.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0, "no state of an importance matrix",
-            "at byte 0");
+  in.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0,
+            "no state of an importance matrix", "at byte 0");
   in.expect_equal("version", kVersion, header.version, "at byte 8");
   in.expect(header.identity == identity(), "state of another run: model, text or windows differ",
             "at byte 16");
   in.expect(header.n_done <= windows_.size(),
-            "more windows are done than wanted: expected at most " + std::to_string(windows_.size()) +
-                ", got " + std::to_string(header.n_done),
+            "more windows are done than wanted: expected at most " +
+                std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
             "at byte 12");
   std::uint64_t n_sums = 0;
   for (const Source& source : sources_) n_sums += source.sums.size();
   in.expect_equal("number of sums", n_sums, header.n_sums, "at byte 24");
-  in.expect_equal("wrong size in bytes", sizeof(Header) + n_sums * sizeof(double) + sizeof(std::uint64_t),
-                  in.size());
+  in.expect_equal("wrong size in bytes",
+                  sizeof(Header) + n_sums * sizeof(double) + sizeof(std::uint64_t), in.size());
   std::vector<std::vector<double>> sums;
   for (const Source& source : sources_) {
     sums.emplace_back(source.sums.size());

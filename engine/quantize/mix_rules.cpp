@@ -1,6 +1,6 @@
-// The mixes and their rules. The types that a mix's name promises are the field's, so that files of one name
-// compare: which tensors are worth more bits was found by others' measurements and is written down here as
-// one table.
+// The mixes and their rules. The types that a mix's name promises are the field's, so that files of
+// one name compare: which tensors are worth more bits was found by others' measurements and is
+// written down here as one table.
 #include <algorithm>
 #include <array>
 
@@ -10,18 +10,24 @@ namespace cria {
 namespace {
 
 constexpr std::array kMixes = {
-    Mix{"F32", 0, DType::F32},          Mix{"BF16", 32, DType::BF16},      Mix{"F16", 1, DType::F16},
-    Mix{"Q8_0", 7, DType::Q8_0},        Mix{"Q6_K", 18, DType::Q6_K},      Mix{"Q5_1", 9, DType::Q5_1},
-    Mix{"Q5_K_M", 17, DType::Q5_K},     Mix{"Q5_K_S", 16, DType::Q5_K},    Mix{"Q5_0", 8, DType::Q5_0},
-    Mix{"Q4_1", 3, DType::Q4_1},        Mix{"Q4_K_M", 15, DType::Q4_K},    Mix{"Q4_K_S", 14, DType::Q4_K},
-    Mix{"Q4_0", 2, DType::Q4_0},        Mix{"IQ4_NL", 25, DType::IQ4_NL},  Mix{"NVFP4", 39, DType::NVFP4},
-    Mix{"IQ4_XS", 30, DType::IQ4_XS},   Mix{"IQ4_KS", 145, DType::IQ4_KS}, Mix{"MXFP4", 38, DType::MXFP4},
-    Mix{"Q3_K_L", 13, DType::Q3_K},     Mix{"Q3_K_M", 12, DType::Q3_K},    Mix{"IQ3_M", 27, DType::IQ3_S},
-    Mix{"Q3_K_S", 11, DType::Q3_K},     Mix{"IQ3_S", 26, DType::IQ3_S},    Mix{"IQ3_XS", 22, DType::IQ3_S},
-    Mix{"IQ3_XXS", 23, DType::IQ3_XXS}, Mix{"Q2_K", 10, DType::Q2_K},      Mix{"Q2_K_S", 21, DType::Q2_K},
-    Mix{"IQ2_M", 29, DType::IQ2_S},     Mix{"IQ2_S", 28, DType::IQ2_XS},   Mix{"IQ2_XS", 20, DType::IQ2_XS},
-    Mix{"IQ2_XXS", 19, DType::IQ2_XXS}, Mix{"TQ2_0", 37, DType::TQ2_0},    Mix{"IQ1_M", 31, DType::IQ1_M},
-    Mix{"TQ1_0", 36, DType::TQ1_0},     Mix{"IQ1_S", 24, DType::IQ1_S},    Mix{"Q1_0", 40, DType::Q1_0},
+    Mix{"F32", 0, DType::F32},          Mix{"BF16", 32, DType::BF16},
+    Mix{"F16", 1, DType::F16},          Mix{"Q8_0", 7, DType::Q8_0},
+    Mix{"Q6_K", 18, DType::Q6_K},       Mix{"Q5_1", 9, DType::Q5_1},
+    Mix{"Q5_K_M", 17, DType::Q5_K},     Mix{"Q5_K_S", 16, DType::Q5_K},
+    Mix{"Q5_0", 8, DType::Q5_0},        Mix{"Q4_1", 3, DType::Q4_1},
+    Mix{"Q4_K_M", 15, DType::Q4_K},     Mix{"Q4_K_S", 14, DType::Q4_K},
+    Mix{"Q4_0", 2, DType::Q4_0},        Mix{"IQ4_NL", 25, DType::IQ4_NL},
+    Mix{"NVFP4", 39, DType::NVFP4},     Mix{"IQ4_XS", 30, DType::IQ4_XS},
+    Mix{"IQ4_KS", 145, DType::IQ4_KS},  Mix{"MXFP4", 38, DType::MXFP4},
+    Mix{"Q3_K_L", 13, DType::Q3_K},     Mix{"Q3_K_M", 12, DType::Q3_K},
+    Mix{"IQ3_M", 27, DType::IQ3_S},     Mix{"Q3_K_S", 11, DType::Q3_K},
+    Mix{"IQ3_S", 26, DType::IQ3_S},     Mix{"IQ3_XS", 22, DType::IQ3_S},
+    Mix{"IQ3_XXS", 23, DType::IQ3_XXS}, Mix{"Q2_K", 10, DType::Q2_K},
+    Mix{"Q2_K_S", 21, DType::Q2_K},     Mix{"IQ2_M", 29, DType::IQ2_S},
+    Mix{"IQ2_S", 28, DType::IQ2_XS},    Mix{"IQ2_XS", 20, DType::IQ2_XS},
+    Mix{"IQ2_XXS", 19, DType::IQ2_XXS}, Mix{"TQ2_0", 37, DType::TQ2_0},
+    Mix{"IQ1_M", 31, DType::IQ1_M},     Mix{"TQ1_0", 36, DType::TQ1_0},
+    Mix{"IQ1_S", 24, DType::IQ1_S},     Mix{"Q1_0", 40, DType::Q1_0},
 };
 
 constexpr std::string_view kSmallest = "IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M";
@@ -129,8 +135,8 @@ constexpr std::array kFallbacks = {
 };
 // clang-format on
 
-constexpr std::array<std::string_view, 7> kLayerNames{"all",       "first 2",    "first 4", "first 1/16",
-                                                      "first 1/8", "middle 6/8", "spread"};
+constexpr std::array<std::string_view, 7> kLayerNames{
+    "all", "first 2", "first 4", "first 1/16", "first 1/8", "middle 6/8", "spread"};
 constexpr std::array<std::string_view, 8> kModelNames{"all",
                                                       "4+ heads per key",
                                                       "4+ heads per key or experts",
@@ -148,8 +154,12 @@ std::span<const Mix> mixes() noexcept { return kMixes; }
 std::span<const MixRule> mix_rules() noexcept { return kRules; }
 std::span<const Fallback> fallbacks() noexcept { return kFallbacks; }
 
-std::string_view name(Layers layers) noexcept { return kLayerNames[static_cast<std::size_t>(layers)]; }
-std::string_view name(Models models) noexcept { return kModelNames[static_cast<std::size_t>(models)]; }
+std::string_view name(Layers layers) noexcept {
+  return kLayerNames[static_cast<std::size_t>(layers)];
+}
+std::string_view name(Models models) noexcept {
+  return kModelNames[static_cast<std::size_t>(models)];
+}
 
 const Mix* find_mix(std::string_view name) noexcept {
   const auto equal = [](std::string_view a, std::string_view b) {

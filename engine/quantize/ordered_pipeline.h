@@ -15,12 +15,13 @@ namespace cria {
 /// Pieces that may be under way at once.
 inline std::size_t pieces_for(unsigned threads) { return 2 * std::size_t{threads}; }
 
-/// For each piece: next(piece) says what it is (false: there are no more), work(piece) computes, write(piece)
-/// takes the result. next and write are called for one piece at a time, in order; work for several at once, on
-/// `threads` threads. The pieces are used in turn: one that comes round again was written. What a step throws
-/// ends the run and is thrown.
+/// For each piece: next(piece) says what it is (false: there are no more), work(piece) computes,
+/// write(piece) takes the result. next and write are called for one piece at a time, in order; work
+/// for several at once, on `threads` threads. The pieces are used in turn: one that comes round
+/// again was written. What a step throws ends the run and is thrown.
 template <class Piece, class Next, class Work, class Write>
-void run_in_order(unsigned threads, std::vector<Piece>& pieces, Next&& next, Work&& work, Write&& write) {
+void run_in_order(unsigned threads, std::vector<Piece>& pieces, Next&& next, Work&& work,
+                  Write&& write) {
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, threads);
   tbb::task_arena arena(static_cast<int>(threads));
   std::size_t turn = 0;

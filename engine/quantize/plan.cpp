@@ -29,7 +29,8 @@ struct ModelFacts {
       if (role.layer) n_layers = std::max(n_layers, *role.layer + 1);
       if (role.role == "output") tied = false;
       if (role.role.ends_with("_exps") && tensor.shape.size() == 3) experts = tensor.shape[2];
-      if (role.role.starts_with("ffn_down.")) ++experts_by_layer[role.layer.value_or(0)];  // one tensor each
+      if (role.role.starts_with("ffn_down."))
+        ++experts_by_layer[role.layer.value_or(0)];  // one tensor each
       if (role.role == "attn_k" && tensor.name.ends_with(kWeight)) note_group(file, tensor);
     }
     for (const auto& [layer, n] : experts_by_layer) experts = std::max(experts, n);
@@ -97,11 +98,13 @@ bool lists(std::string_view names, std::string_view name) {
 
 bool fits(const MixRule& rule, const Mix& mix, const TensorRole& role, const ModelFacts& facts) {
   if (rule.mixes != "*" && !lists(rule.mixes, mix.name)) return false;
-  const bool name_fits = rule.tensors.ends_with('*')
-                             ? role.role.starts_with(rule.tensors.substr(0, rule.tensors.size() - 1))
-                             : role.role == rule.tensors;
+  const bool name_fits =
+      rule.tensors.ends_with('*')
+          ? role.role.starts_with(rule.tensors.substr(0, rule.tensors.size() - 1))
+          : role.role == rule.tensors;
   if (!name_fits || !holds(rule.models, facts)) return false;
-  return rule.layers == Layers::All || (role.layer && holds(rule.layers, *role.layer, facts.n_layers));
+  return rule.layers == Layers::All ||
+         (role.layer && holds(rule.layers, *role.layer, facts.n_layers));
 }
 
 bool is_float(DType type) { return dtype_info(type).is_float(); }
@@ -123,7 +126,10 @@ std::string does_not_divide(const TensorView& tensor, DType type) {
 class Planner {
  public:
   Planner(const GgufFile& file, const QuantizeOptions& options)
-      : file_(file), options_(options), facts_(file, options.weighted), used_(options.tensor_types.size()) {
+      : file_(file),
+        options_(options),
+        facts_(file, options.weighted),
+        used_(options.tensor_types.size()) {
     for (const auto& [regex, type] : options.tensor_types) searches_.emplace_back(regex);
   }
 
@@ -168,10 +174,12 @@ class Planner {
     if (options_.pure || is_float(mix.type)) return {&tensor, mix.type, ""};
     if (output) {
       role.role = "output";
-      if (!divides(tensor, mix.type)) return {&tensor, DType::Q8_0, does_not_divide(tensor, mix.type)};
+      if (!divides(tensor, mix.type))
+        return {&tensor, DType::Q8_0, does_not_divide(tensor, mix.type)};
     }
     for (const MixRule& rule : mix_rules()) {
-      if (fits(rule, mix, role, facts_)) return {&tensor, rule.type, rule.type == mix.type ? "" : "rule"};
+      if (fits(rule, mix, role, facts_))
+        return {&tensor, rule.type, rule.type == mix.type ? "" : "rule"};
     }
     return {&tensor, mix.type, ""};
   }
@@ -189,9 +197,11 @@ class Planner {
 
   void require_lossless(const PlannedTensor& planned) const {
     const DType from = planned.source->dtype;
-    if (options_.allow_requantize || planned.copied() || is_float(from) || is_float(planned.type)) return;
+    if (options_.allow_requantize || planned.copied() || is_float(from) || is_float(planned.type))
+      return;
     throw file_.error(
-        "the tensor is quantized already, and would lose more if it were quantized again: expected F32, F16 "
+        "the tensor is quantized already, and would lose more if it were quantized again: expected "
+        "F32, F16 "
         "or "
         "BF16, got " +
             std::string(name(from)) + " (--allow-requantize does it all the same)",
@@ -223,10 +233,11 @@ TensorRole tensor_role(std::string_view name) noexcept {
 }
 
 bool is_quantizable(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 5> kKept{"ffn_gate_inp", "ffn_gate_inp_shexp",
-                                                  "per_layer_model_proj", "position_embd", "token_types"};
+  constexpr std::array<std::string_view, 5> kKept{
+      "ffn_gate_inp", "ffn_gate_inp_shexp", "per_layer_model_proj", "position_embd", "token_types"};
   const std::string_view role = tensor_role(name).role;
-  return name.ends_with(kWeight) && !role.ends_with("norm") && std::ranges::find(kKept, role) == kKept.end();
+  return name.ends_with(kWeight) && !role.ends_with("norm") &&
+         std::ranges::find(kKept, role) == kKept.end();
 }
 
 std::string_view advice_without_importance(const Mix& mix) noexcept {
@@ -236,7 +247,8 @@ std::string_view advice_without_importance(const Mix& mix) noexcept {
     case DType::IQ2_XXS:
     case DType::IQ2_XS:
     case DType::IQ2_S:
-      return "so few bits lose much without an importance matrix (--imatrix, made by `cria imatrix`)";
+      return "so few bits lose much without an importance matrix (--imatrix, made by `cria "
+             "imatrix`)";
     default:
       return "";
   }
@@ -252,9 +264,12 @@ std::uint64_t matrices_of(const TensorView& tensor) noexcept {
 
 void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance,
                            const std::string& path) {
-  const auto known = [&](const TensorView& tensor) { return importance.entries.contains(tensor.name); };
+  const auto known = [&](const TensorView& tensor) {
+    return importance.entries.contains(tensor.name);
+  };
   if (std::ranges::none_of(file.tensors(), known))
-    throw Error(path, "importance of another model: none of its entries is a tensor of " + file.path());
+    throw Error(path,
+                "importance of another model: none of its entries is a tensor of " + file.path());
   for (const TensorView& tensor : file.tensors()) {
     try {
       static_cast<void>(importance.weights(tensor.name, tensor.cols(), matrices_of(tensor)));
@@ -266,14 +281,17 @@ void require_importance_of(const GgufFile& file, const ImportanceMatrix& importa
 
 std::optional<DType> most_of(const std::map<DType, std::uint64_t>& weights) {
   if (weights.empty()) return std::nullopt;
-  return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
+  return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })
+      ->first;
 }
 
 void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights) {
   const auto most = most_of(weights);
   if (!most) return;
-  if (const Mix* mix = find_mix(name(*most)); mix != nullptr) writer.set("general.file_type", mix->file_type);
-  if (dtype_info(*most).block_values > 1) writer.set("general.quantization_version", kQuantizationVersion);
+  if (const Mix* mix = find_mix(name(*most)); mix != nullptr)
+    writer.set("general.file_type", mix->file_type);
+  if (dtype_info(*most).block_values > 1)
+    writer.set("general.quantization_version", kQuantizationVersion);
 }
 
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan) {
@@ -286,10 +304,13 @@ void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan)
     writer.declare(planned.source->name, planned.type, planned.source->shape);
 }
 
-void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance, const std::string& file) {
+void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance,
+                        const std::string& file) {
   writer.set("quantize.imatrix.file", file);
-  if (!importance.datasets.empty()) writer.set("quantize.imatrix.dataset", importance.datasets.front());
-  writer.set("quantize.imatrix.entries_count", static_cast<std::int32_t>(importance.entries.size()));
+  if (!importance.datasets.empty())
+    writer.set("quantize.imatrix.dataset", importance.datasets.front());
+  writer.set("quantize.imatrix.entries_count",
+             static_cast<std::int32_t>(importance.entries.size()));
   writer.set("quantize.imatrix.chunks_count", static_cast<std::int32_t>(importance.chunks));
 }
 

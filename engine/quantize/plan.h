@@ -1,5 +1,5 @@
-// Which type each tensor of a model gets when it is quantized: the mixes ("Q4_K_M"), their one table of
-// rules, and the plan that they give for a file.
+// Which type each tensor of a model gets when it is quantized: the mixes ("Q4_K_M"), their one
+// table of rules, and the plan that they give for a file.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ const Mix* find_mix(std::string_view name) noexcept;
 
 /// The type that most weights have; nothing of none.
 std::optional<DType> most_of(const std::map<DType, std::uint64_t>& weights);
-/// Sets general.file_type by the type of most weights of matrices, and general.quantization_version where these are
-/// blocks. weights: how many each type has.
+/// Sets general.file_type by the type of most weights of matrices, and general.quantization_version
+/// where these are blocks. weights: how many each type has.
 void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights);
 
 /// Which layers a rule speaks of; n is their number. Divisions round down.
@@ -60,10 +60,12 @@ enum class Models : std::uint8_t {
 };
 std::string_view name(Models models) noexcept;
 
-/// One line of the table. The first line that fits a tensor decides; if none does, it gets the mix's type.
+/// One line of the table. The first line that fits a tensor decides; if none does, it gets the
+/// mix's type.
 struct MixRule {
-  std::string_view mixes;    ///< names separated by spaces; "*": all that quantize
-  std::string_view tensors;  ///< part of the name between "blk.N." and ".weight", "*" for any ending
+  std::string_view mixes;  ///< names separated by spaces; "*": all that quantize
+  std::string_view
+      tensors;  ///< part of the name between "blk.N." and ".weight", "*" for any ending
   Layers layers;
   Models models;
   DType type;
@@ -82,8 +84,8 @@ struct TensorRole {
   std::optional<std::uint32_t> layer;
 };
 TensorRole tensor_role(std::string_view name) noexcept;
-/// Whether a matrix of that name is quantized at all: norms, biases, routers of experts and tables of positions
-/// are small and matter.
+/// Whether a matrix of that name is quantized at all: norms, biases, routers of experts and tables
+/// of positions are small and matter.
 bool is_quantizable(std::string_view name) noexcept;
 
 /// What the user asks for beyond a mix.
@@ -93,7 +95,8 @@ struct QuantizeOptions {
   bool allow_requantize = false;  ///< from lossy types too
   bool weighted = false;          ///< there is an importance matrix
   std::optional<DType> output_type, token_embedding_type;
-  std::vector<std::pair<Regex, DType>> tensor_types;  ///< the first whose expression is found in a name wins
+  std::vector<std::pair<Regex, DType>>
+      tensor_types;  ///< the first whose expression is found in a name wins
 };
 
 struct PlannedTensor {
@@ -112,8 +115,8 @@ struct QuantizePlan {
   std::vector<PlannedTensor> tensors;  ///< in the order of the file
 };
 
-/// Throws Error naming the tensor that is of a lossy type already, and for an expression that fits no tensor.
-/// The file must outlive the plan.
+/// Throws Error naming the tensor that is of a lossy type already, and for an expression that fits
+/// no tensor. The file must outlive the plan.
 QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options);
 
 /// Why a mix of so few bits wants an importance matrix; "" if it does well without.
@@ -122,14 +125,17 @@ std::string_view advice_without_importance(const Mix& mix) noexcept;
 /// How many matrices a tensor is, one after the other (experts): each has importance of its own.
 std::uint64_t matrices_of(const TensorView& tensor) noexcept;
 
-/// Throws Error naming the importance's path if it is of another model than the file: no entry is of one of its
-/// tensors, or one is of another size.
-void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance, const std::string& path);
+/// Throws Error naming the importance's path if it is of another model than the file: no entry is
+/// of one of its tensors, or one is of another size.
+void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance,
+                           const std::string& path);
 
-/// Gives the writer the file's keys (not those of a split), file type and quantization version, and declares
-/// the tensors.
+/// Gives the writer the file's keys (not those of a split), file type and quantization version, and
+/// declares the tensors.
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan);
-/// Writes down where the importance came from, as others do: keys quantize.imatrix.*. file: its name.
-void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance, const std::string& file);
+/// Writes down where the importance came from, as others do: keys quantize.imatrix.*. file: its
+/// name.
+void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance,
+                        const std::string& file);
 
 }  // namespace cria

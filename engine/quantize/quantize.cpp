@@ -15,13 +15,15 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kPieceValues = std::size_t{1} << 19;  // 2 MiB of floats, or one row if that is more
+constexpr std::size_t kPieceValues = std::size_t{1}
+                                     << 19;  // 2 MiB of floats, or one row if that is more
 
-// Codes of one bit can follow small weights only at the cost of large ones, and the model's predictions
-// suffer more from that than the squared error says (measured on the demo model: perplexity 60 without, 54
-// with; of types with more bits it rises).
+// Codes of one bit can follow small weights only at the cost of large ones, and the model's
+// predictions suffer more from that than the squared error says (measured on the demo model:
+// perplexity 60 without, 54 with; of types with more bits it rises).
 constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
-constexpr float kSmallestPart = 0.1F;  // part of the row's mean square that even a weight of 0 counts as
+constexpr float kSmallestPart =
+    0.1F;  // part of the row's mean square that even a weight of 0 counts as
 
 /// importance·√(σ²/10 + x²) for a row x; importance null: 1.
 void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
@@ -49,8 +51,8 @@ struct Piece {
 
 class Quantizer {
  public:
-  Quantizer(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer, const QuantizeRun& run,
-            const KernelSet& kernels, unsigned threads)
+  Quantizer(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer,
+            const QuantizeRun& run, const KernelSet& kernels, unsigned threads)
       : file_(file),
         plan_(plan),
         writer_(writer),
@@ -72,7 +74,8 @@ class Quantizer {
  private:
   bool next(Piece& piece) {
     if (stopped_) return false;
-    while (tensor_ < plan_.tensors.size() && row_ == plan_.tensors[tensor_].source->rows()) advance();
+    while (tensor_ < plan_.tensors.size() && row_ == plan_.tensors[tensor_].source->rows())
+      advance();
     if (tensor_ == plan_.tensors.size()) return false;
     const PlannedTensor& tensor = plan_.tensors[tensor_];
     const TensorView& source = *tensor.source;
@@ -125,7 +128,8 @@ class Quantizer {
     if (run_.measure) measure(piece);
   }
 
-  // The bits of magnitudes are ordered as they are, with infinity and NaN at the end: a loop that vectorizes.
+  // The bits of magnitudes are ordered as they are, with infinity and NaN at the end: a loop that
+  // vectorizes.
   static void examine(Piece& piece) {
     std::uint32_t largest = 0;
     for (const float value : piece.values)
@@ -139,7 +143,8 @@ class Quantizer {
     const std::size_t cols = tensor.source->cols();
     const std::size_t row_bytes = dtype_info(tensor.type).row_bytes(cols);
     const EncodeFn encoder = kernels_.encode(tensor.type);
-    const std::uint64_t rows_of_expert = tensor.source->shape.size() > 1 ? tensor.source->shape[1] : 1;
+    const std::uint64_t rows_of_expert =
+        tensor.source->shape.size() > 1 ? tensor.source->shape[1] : 1;
     piece.encoded.resize((piece.end - piece.begin) * row_bytes);
     piece.bytes = piece.encoded;
     if (!piece.finite) return;
@@ -148,8 +153,8 @@ class Quantizer {
       const std::size_t i = row - piece.begin;
       const std::size_t expert = piece.importance.size() == cols ? 0 : row / rows_of_expert;
       const std::span<const float> values(piece.values.data() + i * cols, cols);
-      const auto known =
-          piece.importance.empty() ? piece.importance : piece.importance.subspan(expert * cols, cols);
+      const auto known = piece.importance.empty() ? piece.importance
+                                                  : piece.importance.subspan(expert * cols, cols);
       // Of an expert that no token reached nothing is known.
       const bool reached = std::ranges::any_of(known, [](float weight) { return weight > 0; });
       const float* weights = reached ? known.data() : nullptr;
@@ -192,7 +197,8 @@ class Quantizer {
     const float most = largest_held(piece.tensor->type);
     if (piece.largest > most && !piece.tensor->copied())
       throw file_.error("too large a value for " + std::string(name(piece.tensor->type)) +
-                            ": expected at most " + number_text(most) + ", got " + number_text(piece.largest),
+                            ": expected at most " + number_text(most) + ", got " +
+                            number_text(piece.largest),
                         where);
   }
 
@@ -234,7 +240,8 @@ void require_encoders(const QuantizePlan& plan, const KernelSet& kernels) {
   }
 }
 
-bool quantize(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer, const QuantizeRun& run) {
+bool quantize(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer,
+              const QuantizeRun& run) {
   const KernelSet& kernels = run.kernels != nullptr ? *run.kernels : kernels_in_use();
   require_encoders(plan, kernels);
   require_other_file(file, writer.path());

@@ -14,8 +14,9 @@ using Shares = std::vector<unsigned>;
 /// Throws Error for what is no list of `ranks` numbers from 1 to 1000.
 Shares parse_shares(std::string_view text, std::size_t ranks);
 
-/// n units in order: rank r gets [bounds[r], bounds[r + 1]), where bounds are multiples of `together` (or n). Some get none where
-/// there are few.
-std::vector<std::size_t> divide(std::size_t n, std::size_t together, std::span<const unsigned> shares);
+/// n units in order: rank r gets [bounds[r], bounds[r + 1]), where bounds are multiples of
+/// `together` (or n). Some get none where there are few.
+std::vector<std::size_t> divide(std::size_t n, std::size_t together,
+                                std::span<const unsigned> shares);
 
 }  // namespace cria

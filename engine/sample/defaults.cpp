@@ -61,7 +61,8 @@ double number_of(const GgufFile& file, const GgufValue& value) {
         if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
           return static_cast<double>(v);
         else
-          throw Error("", "wrong type of a key: expected a number, got " + std::string(name(value.type)));
+          throw Error(
+              "", "wrong type of a key: expected a number, got " + std::string(name(value.type)));
       },
       static_cast<const GgufDataVariant&>(data));
 }
@@ -74,8 +75,8 @@ void set_number(SamplerOptions& options, const NumberKey& key, double number) {
         using T = std::decay_t<decltype(options.*field)>;
         if constexpr (std::is_integral_v<T>) {
           if (!(number >= INT32_MIN && number <= INT32_MAX) || number != std::floor(number))
-            throw Error("",
-                        "expected a whole number of 32 bits, got " + number_text(static_cast<float>(number)));
+            throw Error("", "expected a whole number of 32 bits, got " +
+                                number_text(static_cast<float>(number)));
         }
         options.*field = static_cast<T>(number);
       },
@@ -91,7 +92,8 @@ double number_in(const SamplerOptions& options, const NumberKey& key) {
 bool counts(const SamplerOptions& options, const NumberKey& key) {
   if (key.end == "temp") return true;
   if (key.end == "penalty_last_n")
-    return options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0;
+    return options.repeat_penalty != 1 || options.presence_penalty != 0 ||
+           options.frequency_penalty != 0;
   if (options.temperature == 0) return key.end == "penalty_repeat" && options.repeat_penalty != 1;
   if (key.end.starts_with("mirostat")) return options.mirostat != 0;
   if (options.mirostat != 0 && key.end != "penalty_repeat") return false;
@@ -125,7 +127,8 @@ void set_sampling_defaults(const GgufFile& file, SamplerOptions& options,
     }
   };
   for (const NumberKey& key : kNumbers)
-    with(key.end, [&](const GgufValue& value) { set_number(options, key, number_of(file, value)); });
+    with(key.end,
+         [&](const GgufValue& value) { set_number(options, key, number_of(file, value)); });
   with(kSequence, [&](const GgufValue& value) {
     if (value.type != GgufType::String)
       throw Error("", "wrong type of a key: expected string, got " + std::string(name(value.type)));
@@ -150,13 +153,16 @@ std::string sampling_text(const SamplerOptions& options, const GgufFile& file) {
   };
   for (const NumberKey& key : kNumbers) {
     if (!counts(options, key)) continue;
-    add(text, std::string(key.end) + " " + number_text(static_cast<float>(number_in(options, key))));
+    add(text,
+        std::string(key.end) + " " + number_text(static_cast<float>(number_in(options, key))));
     if (file.find(key_of(key.end)) != nullptr && number_in(said, key) == number_in(options, key))
       add(of_file, std::string(key.end));
   }
   for (const OtherNumber& other : kOthers)
-    if (counts(options, other)) add(text, std::string(other.name) + " " + number_text(options.*other.field));
-  if (!options.logit_bias.empty()) add(text, "logit_bias of " + counted(options.logit_bias.size(), "token"));
+    if (counts(options, other))
+      add(text, std::string(other.name) + " " + number_text(options.*other.field));
+  if (!options.logit_bias.empty())
+    add(text, "logit_bias of " + counted(options.logit_bias.size(), "token"));
   if (options.steps != default_sampler_steps()) {
     add(text, "sequence " + sampler_steps_text(options.steps));
     if (file.find(key_of(kSequence)) != nullptr && said.steps == options.steps)

@@ -10,8 +10,8 @@
 namespace cria {
 namespace {
 
-// z[i]: how many tokens before and at text[n - 1 - i] equal those before and at the last one (Gusfield's Z
-// algorithm, on the text read backwards).
+// z[i]: how many tokens before and at text[n - 1 - i] equal those before and at the last one
+// (Gusfield's Z algorithm, on the text read backwards).
 void matches_of_end(std::span<const TokenId> text, std::vector<std::uint32_t>& z) {
   const std::size_t n = text.size();
   const auto at = [&](std::size_t i) { return text[n - 1 - i]; };
@@ -58,8 +58,9 @@ void Dry::find_breakers(const std::vector<std::string>& texts, const Tokenizer& 
 
 bool Dry::apply(std::vector<Candidate>& candidates, std::span<const TokenId> history) {
   if (multiplier_ == 0) return false;
-  const auto text =
-      last_n_ < 0 ? history : history.last(std::min(history.size(), static_cast<std::size_t>(last_n_)));
+  const auto text = last_n_ < 0
+                        ? history
+                        : history.last(std::min(history.size(), static_cast<std::size_t>(last_n_)));
   if (!find_repetitions(text)) return false;
   for (Candidate& c : candidates) {
     const std::uint32_t n = longest_[static_cast<std::size_t>(c.id)];

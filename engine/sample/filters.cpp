@@ -47,7 +47,9 @@ void min_p(std::vector<Candidate>& candidates, double p) {
 
 void typical(std::vector<Candidate>& candidates, double p) {
   const double expected = entropy(candidates);
-  const auto distance = [expected](const Candidate& c) { return std::abs(-std::log(c.p) - expected); };
+  const auto distance = [expected](const Candidate& c) {
+    return std::abs(-std::log(c.p) - expected);
+  };
   std::sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     const double da = distance(a);
     const double db = distance(b);
@@ -77,7 +79,8 @@ void xtc(std::vector<Candidate>& candidates, double threshold) {
   std::size_t likely = 0;
   while (likely < candidates.size() && candidates[likely].p >= least) ++likely;
   if (likely > 1)
-    candidates.erase(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(likely - 1));
+    candidates.erase(candidates.begin(),
+                     candidates.begin() + static_cast<std::ptrdiff_t>(likely - 1));
 }
 
 void temperature(std::vector<Candidate>& candidates, double temperature) {

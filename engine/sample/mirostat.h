@@ -9,13 +9,13 @@
 
 namespace cria {
 
-/// Surprise is -log2 p. The bound mu begins at 2 tau; after each token it changes by -eta (surprise - tau),
-/// where the surprise is that among the tokens that were left.
+/// Surprise is -log2 p. The bound mu begins at 2 tau; after each token it changes by -eta (surprise
+/// - tau), where the surprise is that among the tokens that were left.
 class Mirostat {
  public:
   Mirostat(const SamplerOptions& options, std::size_t n_vocab);
-  /// Takes away tokens, then draws one by a number that is uniform in [0, 1) and learns from it. The candidates
-  /// are sorted.
+  /// Takes away tokens, then draws one by a number that is uniform in [0, 1) and learns from it.
+  /// The candidates are sorted.
   TokenId draw(std::vector<Candidate>& candidates, double random);
   [[nodiscard]] double mu() const noexcept { return mu_; }
 

@@ -30,7 +30,8 @@ bool Penalties::apply(std::vector<Candidate>& candidates, std::span<const TokenI
     // In float, as the logits are.
     auto logit = static_cast<float>(c.logit);
     logit = logit > 0 ? logit / repeat_ : logit * repeat_;
-    c.logit = static_cast<float>(changed_logit(logit, -(static_cast<float>(count) * frequency_ + presence_)));
+    c.logit = static_cast<float>(
+        changed_logit(logit, -(static_cast<float>(count) * frequency_ + presence_)));
   }
   for (const TokenId id : recent) counts_[static_cast<std::size_t>(id)] = 0;
   return true;

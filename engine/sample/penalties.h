@@ -14,9 +14,9 @@ class Penalties {
  public:
   Penalties(const SamplerOptions& options, std::size_t n_vocab);
   /// Repetition: logits above 0 are divided by the penalty, others multiplied (Keskar et al., arXiv
-  /// 1909.05858). Frequency and presence are subtracted, once for each time and once. Of the tokens before the
-  /// next one the last repeat_last_n count. Keeps the order of the candidates, which need not be sorted.
-  /// False: nothing to do.
+  /// 1909.05858). Frequency and presence are subtracted, once for each time and once. Of the tokens
+  /// before the next one the last repeat_last_n count. Keeps the order of the candidates, which
+  /// need not be sorted. False: nothing to do.
   bool apply(std::vector<Candidate>& candidates, std::span<const TokenId> history);
 
  private:
@@ -25,8 +25,8 @@ class Penalties {
   std::vector<std::int32_t> counts_;  // by token; zero between calls
 };
 
-/// logit + change, where neither may be a number that is none: huge biases and penalties may sum up to
-/// infinities, and what would be NaN is a token that is never drawn.
+/// logit + change, where neither may be a number that is none: huge biases and penalties may sum up
+/// to infinities, and what would be NaN is a token that is never drawn.
 double changed_logit(double logit, double change);
 
 }  // namespace cria

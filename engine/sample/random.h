@@ -1,5 +1,6 @@
-// Random numbers that belong to a position: counter-based, so that the number of one drawn token depends on
-// the seed and on its index in the answer, not on what was drawn before or how often a pass was tried.
+// Random numbers that belong to a position: counter-based, so that the number of one drawn token
+// depends on the seed and on its index in the answer, not on what was drawn before or how often a
+// pass was tried.
 #pragma once
 
 #include <array>
@@ -7,15 +8,16 @@
 
 namespace cria {
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): a
-/// bijection of 128 bits for each key of 64.
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011):
+/// a bijection of 128 bits for each key of 64.
 constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                               std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }

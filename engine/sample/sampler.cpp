@@ -23,21 +23,25 @@ const SamplerOptions& checked(const SamplerOptions& options, std::size_t n_vocab
   return options;
 }
 
-bool changes_logits(SamplerStep step) { return step == SamplerStep::Penalties || step == SamplerStep::Dry; }
+bool changes_logits(SamplerStep step) {
+  return step == SamplerStep::Penalties || step == SamplerStep::Dry;
+}
 
 /// Whether no step changes the logits at temperature 0.
 bool no_step_changes_logits(const SamplerOptions& options) {
-  return options.repeat_penalty == 1 && options.presence_penalty == 0 && options.frequency_penalty == 0 &&
-         options.dry_multiplier == 0;
+  return options.repeat_penalty == 1 && options.presence_penalty == 0 &&
+         options.frequency_penalty == 0 && options.dry_multiplier == 0;
 }
 
-/// Integers in the order of finite floats, whose maximum compilers find in vectors; both zeros are one.
+/// Integers in the order of finite floats, whose maximum compilers find in vectors; both zeros are
+/// one.
 std::int32_t ordered(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value + 0.0F);
   return bits ^ (bits >> 31 & 0x7FFFFFFF);
 }
 
-/// The index of the first of the highest. Of blocks first: beside a small model the search is not free.
+/// The index of the first of the highest. Of blocks first: beside a small model the search is not
+/// free.
 std::size_t first_highest(std::span<const float> values) {
   constexpr std::size_t kBlock = 256;
   std::size_t at = 0;
@@ -65,7 +69,8 @@ TokenId likeliest(std::span<const float> logits, std::span<const std::pair<Token
   };
   std::size_t begin = 0;
   for (auto next = bias.begin();;) {
-    const std::size_t end = next == bias.end() ? logits.size() : static_cast<std::size_t>(next->first);
+    const std::size_t end =
+        next == bias.end() ? logits.size() : static_cast<std::size_t>(next->first);
     if (begin < end) {
       const std::size_t id = begin + first_highest(logits.subspan(begin, end - begin));
       offer(id, logits[id]);
@@ -99,12 +104,14 @@ Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Token
 bool Sampler::can_draw(TokenMask allowed) const {
   if (never_.empty()) return true;
   if (allowed.empty()) return never_.size() < n_vocab_;
-  std::ptrdiff_t left = -std::ranges::count_if(never_, [&](TokenId id) { return allows(allowed, id); });
+  std::ptrdiff_t left =
+      -std::ranges::count_if(never_, [&](TokenId id) { return allows(allowed, id); });
   for (const std::uint64_t word : allowed) left += std::popcount(word);
   return left > 0;
 }
 
-TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed) {
+TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history,
+                      TokenMask allowed) {
   if (options_.temperature == 0 && allowed.empty() && no_step_changes_logits(options_)) {
     ++drawn_;
     return likeliest(logits, bias_);
@@ -129,7 +136,9 @@ TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> hi
 
 void Sampler::load(std::span<const float> logits, TokenMask allowed) {
   sorted_ = false;
-  const auto candidate = [&](std::size_t i) { return Candidate{static_cast<TokenId>(i), logits[i], 0}; };
+  const auto candidate = [&](std::size_t i) {
+    return Candidate{static_cast<TokenId>(i), logits[i], 0};
+  };
   if (allowed.empty()) {
     candidates_.resize(logits.size());
     for (std::size_t i = 0; i < logits.size(); ++i) candidates_[i] = candidate(i);
@@ -137,7 +146,8 @@ void Sampler::load(std::span<const float> logits, TokenMask allowed) {
     candidates_.clear();
     for (std::size_t word = 0; word < allowed.size(); ++word) {
       for (std::uint64_t left = allowed[word]; left != 0; left &= left - 1)
-        candidates_.push_back(candidate(word * 64 + static_cast<std::size_t>(std::countr_zero(left))));
+        candidates_.push_back(
+            candidate(word * 64 + static_cast<std::size_t>(std::countr_zero(left))));
     }
   }
   auto at = candidates_.begin();

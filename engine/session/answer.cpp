@@ -22,7 +22,9 @@ SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary&
 }
 
 std::span<const TokenId> known_part(std::span<const TokenId> text, std::size_t n_vocab) {
-  const auto known = [n_vocab](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < n_vocab; };
+  const auto known = [n_vocab](TokenId id) {
+    return id >= 0 && static_cast<std::size_t>(id) < n_vocab;
+  };
   return text.first(static_cast<std::size_t>(std::ranges::find_if_not(text, known) - text.begin()));
 }
 
@@ -51,7 +53,8 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
       model_(model),
       limits_(limits),
       expected_(known_part(options_.expected, model.vocabulary_size())),
-      sampler_(sampler_options(options, model.vocabulary()), model.config().n_vocab, &model.tokenizer()),
+      sampler_(sampler_options(options, model.vocabulary()), model.config().n_vocab,
+               &model.tokenizer()),
       output_(model.tokenizer(), options_, sink_),
       constraint_(model, options_),
       text_(prompt.begin(), prompt.end()) {
@@ -60,12 +63,12 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
   while (text_.size() > limits_.n_ctx) {
     if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
-      throw ContextOverflow(
-          model.file()
-              .error("the prompt does not fit: expected at most " + counted(limits_.n_ctx, "token") +
-                     " (the context), got " + std::to_string(text_.size()))
-              .what(),
-          text_.size(), true);
+      throw ContextOverflow(model.file()
+                                .error("the prompt does not fit: expected at most " +
+                                       counted(limits_.n_ctx, "token") + " (the context), got " +
+                                       std::to_string(text_.size()))
+                                .what(),
+                            text_.size(), true);
     shift();
   }
   n_prompt_ = text_.size();
@@ -75,8 +78,9 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
   output_.reserve(tokens_left());
 }
 
-// Without the oldest half of what follows the kept prefix. Keys and values depend on their positions and on all
-// that came before: they are computed anew, so that the answer is that of a text which never had the dropped part.
+// Without the oldest half of what follows the kept prefix. Keys and values depend on their
+// positions and on all that came before: they are computed anew, so that the answer is that of a
+// text which never had the dropped part.
 void Answer::shift() {
   const std::size_t dropped = std::max<std::size_t>(1, (text_.size() - keep_) / 2);
   const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(keep_);
@@ -108,7 +112,8 @@ void Answer::found(std::size_t n) {
 
 void Answer::evaluated(std::size_t n) {
   result_.prompt_tokens += n;
-  if (options_.progress) options_.progress(result_.prompt_tokens, n_prompt_ - result_.cached_tokens);
+  if (options_.progress)
+    options_.progress(result_.prompt_tokens, n_prompt_ - result_.cached_tokens);
 }
 
 void Answer::count_drafts(std::size_t drafted, std::size_t kept) {
@@ -122,7 +127,8 @@ void Answer::take(std::span<const float> all_logits) {
   if (!drawing_) result_.prompt_seconds = seconds();
   drawing_ = true;
   if (interrupted()) return end(StopReason::Interrupted);
-  if (options_.max_tokens >= 0 && result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
+  if (options_.max_tokens >= 0 &&
+      result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
     return end(StopReason::Length);
   const TokenMask allowed = constraint_.mask();
   if (constraint_.stuck()) return end(StopReason::Length);  // the vocabulary has no such text
@@ -138,12 +144,13 @@ void Answer::take(std::span<const float> all_logits) {
   if (!output_.stop().empty()) return end(StopReason::StopString);
   if (output_.refused()) return end(StopReason::Interrupted);
   if (constraint_.finished()) end(StopReason::EndOfGeneration);
-  if (!ended_ && tokens_left() == 0) end(StopReason::Length);  // nobody would read the logits of this one
+  if (!ended_ && tokens_left() == 0)
+    end(StopReason::Length);  // nobody would read the logits of this one
   if (!ended_) append(token);
 }
 
 // The last token may be another where the text goes on freely.
-void Answer::guess_forced(std::size_t most, std::vector<TokenId>& draft) {
+void Answer::draft_forced(std::size_t most, std::vector<TokenId>& draft) {
   constexpr std::size_t kBytes = 256;
   const std::string text = constraint_.forced(kBytes);
   if (text.size() < 2) return;
@@ -158,7 +165,8 @@ void Answer::take_prompt(std::size_t position, std::span<const float> logits) {
   const TokenId next = text_[position + 1];
   const std::size_t named = model_.token_count();
   if (static_cast<std::size_t>(next) < named) logits = logits.first(named);
-  result_.prompt_logprobs.push_back(token_logprobs(logits, next, options_.prompt_logprobs.value_or(0)));
+  result_.prompt_logprobs.push_back(
+      token_logprobs(logits, next, options_.prompt_logprobs.value_or(0)));
 }
 
 void Answer::push(TokenId token, std::span<const float> logits) {

@@ -1,5 +1,6 @@
-// One answer, as a machine that is stepped from outside: it says which text is to be evaluated, and draws the next
-// token from the logits of its end. Who evaluates, with what else in the batch, is nothing to it.
+// One answer, as a machine that is stepped from outside: it says which text is to be evaluated, and
+// draws the next token from the logits of its end. Who evaluates, with what else in the batch, is
+// nothing to it.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,8 @@ class Answer {
   /// What the text may become.
   struct Limits {
     std::size_t n_ctx;
-    bool context_shift;  ///< when full: the oldest half after the kept prefix goes; else the answer ends
+    bool context_shift;  ///< when full: the oldest half after the kept prefix goes; else the answer
+                         ///< ends
   };
   /// Throws Error for options out of range and for a prompt that is empty or does not fit.
   Answer(const Model& model, const Limits& limits, std::span<const TokenId> prompt,
@@ -26,8 +28,8 @@ class Answer {
 
   /// What is to be evaluated: the prompt (or what context shifts leave of it) and what was drawn.
   [[nodiscard]] std::span<const TokenId> text() const { return text_; }
-  /// The logits of the text's last token: draws the next, or ends the answer, or both. Values that are kept of text that
-  /// context shifts take away are of no use: the common prefix remains.
+  /// The logits of the text's last token: draws the next, or ends the answer, or both. Values that
+  /// are kept of text that context shifts take away are of no use: the common prefix remains.
   void take(std::span<const float> logits);
   /// The logits of a token of the prompt that is not its last, where they are wanted.
   void take_prompt(std::size_t position, std::span<const float> logits);
@@ -35,10 +37,12 @@ class Answer {
   /// Tokens that may still be drawn, by the options and the context without a shift.
   [[nodiscard]] std::size_t tokens_left() const;
   void end(StopReason reason);
-  /// Appends tokens, at most so many, of the text that the constraint leaves no choice about: a good draft.
-  void guess_forced(std::size_t most, std::vector<TokenId>& draft);
+  /// Appends tokens, at most so many, of the text that the constraint leaves no choice about: a
+  /// good draft.
+  void draft_forced(std::size_t most, std::vector<TokenId>& draft);
 
-  /// Counts tokens of the prompt that were found, and that were evaluated now; tells the options' progress.
+  /// Counts tokens of the prompt that were found, and that were evaluated now; tells the options'
+  /// progress.
   void found(std::size_t n);
   void evaluated(std::size_t n);
   /// Of drafts.

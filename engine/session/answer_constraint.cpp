@@ -68,17 +68,20 @@ TokenMask AnswerConstraint::mask() {
   return checked(bits_);
 }
 
-// Outside of calls all tokens may come but those that hold the marker of a call and something that no call goes on with.
+// Outside of calls all tokens may come but those that hold the marker of a call and something that
+// no call goes on with.
 TokenMask AnswerConstraint::text_mask() {
   if (phase_ == Phase::Free) return {};
   inside_ = run_->mask();
   if (!run_->whole()) return checked(*inside_);
   bits_ = *inside_;
   const auto unknown = tokenizer_.vocabulary().unk;
-  if (unknown && static_cast<std::size_t>(*unknown) < trie_->vocabulary_size) set_bit(bits_, *unknown, true);
-  const auto allowed = std::accumulate(
-      bits_.begin(), bits_.end(), std::size_t{0},
-      [](std::size_t n, std::uint64_t word) { return n + static_cast<std::size_t>(std::popcount(word)); });
+  if (unknown && static_cast<std::size_t>(*unknown) < trie_->vocabulary_size)
+    set_bit(bits_, *unknown, true);
+  const auto allowed = std::accumulate(bits_.begin(), bits_.end(), std::size_t{0},
+                                       [](std::size_t n, std::uint64_t word) {
+                                         return n + static_cast<std::size_t>(std::popcount(word));
+                                       });
   return allowed == trie_->vocabulary_size ? TokenMask{} : TokenMask{bits_};
 }
 
@@ -90,7 +93,8 @@ void AnswerConstraint::open_masks() {
   if (!may_open_) return;
   if (format_.kind == AnswerFormat::Kind::Block) add_text_openers(opening_);
   for (const auto& [id, text] : trie_->controls) {
-    const bool opens = format_.kind == AnswerFormat::Kind::Block ? !begun && text == format_.open : true;
+    const bool opens =
+        format_.kind == AnswerFormat::Kind::Block ? !begun && text == format_.open : true;
     if (opens) set_bit(bits_, id, true);
   }
 }
@@ -120,7 +124,8 @@ void AnswerConstraint::drawn(TokenId token, AnswerOutput& output) {
   const std::string text = tokenizer_.piece(token);
   const bool control = text.empty();
   if (may_open_ && (begun || control || !has_bit(*inside_, token))) {
-    const bool continues = !control && format_.open.ends_with(opening_) && opening_.starts_with(text);
+    const bool continues =
+        !control && format_.open.ends_with(opening_) && opening_.starts_with(text);
     if (continues) opening_.erase(0, text.size());
     if (control || (continues && opening_.empty())) phase_ = Phase::Free;
     if (control || continues) return;

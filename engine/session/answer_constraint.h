@@ -1,4 +1,5 @@
-// Which tokens an answer may go on with: thinking is free, what comes after it keeps to the constraint.
+// Which tokens an answer may go on with: thinking is free, what comes after it keeps to the
+// constraint.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,9 @@ class AnswerConstraint {
   void drawn(TokenId token, AnswerOutput& output);
   void shown(TokenId token, const AnswerOutput& output);
   /// Whether nothing can follow.
-  [[nodiscard]] bool finished() const { return run_ && phase_ == Phase::Inside && run_->finished(); }
+  [[nodiscard]] bool finished() const {
+    return run_ && phase_ == Phase::Inside && run_->finished();
+  }
   /// The text that must follow, at most so many bytes.
   [[nodiscard]] std::string forced(std::size_t most) {
     return run_ && phase_ == Phase::Inside ? run_->forced(most) : std::string();
@@ -44,7 +47,8 @@ class AnswerConstraint {
   std::shared_ptr<const TokenTrie> trie_;
   std::optional<TokenMasks::Run> run_;
   bool verbatim_ = false;
-  bool free_text_ = false;  // text, until a call begins; then the phase says only whether it is thinking
+  bool free_text_ =
+      false;  // text, until a call begins; then the phase says only whether it is thinking
   Phase phase_ = Phase::Inside;
   bool may_open_ = false;        // in Begin
   std::string opening_;          // what is left of a marker that has begun

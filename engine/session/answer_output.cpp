@@ -6,14 +6,15 @@
 
 namespace cria {
 
-AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
+AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options,
+                           const TextSink& sink)
     : tokenizer_(tokenizer),
       options_(options),
       sink_(sink),
       reader_(tokenizer, options.format, options.thinking_opened),
       scanner_(options.stop),
-      only_calls_(options.constraint && options.constraint->state().calls == Constraint::State::Calls::Only) {
-}
+      only_calls_(options.constraint &&
+                  options.constraint->state().calls == Constraint::State::Calls::Only) {}
 
 void AnswerOutput::begin_verbatim() {
   reader_.finish(reader_sink());

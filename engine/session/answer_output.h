@@ -7,7 +7,8 @@
 
 namespace cria {
 
-/// Stop texts are looked for in the answer alone: what a model thinks, or calls a tool with, may hold them.
+/// Stop texts are looked for in the answer alone: what a model thinks, or calls a tool with, may
+/// hold them.
 class AnswerOutput {
  public:
   /// Options and sink must outlive it.
@@ -18,8 +19,8 @@ class AnswerOutput {
   void push(TokenId token);
   /// From now on all is the answer as it is: no markers, no stop texts.
   void begin_verbatim();
-  /// Gives out what was held back, and writes text, reasoning, calls and stop text to the result. Log-probabilities
-  /// there are those of tokens after which in_answer().
+  /// Gives out what was held back, and writes text, reasoning, calls and stop text to the result.
+  /// Log-probabilities there are those of tokens after which in_answer().
   void finish(GenerateResult& result);
   [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
   /// A sink wants no more.
@@ -45,8 +46,9 @@ class AnswerOutput {
   std::string text_, reasoning_;
   std::vector<ToolCall> calls_;
   std::size_t reasoning_tokens_ = 0;
-  std::size_t answer_tokens_ = 0, not_answer_ = 0;  // the first of those turned out to open the thinking
-  const bool only_calls_;                           // the constraint has no text beside them
+  std::size_t answer_tokens_ = 0,
+              not_answer_ = 0;  // the first of those turned out to open the thinking
+  const bool only_calls_;       // the constraint has no text beside them
   bool in_answer_ = false, refused_ = false;
   bool cut_ = false;  // the answer was to go on
 };

@@ -28,7 +28,8 @@ void Batch::clear() {
 std::size_t Batch::size() const noexcept { return state_->plan.all.end; }
 std::size_t Batch::room() const noexcept { return state_->engine.plan.shape.n_batch - size(); }
 
-std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens, std::size_t first_wanted) {
+std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens,
+                       std::size_t first_wanted) {
   Sequence::State& s = sequence.state();
   assert(tokens.size() <= room() && std::ranges::count(state_->sequences, &s) == 0);
   s.check(tokens);

@@ -29,8 +29,8 @@ bool has_system(const std::vector<ChatMessage>& messages) {
   return !messages.empty() && messages.front().role == "system";
 }
 
-// Messages of the oldest exchange, which begins after the system message and ends before the next message of
-// a user. Never the last message; 0: there is no other.
+// Messages of the oldest exchange, which begins after the system message and ends before the next
+// message of a user. Never the last message; 0: there is no other.
 std::size_t oldest_exchange(const std::vector<ChatMessage>& messages) {
   const std::size_t first = has_system(messages) ? 1 : 0;
   if (messages.size() < first + 2) return 0;
@@ -44,13 +44,14 @@ void drop_oldest(std::vector<ChatMessage>& messages, std::size_t count) {
   messages.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
 
-// Text that holds calls of the offered tools, if it holds any; null: nothing is known of their form.
+// Text that holds calls of the offered tools, if it holds any; null: nothing is known of their
+// form.
 std::shared_ptr<const Constraint> well_formed_calls(const AnswerFormat& format) {
   if (format.tools.empty() || !can_require_calls(format.calls)) return nullptr;
   try {
     return Constraint::tool_calls({format.calls, format.tools, "", true, true});
-  } catch (
-      const std::exception&) {  // tools that are none, or whose parameters are no schema: the model's to see
+  } catch (const std::exception&) {  // tools that are none, or whose parameters are no schema: the
+                                     // model's to see
     return nullptr;
   }
 }
@@ -58,8 +59,8 @@ std::shared_ptr<const Constraint> well_formed_calls(const AnswerFormat& format) 
 // One conversation on its way to become a prompt.
 class Chat {
  public:
-  Chat(const Model& model, std::size_t n_ctx, const ChatTemplate& chat_template, Transcript& transcript,
-       const std::vector<ChatMessage>& messages, const ChatOptions& how)
+  Chat(const Model& model, std::size_t n_ctx, const ChatTemplate& chat_template,
+       Transcript& transcript, const std::vector<ChatMessage>& messages, const ChatOptions& how)
       : model_(model),
         n_ctx_(n_ctx),
         template_(chat_template),
@@ -82,8 +83,8 @@ class Chat {
     return out;
   }
 
-  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted, const Prompt& prompt,
-                                                 bool shifts) const {
+  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted,
+                                                 const Prompt& prompt, bool shifts) const {
     GenerateOptions options = wanted;
     options.format = template_.answer_format(how_.variables);
     if (how_.calls && !options.format.tools.empty()) options.format.calls = *how_.calls;
@@ -92,8 +93,8 @@ class Chat {
     options.thinking_opened = options.format.opened_by(prompt.text);
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
     if (shifts)
-      options.keep = std::max(options.keep,
-                              system_tokens(model_.tokenizer(), template_, messages_, render_options(how_)));
+      options.keep = std::max(options.keep, system_tokens(model_.tokenizer(), template_, messages_,
+                                                          render_options(how_)));
     return options;
   }
 
@@ -117,12 +118,13 @@ class Chat {
 
   [[noreturn]] void overflow(std::size_t tokens) {
     const std::size_t alone = tokens_alone();
-    throw ContextOverflow("no room for this message: " +
-                              (alone >= n_ctx_ ? "it alone has " + counted(alone, "token")
-                                               : "with the conversation it has " + counted(tokens, "token")) +
-                              ", expected at most " + std::to_string(n_ctx_ - 1) + " (the context of " +
-                              std::to_string(n_ctx_) + " less one of the answer)",
-                          tokens, alone >= n_ctx_);
+    throw ContextOverflow(
+        "no room for this message: " +
+            (alone >= n_ctx_ ? "it alone has " + counted(alone, "token")
+                             : "with the conversation it has " + counted(tokens, "token")) +
+            ", expected at most " + std::to_string(n_ctx_ - 1) + " (the context of " +
+            std::to_string(n_ctx_) + " less one of the answer)",
+        tokens, alone >= n_ctx_);
   }
 
   const Model& model_;
@@ -139,12 +141,14 @@ class Chat {
 const ChatTemplate* Session::State::template_for(const ChatOptions& how) {
   if (how.chat_template) return how.chat_template.get();
   if (!chat_template)
-    chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model().vocabulary()));
+    chat_template =
+        std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model().vocabulary()));
   return chat_template.get();
 }
 
-GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
-                             const TextSink& sink, const ChatOptions& how) {
+GenerateResult Session::chat(const std::vector<ChatMessage>& messages,
+                             const GenerateOptions& options, const TextSink& sink,
+                             const ChatOptions& how) {
   const SessionOptions& o = state_->options;
   Chat chat(model(), o.n_ctx, *state_->template_for(how), state_->transcript, messages, how);
   const Prompt prompt = chat.prompt();
@@ -156,8 +160,9 @@ GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const Gen
   return result;
 }
 
-AnswerRequest chat_request(const Model& model, std::size_t n_ctx, const std::vector<ChatMessage>& messages,
-                           const GenerateOptions& options, const ChatOptions& how) {
+AnswerRequest chat_request(const Model& model, std::size_t n_ctx,
+                           const std::vector<ChatMessage>& messages, const GenerateOptions& options,
+                           const ChatOptions& how) {
   Transcript transcript;
   Chat chat(model, n_ctx, *how.chat_template, transcript, messages, how);
   Prompt prompt = chat.prompt();

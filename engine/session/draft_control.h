@@ -4,28 +4,31 @@
 #include <array>
 #include <cstddef>
 
-#include "engine/session/draft_lookup.h"
+#include "engine/session/ngram_draft.h"
 
 namespace cria {
 
-/// For DraftControl: what speaks for a text that a constraint leaves no choice about, and for a model's guesses.
+/// For DraftControl: what speaks for a text that a constraint leaves no choice about, and for a
+/// model's guesses.
 inline constexpr std::size_t kForcedAgrees = 32, kModelAgrees = 4;
 
-/// How many tokens to guess: what lets the answers wait least for their tokens, from how often guesses were right and
-/// from what passes took here. A pass of several tokens is measured in its neighbours of other sizes, so that a machine
-/// that others use for a while changes no ratio, and a slow moment is outvoted by the passes around it. What seems not
-/// to pay is tried again from time to time. What guessing may cost is bounded by a part of the time so far and by what
-/// it has gained.
+/// How many tokens to guess: what lets the answers wait least for their tokens, from how often
+/// guesses were right and from what passes took here. A pass of several tokens is measured in its
+/// neighbours of other sizes, so that a machine that others use for a while changes no ratio, and a
+/// slow moment is outvoted by the passes around it. What seems not to pay is tried again from time
+/// to time. What guessing may cost is bounded by a part of the time so far and by what it has
+/// gained.
 class DraftControl {
  public:
   DraftControl();
   /// A pass of several answers.
   struct Pass {
     std::size_t tokens = 1;  ///< certain ones, and drafts that are in it already
-    double waits = 1;  ///< passes for a token, of all that wait for this one: 1 / (1 + guesses that are kept)
+    double waits =
+        1;  ///< passes for a token, of all that wait for this one: 1 / (1 + guesses that are kept)
     std::size_t certain = 1;  ///< of the tokens
   };
-  /// agree: tokens that look_up_draft() found to agree.
+  /// agree: tokens that ngram_draft() found to agree.
   [[nodiscard]] std::size_t length(std::size_t agree) const { return length(agree, {}); }
   /// More for one of the answers of a pass. waits becomes what is expected then.
   [[nodiscard]] std::size_t length(std::size_t agree, Pass pass, double* waits = nullptr) const;
@@ -34,7 +37,8 @@ class DraftControl {
     passed(1, 1, drafted, kept, seconds);
     guessed(agree, drafted, kept);
   }
-  /// A pass of so many certain tokens, of which each of the answers has one, and drafts for all together.
+  /// A pass of so many certain tokens, of which each of the answers has one, and drafts for all
+  /// together.
   void passed(std::size_t certain, std::size_t answers, std::size_t drafted, std::size_t kept,
               double seconds);
   /// Of one draft so many were right. None drafted: what is known of such guesses loses weight.
@@ -58,7 +62,9 @@ class DraftControl {
     std::size_t tokens;
     double seconds;
   };
-  static std::size_t bucket(std::size_t agree) { return agree < 4 ? 0 : agree < 8 ? 1 : agree < 16 ? 2 : 3; }
+  static std::size_t bucket(std::size_t agree) {
+    return agree < 4 ? 0 : agree < 8 ? 1 : agree < 16 ? 2 : 3;
+  }
   [[nodiscard]] double unit_beside(std::size_t tokens) const;
   double measure(std::size_t tokens, double seconds);
   void earn(double units);
@@ -72,7 +78,7 @@ class DraftControl {
   std::size_t reach_ = 0;               // the largest size that is tried
   // Passes since one without guesses; since one that kept some, or was without.
   std::size_t since_plain_ = 0, since_kept_ = 0;
-  double purse_;  // what may be lost now, in passes of one token
+  double budget_;  // what may be lost now, in passes of one token
   double other_seconds_ = 0;
 };
 

@@ -11,14 +11,14 @@ namespace cria {
 namespace {
 
 EngineOptions draft_options(EngineOptions options) {
-  options.kept_bytes = 0;  // its positions are among the engine's
+  options.prefix_cache_bytes = 0;  // its positions are among the engine's
   return options;
 }
 
 bool same_tokens(const Vocabulary& a, const Vocabulary& b) {
-  constexpr std::size_t kMostPadding = 128;
+  constexpr std::size_t kMaxPadding = 128;
   if (a.tokens.size() > b.tokens.size()) return same_tokens(b, a);
-  return b.tokens.size() - a.tokens.size() <= kMostPadding &&
+  return b.tokens.size() - a.tokens.size() <= kMaxPadding &&
          std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin());
 }
 
@@ -37,8 +37,9 @@ DraftModel::DraftModel(const Model& draft, const Model& model, const EngineOptio
     throw draft.file().error("cannot draft for " + model.path() + ": expected the same vocabulary");
 }
 
-// What is not evaluated of the text and its draft, as far as there is room. Returns how many tokens that are.
-std::size_t DraftModel::add(const Guess& guess, std::size_t most_read) {
+// What is not evaluated of the text and its draft, as far as there is room. Returns how many tokens
+// that are.
+std::size_t DraftModel::add(const DraftRequest& guess, std::size_t most_read) {
   const std::size_t n_text = guess.text.size(), all = n_text + guess.draft->size();
   if (guess.draft->size() >= guess.most || all >= engine_.options().n_ctx) return 0;
   Sequence& sequence = *guess.sequence;
@@ -63,26 +64,29 @@ std::size_t DraftModel::add(const Guess& guess, std::size_t most_read) {
 }
 
 // A token more for each. False: there was nothing to do.
-bool DraftModel::pass(std::span<const Guess> guesses, std::size_t& most_read) {
+bool DraftModel::pass(std::span<const DraftRequest> guesses, std::size_t& most_read) {
   batch_.clear();
   complete_.clear();
-  for (const Guess& guess : guesses) {
+  for (const DraftRequest& guess : guesses) {
     const bool reads = guess.draft->empty();
     const std::size_t n = add(guess, reads ? most_read : 1);
     if (reads) most_read -= n;
   }
   if (batch_.size() == 0) return false;
   batch_.forward();
-  for_each_row(engine_, batch_, 0, complete_.size(), [this](std::size_t i, std::span<const float> logits) {
-    const auto shared = logits.first(n_vocab_);
-    complete_[i]->draft->push_back(static_cast<TokenId>(std::ranges::max_element(shared) - shared.begin()));
-  });
+  for_each_row(engine_, batch_, 0, complete_.size(),
+               [this](std::size_t i, std::span<const float> logits) {
+                 const auto shared = logits.first(n_vocab_);
+                 complete_[i]->draft->push_back(
+                     static_cast<TokenId>(std::ranges::max_element(shared) - shared.begin()));
+               });
   return true;
 }
 
-void DraftModel::guess(std::span<const Guess> guesses, std::size_t most_read, const std::atomic<bool>* stop) {
+void DraftModel::guess(std::span<const DraftRequest> guesses, std::size_t most_read,
+                       const std::atomic<bool>* stop) {
   const StopOn stop_on(engine_, stop);
-  for (const Guess& guess : guesses) guess.draft->clear();
+  for (const DraftRequest& guess : guesses) guess.draft->clear();
   while (pass(guesses, most_read)) continue;
 }
 

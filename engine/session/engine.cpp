@@ -14,7 +14,8 @@ KvType parse_kv_type(std::string_view name) {
   if (name == "f16") return KvType::F16;
   if (name == "f32") return KvType::F32;
   if (name == "q8_0") return KvType::Q8_0;
-  throw Error("no such type of keys and values: expected f16, f32 or q8_0, got " + std::string(name));
+  throw Error("no such type of keys and values: expected f16, f32 or q8_0, got " +
+              std::string(name));
 }
 static_assert(KvType{} == KvType::F16, "the default of EngineOptions");
 
@@ -24,25 +25,26 @@ Engine::State::State(const Model& m, EnginePlan p, Ranks* ranks)
       plan(std::move(p)),
       pool(plan.graph, plan.kv),
       executor(plan.graph, *plan.options.kernels, pool, plan.shape,
-               {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx, plan.parts,
-               ranks) {
-  if (plan.options.keep_prefixes) index.emplace(pool);
+               {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx,
+               plan.parts, ranks) {
+  if (plan.options.prefix_cache) index.emplace(pool);
 }
 
-std::unique_ptr<Engine::State> Engine::State::open(const Model& model, const EngineOptions& options) {
+std::unique_ptr<Engine::State> Engine::State::open(const Model& model,
+                                                   const EngineOptions& options) {
   EnginePlan plan = EnginePlan::of(model, options);
   Leader* const leader = Leader::current();
   if (leader == nullptr) {
     plan.check(model);
     return std::make_unique<State>(model, std::move(plan), nullptr);
   }
-  const LedEngineShape shape{&model,
-                             plan.kv,
-                             plan.shape,
-                             plan.wanted_threads,
-                             plan.wanted_prefill,
-                             plan.options.rope_ctx,
-                             plan.options.kernels};
+  const DistributedEngineShape shape{&model,
+                                     plan.kv,
+                                     plan.shape,
+                                     plan.wanted_threads,
+                                     plan.wanted_prefill,
+                                     plan.options.rope_ctx,
+                                     plan.options.kernels};
   std::unique_ptr<State> state;
   const std::uint64_t id = leader->open_engine(shape, [&] {
     plan.check(model);
@@ -63,7 +65,8 @@ void Engine::State::forward(const BatchPlan& batch) {
   executor.forward(batch);
 }
 
-std::span<const float> Engine::State::logits(const BatchPlan& batch, std::size_t begin, std::size_t end) {
+std::span<const float> Engine::State::logits(const BatchPlan& batch, std::size_t begin,
+                                             std::size_t end) {
   if (!led) return executor.logits(batch, begin, end);
   const Leader::Turn turn = led->logits(begin, end);
   return executor.logits(batch, begin, end);
@@ -87,14 +90,15 @@ PageId Engine::State::take_page(std::size_t group) {
 bool Engine::State::must_wait(std::size_t pages, std::size_t more) const {
   bool some_end = false;
   for (const Sequence::State* const s : sequences) {
-    some_end = some_end || s->promised != 0;
-    pages += s->promised != 0 ? s->promised : Engine::pages_of(s->tokens.size());
+    some_end = some_end || s->reserved_pages != 0;
+    pages += s->reserved_pages != 0 ? s->reserved_pages : Engine::pages_of(s->tokens.size());
   }
   return some_end && (sequences.size() + more > plan.options.sequences ||
                       pages > Engine::pages_of(plan.options.positions));
 }
 
-Engine::Engine(const Model& model, const EngineOptions& options) : state_(State::open(model, options)) {}
+Engine::Engine(const Model& model, const EngineOptions& options)
+    : state_(State::open(model, options)) {}
 Engine::~Engine() = default;
 
 const Model& Engine::model() const noexcept { return state_->model; }
@@ -115,13 +119,15 @@ void Engine::parallel(std::size_t n, const std::function<void(std::size_t)>& f) 
 bool all_finite(std::span<const float> values) {
   std::uint32_t bad = 0;
   for (const float value : values)
-    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & 0x7F800000U) == 0x7F800000U);
+    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & 0x7F800000U) ==
+                                      0x7F800000U);
   return bad == 0;
 }
 
 namespace {
 
-/// While it lives, the engine's executor shows each node's values to `observer` instead of the usual one.
+/// While it lives, the engine's executor shows each node's values to `observer` instead of the
+/// usual one.
 class Observing {
  public:
   Observing(Engine::State& engine, NodeObserver observer)
@@ -139,16 +145,19 @@ class Observing {
 
 }  // namespace
 
-// Evaluates everything again from position 0, looking at each node's result: only a model or a token sequence that
-// cannot be used any more gets here. Logits of earlier positions are not to blame.
+// Evaluates everything again from position 0, looking at each node's result: only a model or a
+// token sequence that cannot be used any more gets here. Logits of earlier positions are not to
+// blame.
 Error Engine::not_finite(Sequence& sequence, std::size_t position) {
   const std::vector<TokenId> all(sequence.tokens().begin(), sequence.tokens().end());
   sequence.truncate(0);
   std::optional<Error> found;
   const GgufFile& file = state_->model.file();
-  const Observing observing(*state_, [&](const Node& node, std::span<const float> values, std::size_t) {
-    if (!found && !all_finite(values)) found = cria::not_finite(file, graph(), node, values);
-  });
+  const Observing observing(*state_,
+                            [&](const Node& node, std::span<const float> values, std::size_t) {
+                              if (!found && !all_finite(values))
+                                found = cria::not_finite(file, graph(), node, values);
+                            });
   try {
     Batch batch(*this);
     for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
@@ -165,7 +174,8 @@ Error Engine::not_finite(Sequence& sequence, std::size_t position) {
   }
   sequence.truncate(0);
   if (!found && state_->executor.stopped())
-    return file.error("a logit is not a finite number; the search for the node that computed it was stopped");
+    return file.error(
+        "a logit is not a finite number; the search for the node that computed it was stopped");
   return found ? *found : cria::not_finite(file, graph(), graph().nodes.back(), {});
 }
 
@@ -181,7 +191,8 @@ std::vector<NodeTime> Engine::profile() const {
   return times;
 }
 
-void Engine::observe(std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
+void Engine::observe(
+    std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
   state_->observer = std::move(observer);
   state_->executor.observe(state_->observer);
 }

@@ -16,12 +16,13 @@ constexpr std::uint32_t kMaxSequences = 1024;
 constexpr unsigned kMaxThreads = 1024;
 
 Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
-  return Error("too many " + std::string(what) + ": expected at most " + std::to_string(most) + ", got " +
-               std::to_string(got));
+  return Error("too many " + std::string(what) + ": expected at most " + std::to_string(most) +
+               ", got " + std::to_string(got));
 }
 
 // Positions for which the pool grows by at most so many bytes, on every rank.
-std::size_t positions_for(const Graph& graph, KvShape shape, const Leader* leader, std::uint64_t bytes) {
+std::size_t positions_for(const Graph& graph, KvShape shape, const Leader* leader,
+                          std::uint64_t bytes) {
   if (leader != nullptr) shape.heads = most_heads(graph, leader->shares());
   const std::size_t most = KvPool::bytes(graph, shape) + bytes;
   std::size_t fits = 0, beyond = std::size_t{kMaxPositions} / kKeyTile;
@@ -64,20 +65,20 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   plan.graph = o.kernels == active_kernels()
                    ? model.graph()
                    : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
-  plan.parts =
-      leader == nullptr ? GraphParts::whole(plan.graph) : GraphParts::of(plan.graph, leader->shares(), 0);
+  plan.parts = leader == nullptr ? GraphParts::whole(plan.graph)
+                                 : GraphParts::of(plan.graph, leader->shares(), 0);
   plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
-  plan.kv = {o.kv_type,       o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
-             o.keep_prefixes, 0,       plan.parts.head_counts()};
-  if (o.keep_prefixes && o.kept_bytes != 0) {
-    plan.kv.kept = positions_for(plan.graph, plan.kv, leader, o.kept_bytes);
+  plan.kv = {o.kv_type,      o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
+             o.prefix_cache, 0,       plan.parts.head_counts()};
+  if (o.prefix_cache && o.prefix_cache_bytes != 0) {
+    plan.kv.kept = positions_for(plan.graph, plan.kv, leader, o.prefix_cache_bytes);
     plan.kv.positions = o.positions += plan.kv.kept;
   }
   const std::size_t file =
       leader == nullptr ? model.file().file_bytes() : plan.parts.weight_bytes(plan.graph);
-  plan.memory = {file, KvPool::bytes(plan.graph, plan.kv), WorkMemory::bytes(plan.graph, plan.shape),
-                 available_memory(), plan.shape.n_batch};
+  plan.memory = {file, KvPool::bytes(plan.graph, plan.kv),
+                 WorkMemory::bytes(plan.graph, plan.shape), available_memory(), plan.shape.n_batch};
   return plan;
 }
 
@@ -93,15 +94,18 @@ EngineMemory engine_memory(const Model& model, const EngineOptions& options) {
 }
 
 void EnginePlan::check(const Model& model) const {
-  const auto mib = [](std::size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; };
+  const auto mib = [](std::size_t bytes) {
+    return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+  };
   const std::size_t file =
       model.pinned() ? 0 : memory.file;  // what is pinned is no longer counted as available
   const std::size_t needed = file + memory.kv + memory.work;
   if (needed <= memory.available) return;
   const std::uint64_t positions = options.sequences == 1 ? options.n_ctx : options.positions;
-  throw model.file().error("not enough memory: expected " + mib(needed) + " available (file " + mib(file) +
-                           ", KV cache of " + counted(positions, "position") + " " + mib(memory.kv) +
-                           ", work " + mib(memory.work) + "), got " + mib(memory.available) +
+  throw model.file().error("not enough memory: expected " + mib(needed) + " available (file " +
+                           mib(file) + ", KV cache of " + counted(positions, "position") + " " +
+                           mib(memory.kv) + ", work " + mib(memory.work) + "), got " +
+                           mib(memory.available) +
                            "; a shorter context or another KV type needs less");
 }
 

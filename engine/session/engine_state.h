@@ -3,18 +3,19 @@
 
 #include <optional>
 
-#include "engine/distribute/led_engine.h"
+#include "engine/distribute/distributed_engine.h"
 #include "engine/engine.h"
 #include "engine/execute/executor.h"
 #include "engine/model_parts.h"
-#include "engine/session/prefix_index.h"
+#include "engine/session/prefix_cache.h"
 
 namespace cria {
 
 /// Everything decided about an engine before anything is allocated.
 struct EnginePlan {
-  EngineOptions options;                                 ///< with the defaults filled in
-  std::uint32_t wanted_threads = 0, wanted_prefill = 0;  ///< what was asked for; 0: each rank's default
+  EngineOptions options;  ///< with the defaults filled in
+  std::uint32_t wanted_threads = 0,
+                wanted_prefill = 0;  ///< what was asked for; 0: each rank's default
   Graph graph;
   GraphParts parts;  ///< what is computed here
   WorkShape shape;
@@ -22,7 +23,8 @@ struct EnginePlan {
   EngineMemory memory;
 
   static EnginePlan of(const Model& model, const EngineOptions& wanted);
-  /// The options, but threads as they were asked for: of an engine that works beside this one, on every rank.
+  /// The options, but threads as they were asked for: of an engine that works beside this one, on
+  /// every rank.
   [[nodiscard]] EngineOptions beside() const;
   /// Throws Error if the machine has not enough memory.
   void check(const Model& model) const;
@@ -33,15 +35,16 @@ struct Engine::State {
   const Model& model;
   const EnginePlan plan;
   KvPool pool;
-  std::optional<PrefixIndex> index;  // where prefixes are kept
+  std::optional<PrefixCache> index;  // where prefixes are kept
   Executor executor;
-  std::optional<LedEngine> led;  // where other ranks compute, too
+  std::optional<DistributedEngine> led;  // where other ranks compute, too
   NodeObserver observer;
   std::vector<Sequence::State*> sequences;  // that are alive
   const Batch::State* last = nullptr;       // whose values the work memory holds
 
   State(const Model& m, EnginePlan p, Ranks* ranks);
-  /// Throws Error if the machine has not enough memory. Where there are other ranks, they make their parts of it.
+  /// Throws Error if the machine has not enough memory. Where there are other ranks, they make
+  /// their parts of it.
   static std::unique_ptr<State> open(const Model& model, const EngineOptions& options);
 
   void forward(const BatchPlan& batch);
@@ -52,8 +55,8 @@ struct Engine::State {
   PageId take_page(std::size_t group);
   /// Whether a page would be free, where kept prefixes make room.
   [[nodiscard]] bool make_free(std::size_t group);
-  /// Whether who wants so many pages, and so many sequences, more has to wait for others that end by themselves. Where there are none, to wait would
-  /// be of no use.
+  /// Whether who wants so many pages, and so many sequences, more has to wait for others that end
+  /// by themselves. Where there are none, to wait would be of no use.
   [[nodiscard]] bool must_wait(std::size_t pages, std::size_t more = 1) const;
 };
 
@@ -63,8 +66,9 @@ struct Sequence::State {
   const bool shared;
   std::vector<TokenId> tokens;           // positions in use; capacity n_ctx from the start
   PageTables tables;                     // pages of at least these positions
-  std::vector<PrefixIndex::Ref> prefix;  // of full pages, where prefixes are kept
-  std::size_t promised = 0;  // pages: of one that ends by itself (an answer's, a scored text's); else 0
+  std::vector<PrefixCache::Ref> prefix;  // of full pages, where prefixes are kept
+  std::size_t reserved_pages =
+      0;  // pages: of one that ends by itself (an answer's, a scored text's); else 0
 
   State(Engine::State& e, std::uint64_t s, bool shares);
   State(const State& other);
@@ -73,7 +77,8 @@ struct Sequence::State {
 
   /// Throws Error for tokens that the vocabulary has not or that do not fit into the context.
   void check(std::span<const TokenId> added) const;
-  /// Pages of its own for n positions more. Throws Error if the pool has not enough; it has none of them then.
+  /// Pages of its own for n positions more. Throws Error if the pool has not enough; it has none of
+  /// them then.
   void make_room(std::size_t n);
   /// Gives pages back that were taken for tokens which have not been evaluated.
   void trim();
@@ -84,16 +89,19 @@ struct Sequence::State {
   std::size_t truncate(std::size_t n);
   std::size_t reuse(std::span<const TokenId> wanted);
 
-  /// Where the longest prefix of some tokens lies: n positions, in another sequence's pages or the index's.
+  /// Where the longest prefix of some tokens lies: n positions, in another sequence's pages or the
+  /// index's.
   struct Found {
     std::size_t n = 0;
     const State* sequence = nullptr;  // null: entries alone
-    std::vector<PrefixIndex::Ref> entries;
+    std::vector<PrefixCache::Ref> entries;
   };
   [[nodiscard]] Found find(std::span<const TokenId> wanted) const;
 
  private:
-  [[nodiscard]] PrefixIndex* index() const { return shared && engine.index ? &*engine.index : nullptr; }
+  [[nodiscard]] PrefixCache* index() const {
+    return shared && engine.index ? &*engine.index : nullptr;
+  }
   void own_last_page(std::size_t group);
   void take_pages(std::size_t n);
   void release_from(std::size_t group, std::size_t page);

@@ -2,7 +2,7 @@
 //
 //   magic "CRIASESS" · u32 version · u32 KV type · u64 fingerprint of the model · u64 n · u64 m ·
 //   n token ids (i32) · the bytes of KvPool::for_used_bytes(n) · m bytes of note ·
-//   u64 checksum of all before it                                                      (little-endian)
+//   u64 checksum of all before it (little-endian)
 #include <cstring>
 
 #include "engine/fingerprint.h"
@@ -26,38 +26,42 @@ static_assert(sizeof(Header) == 40);
 
 Header header_of(const Session::State& state, std::uint64_t note_bytes) {
   const auto kv_type = static_cast<std::uint32_t>(state.options.kv_type);
-  Header header{{},
-                kVersion,
-                kv_type,
-                computation_fingerprint(state.model(), state.engine.graph(), state.options.rope_ctx),
-                state.sequence.tokens().size(),
-                note_bytes};
+  Header header{
+      {},
+      kVersion,
+      kv_type,
+      computation_fingerprint(state.model(), state.engine.graph(), state.options.rope_ctx),
+      state.sequence.tokens().size(),
+      note_bytes};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   return header;
 }
 
 // Bytes of a file with n tokens, but for the checksum.
-std::uint64_t content_bytes(const Session::State& state, std::uint64_t n, std::uint64_t note_bytes) {
+std::uint64_t content_bytes(const Session::State& state, std::uint64_t n,
+                            std::uint64_t note_bytes) {
   std::uint64_t bytes = sizeof(Header) + n * sizeof(TokenId) + note_bytes;
-  state.engine.state().pool.for_used_bytes(nullptr, n,
-                                           [&](const std::byte*, std::size_t size) { bytes += size; });
+  state.engine.state().pool.for_used_bytes(
+      nullptr, n, [&](const std::byte*, std::size_t size) { bytes += size; });
   return bytes;
 }
 
 void check_header(const Header& header, const Session::State& state, const BinaryReader& in) {
   const Header own = header_of(state, 0);
-  in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0, "not a session file of cria",
-            "at byte 0");
-  // Older ones do not say which RoPE factors their keys were made with, or hold Q8_0 in another order.
-  in.expect_equal("saved by another version of cria: version", kVersion, header.version, "at byte 8");
+  in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0,
+            "not a session file of cria", "at byte 0");
+  // Older ones do not say which RoPE factors their keys were made with, or hold Q8_0 in another
+  // order.
+  in.expect_equal("saved by another version of cria: version", kVersion, header.version,
+                  "at byte 8");
   in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
   in.expect(header.model == own.model,
             "saved with another model than " + state.model().file().path() +
                 ", or with other RoPE factors or metadata",
             "at byte 16");
   in.expect(header.n_tokens <= state.options.n_ctx,
-            "does not fit into the context: expected at most " + counted(state.options.n_ctx, "token") +
-                ", got " + std::to_string(header.n_tokens),
+            "does not fit into the context: expected at most " +
+                counted(state.options.n_ctx, "token") + ", got " + std::to_string(header.n_tokens),
             "at byte 24");
   in.expect(header.note_bytes <= kNoteBytes,
             "damaged: expected a note of at most " + std::to_string(kNoteBytes) + " bytes, got " +
@@ -108,8 +112,9 @@ std::string Session::load(const std::string& path) {
     sequence.make_room(tokens.size());
     sequence.drop_unseen(tokens.size());  // the file has no keys and values for them
     in.read(tokens.data(), tokens.size() * sizeof(TokenId));
-    sequence.engine.pool.for_used_bytes(&sequence.tables, tokens.size(),
-                                        [&](std::byte* to, std::size_t size) { in.read(to, size); });
+    sequence.engine.pool.for_used_bytes(
+        &sequence.tables, tokens.size(),
+        [&](std::byte* to, std::size_t size) { in.read(to, size); });
     in.read(note.data(), note.size());
     in.check_checksum();
     sequence.check(tokens);

@@ -17,7 +17,7 @@ class Passes {
  public:
   Passes(Session::State& state, Answer& answer)
       : state_(state), answer_(answer), answering_(state.sequence, answer) {
-    draft_.reserve(kMostDraft);
+    draft_.reserve(kMaxDraft);
   }
 
   /// Until the answer has ended.
@@ -36,7 +36,8 @@ class Passes {
   void step() {
     const auto start = Clock::now();
     draft_.clear();
-    const bool decoding = answering_.decoding() && answering_.missing() == 1;  // more: after a shift
+    const bool decoding =
+        answering_.decoding() && answering_.missing() == 1;  // more: after a shift
     const std::size_t agree = decoding ? guess() : 0;
     pass();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -51,14 +52,15 @@ class Passes {
   // Fills the draft. Returns how much speaks for it.
   std::size_t guess() {
     const std::size_t left = std::min(answer_.tokens_left(), std::size_t{state_.options.n_batch});
-    const std::size_t most = std::min(kMostDraft, std::max<std::size_t>(1, left) - 1);
+    const std::size_t most = std::min(kMaxDraft, std::max<std::size_t>(1, left) - 1);
     DraftControl::Pass alone;
     const DraftChoice choice =
         choose_draft(answer_, state_.draft_model.has_value(), most, state_.drafts, alone, draft_);
     if (choice.of_model != 0) {
-      const DraftModel::Guess guess{&*state_.draft_sequence, answer_.text(), choice.of_model, &draft_};
-      constexpr std::size_t kMostRead = 128;  // of a long prompt: the answer goes on meanwhile
-      state_.draft_model->guess({&guess, 1}, kMostRead, answer_.options().interrupt);
+      const DraftModel::DraftRequest guess{&*state_.draft_sequence, answer_.text(), choice.of_model,
+                                           &draft_};
+      constexpr std::size_t kMaxRead = 128;  // of a long prompt: the answer goes on meanwhile
+      state_.draft_model->guess({&guess, 1}, kMaxRead, answer_.options().interrupt);
     }
     return choice.agree;
   }
@@ -88,7 +90,8 @@ class Passes {
 GenerateResult Session::generate(std::span<const TokenId> prompt, const GenerateOptions& options,
                                  const TextSink& sink) {
   const DefaultFloatMode mode;  // also of what is drawn between evaluations
-  Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options, sink);
+  Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options,
+                sink);
   Passes passes(*state_, answer);
   const StopOn stop_on(state_->engine, options.interrupt);
   const std::vector<TokenId> before(tokens().begin(), tokens().end());

@@ -9,9 +9,11 @@
 
 namespace cria {
 
-/// Calls take(row, logits) for rows begin … end-1 of a batch, computed in pieces of what the engine holds at once.
+/// Calls take(row, logits) for rows begin … end-1 of a batch, computed in pieces of what the engine
+/// holds at once.
 template <class Take>
-void for_each_row(const Engine& engine, Batch& batch, std::size_t begin, std::size_t end, Take&& take) {
+void for_each_row(const Engine& engine, Batch& batch, std::size_t begin, std::size_t end,
+                  Take&& take) {
   const std::size_t n_vocab = engine.model().vocabulary_size();
   while (begin < end) {
     const std::size_t piece = std::min(end, begin + engine.logit_rows());

@@ -20,7 +20,8 @@ std::vector<float> PooledStates::unit() const {
   const double length = std::sqrt(std::inner_product(sum_.begin(), sum_.end(), sum_.begin(), 0.0));
   std::vector<float> out(sum_.size());
   if (length > 0)
-    std::ranges::transform(sum_, out.begin(), [&](double x) { return static_cast<float>(x / length); });
+    std::ranges::transform(sum_, out.begin(),
+                           [&](double x) { return static_cast<float>(x / length); });
   return out;
 }
 

@@ -82,8 +82,8 @@ struct Running {
                request.sink),
         sequence(engine, request.scope, request.cache_prompt),
         answering(sequence, answer, request.embedding == Pooling::Mean) {
-    sequence.state().promised = pages;
-    draft.reserve(kMostDraft);
+    sequence.state().reserved_pages = pages;
+    draft.reserve(kMaxDraft);
     if (request.embedding) pooled.emplace(*request.embedding, engine.model().config().n_embd);
   }
   [[nodiscard]] std::size_t end_row() const { return answering.first_row() + answering.rows(); }
@@ -102,7 +102,7 @@ struct Scheduler::State {
   std::vector<Running*> readers;                  // whose prompts are read in this step
   std::size_t to_read = 0;                        // tokens of these; of one that has not begun all
   std::size_t writing = 0;                        // answers that are being written
-  std::vector<DraftModel::Guess> guesses;
+  std::vector<DraftModel::DraftRequest> guesses;
   DraftControl drafts;
   std::size_t turn = 0;  // whose prompt is read first
   Id last_id = 0;
@@ -170,12 +170,13 @@ bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId
   }
 }
 
-// Tokens of an empty batch that answers leave to prompts though they could fill it: a quarter; of one token every other
-// round. Where it has room for both, none waits.
+// Tokens of an empty batch that answers leave to prompts though they could fill it: a quarter; of
+// one token every other round. Where it has room for both, none waits.
 std::size_t Scheduler::State::readers_share() const {
   const std::size_t room = batch.room();
   if (writing < room) return 0;
-  const std::size_t share = room == 1 ? turn / running.size() % 2 : std::max<std::size_t>(1, room / 4);
+  const std::size_t share =
+      room == 1 ? turn / running.size() % 2 : std::max<std::size_t>(1, room / 4);
   return std::min({share, options.prompt_tokens, to_read});
 }
 
@@ -188,11 +189,11 @@ void Scheduler::State::add_drawing() {
   }
 }
 
-// Whether an earlier prompt, still being read, begins with so much more of the same than is known, or with all of
-// it: that is read once, where it can be found then.
+// Whether an earlier prompt, still being read, begins with so much more of the same than is known,
+// or with all of it: that is read once, where it can be found then.
 bool Scheduler::State::waits_for_prefix(Running& reader) {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
-  if (!engine.options().keep_prefixes || !reader.request.cache_prompt) return false;
+  if (!engine.options().prefix_cache || !reader.request.cache_prompt) return false;
   if (reader.answering.begun() || reader.answering.reads_all()) return false;
   const std::span<const TokenId> text = reader.answer.text(), wanted = text.first(text.size() - 1);
   std::optional<std::size_t> known;
@@ -205,7 +206,8 @@ bool Scheduler::State::waits_for_prefix(Running& reader) {
     if (common <= other->sequence.tokens().size()) continue;
     if (common < kWorthWaiting && common < wanted.size()) continue;
     if (!known) known = reader.sequence.state().find(wanted).n;
-    if (common >= *known + kWorthWaiting || (common == wanted.size() && common > *known)) return true;
+    if (common >= *known + kWorthWaiting || (common == wanted.size() && common > *known))
+      return true;
   }
   return false;
 }
@@ -224,7 +226,8 @@ void Scheduler::State::find_readers() {
 }
 
 void Scheduler::State::add_prompts() {
-  std::size_t left = batch.size() == 0 ? batch.room() : std::min(batch.room(), options.prompt_tokens);
+  std::size_t left =
+      batch.size() == 0 ? batch.room() : std::min(batch.room(), options.prompt_tokens);
   for (Running* const r : readers) {
     const std::size_t before = batch.size();
     if (left > 0 && add(*r, left)) left -= batch.size() - before;
@@ -238,7 +241,8 @@ void Scheduler::State::guess(const std::atomic<bool>* stop) {
     r->draft.clear();
     r->agree = 0;
   }
-  const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writing));
+  const std::size_t all =
+      std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writing));
   std::size_t left = all - std::min(all, to_read);
   const std::size_t certain = writing + all - left;
   DraftControl::Pass pass{certain, static_cast<double>(n), certain};  // those who read wait as well
@@ -246,7 +250,7 @@ void Scheduler::State::guess(const std::atomic<bool>* stop) {
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
     const std::size_t most =
-        std::min({left, kMostDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
+        std::min({left, kMaxDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
     if (!r.answering.decoding()) continue;
     const std::size_t before = pass.tokens;
     guess(r, most, pass);
@@ -256,7 +260,8 @@ void Scheduler::State::guess(const std::atomic<bool>* stop) {
 }
 
 void Scheduler::State::guess(Running& r, std::size_t most, DraftControl::Pass& pass) {
-  const DraftChoice choice = choose_draft(r.answer, draft_model.has_value(), most, drafts, pass, r.draft);
+  const DraftChoice choice =
+      choose_draft(r.answer, draft_model.has_value(), most, drafts, pass, r.draft);
   r.agree = choice.agree;
   if (choice.of_model == 0) return;
   if (!r.draft_sequence)
@@ -316,31 +321,33 @@ void Scheduler::State::take_rows() {
   }
   for (Running* const r : in_batch)
     if (r->failed && !r->answer.ended()) {
-      r->error = std::make_exception_ptr(engine.not_finite(r->sequence, r->answering.next_position()));
+      r->error =
+          std::make_exception_ptr(engine.not_finite(r->sequence, r->answering.next_position()));
       r->answer.end(StopReason::Interrupted);
     }
 }
 
 // Of neighbours: the product of their rows is computed at once.
 void Scheduler::State::take_logits(std::span<Running* const> of) {
-  for_each_row(engine, batch, of.front()->answering.first_row(), of.back()->end_row(),
-               [&of](std::size_t row, std::span<const float> logits) {
-                 while (row >= of.front()->end_row()) of = of.subspan(1);
-                 Running& r = *of.front();
-                 if (r.failed || r.answer.ended() || !r.answering.looks_at(row)) return;
-                 r.failed = !all_finite(logits);
-                 if (r.failed) return;
-                 try {
-                   r.answering.take(row, logits);
-                 } catch (const std::exception&) {  // its constraint costs too much, say, or its sink's
-                   r.failed = true;
-                   r.error = std::current_exception();
-                   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
-                   return;
-                 }
-                 if (r.answer.drawn() != 0 && r.request.on_first_token)
-                   std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
-               });
+  for_each_row(
+      engine, batch, of.front()->answering.first_row(), of.back()->end_row(),
+      [&of](std::size_t row, std::span<const float> logits) {
+        while (row >= of.front()->end_row()) of = of.subspan(1);
+        Running& r = *of.front();
+        if (r.failed || r.answer.ended() || !r.answering.looks_at(row)) return;
+        r.failed = !all_finite(logits);
+        if (r.failed) return;
+        try {
+          r.answering.take(row, logits);
+        } catch (const std::exception&) {  // its constraint costs too much, say, or its sink's
+          r.failed = true;
+          r.error = std::current_exception();
+          if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
+          return;
+        }
+        if (r.answer.drawn() != 0 && r.request.on_first_token)
+          std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
+      });
 }
 
 void Scheduler::State::take_hidden(Running& r) {

@@ -43,8 +43,9 @@ void Sequence::State::keep() {
   if (index() == nullptr) return;
   const std::size_t page = prefix.size();
   if (tokens.size() > page * kKeyTile) {
-    const PrefixIndex::Ref parent = page == 0 ? PrefixIndex::Ref{} : prefix.back();
-    prefix.push_back(index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile), tables, page));
+    const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
+    prefix.push_back(
+        index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile), tables, page));
   }
   index()->touch(prefix);
 }
@@ -121,9 +122,9 @@ void Sequence::State::append(std::span<const TokenId> added) {
   if (index() == nullptr) return;
   while ((prefix.size() + 1) * kKeyTile <= tokens.size()) {
     const std::size_t page = prefix.size();
-    const PrefixIndex::Ref parent = page == 0 ? PrefixIndex::Ref{} : prefix.back();
-    prefix.push_back(
-        index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
+    const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
+    prefix.push_back(index()->add(
+        scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
   }
 }
 
@@ -137,10 +138,12 @@ bool Sequence::State::has_window(std::size_t n) const {
 }
 
 std::size_t Sequence::State::truncate(std::size_t n) {
-  if (n >= tokens.size() && n != 0) return tokens.size();  // to 0 also lets go of pages without tokens
+  if (n >= tokens.size() && n != 0)
+    return tokens.size();  // to 0 also lets go of pages without tokens
   if (!has_window(n)) n = 0;
   if (index() != nullptr) index()->touch(prefix);
-  for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, divide_up(n, kKeyTile));
+  for (std::size_t group = 0; group < tables.size(); ++group)
+    release_from(group, divide_up(n, kKeyTile));
   prefix.resize(std::min(prefix.size(), n / kKeyTile));
   tokens.resize(n);
   return n;
@@ -152,7 +155,8 @@ PageId Sequence::State::page_of(const Found& found, std::size_t group, std::size
   return page < found.entries.size() ? index()->page(found.entries[page], group) : kNoPage;
 }
 
-// To what can be gone on from: what lies in a window must be there. Within a page, the later the less is needed.
+// To what can be gone on from: what lies in a window must be there. Within a page, the later the
+// less is needed.
 void Sequence::State::shorten_to_windows(Found& found) const {
   const auto complete = [&](std::size_t n, std::size_t group) {
     for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
@@ -169,20 +173,21 @@ void Sequence::State::shorten_to_windows(Found& found) const {
   }
 }
 
-// The index knows all full pages, and the last ones of sequences that have ended; of those alive their own tell.
+// The index knows all full pages, and the last ones of sequences that have ended; of those alive
+// their own tell.
 Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) const {
   Found best;
   if (index() == nullptr) return best;
   for (std::size_t same = kKeyTile; same == kKeyTile && best.n < wanted.size();) {
-    const PrefixIndex::Ref parent = best.entries.empty() ? PrefixIndex::Ref{} : best.entries.back();
-    const PrefixIndex::Match match = index()->longest(scope, parent, wanted.subspan(best.n));
+    const PrefixCache::Ref parent = best.entries.empty() ? PrefixCache::Ref{} : best.entries.back();
+    const PrefixCache::Match match = index()->longest(scope, parent, wanted.subspan(best.n));
     same = match.tokens;
     if (same != 0) best.entries.push_back(match.ref);
     best.n += same;
   }
   // Entries of which all tokens agree.
   const auto full = best.entries.begin() + static_cast<std::ptrdiff_t>(best.n / kKeyTile);
-  const std::vector<PrefixIndex::Ref> entries(best.entries.begin(), full);
+  const std::vector<PrefixCache::Ref> entries(best.entries.begin(), full);
   shorten_to_windows(best);
   for (const State* const other : engine.sequences) {
     if (other == this || !other->shared || other->scope != scope) continue;
@@ -199,7 +204,8 @@ void Sequence::State::become(const Found& found, std::span<const TokenId> wanted
   const std::size_t pages = divide_up(found.n, kKeyTile), full = found.n / kKeyTile;
   for (std::size_t group = 0; group < tables.size(); ++group) {
     release_from(group, 0);
-    const bool holds_all = engine.pool.most_held(group) >= Engine::pages_of(engine.plan.options.n_ctx);
+    const bool holds_all =
+        engine.pool.most_held(group) >= Engine::pages_of(engine.plan.options.n_ctx);
     const std::size_t first = holds_all ? 0 : engine.pool.first_page(group, found.n);
     for (std::size_t page = 0; page < pages; ++page) {
       tables[group].push_back(page < first ? kNoPage : page_of(found, group, page));

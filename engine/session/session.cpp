@@ -18,7 +18,7 @@ EngineOptions engine_options(const SessionOptions& o) {
   options.threads_prefill = o.threads_prefill;
   options.kv_type = o.kv_type;
   options.kernels = o.kernels;
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   return options;
 }
 
@@ -69,7 +69,8 @@ void Session::State::forward(std::span<const TokenId> added, std::size_t wanted)
 }
 
 void Session::State::check_finite(std::span<const float> logits, std::size_t token) {
-  if (!all_finite(logits)) throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + token);
+  if (!all_finite(logits))
+    throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + token);
 }
 
 std::span<const float> Session::State::logits(std::size_t begin, std::size_t end) {
@@ -79,7 +80,8 @@ std::span<const float> Session::State::logits(std::size_t begin, std::size_t end
 }
 
 template <class OnLogits>
-void Session::State::eval(std::span<const TokenId> added, std::size_t wanted, OnLogits&& on_logits) {
+void Session::State::eval(std::span<const TokenId> added, std::size_t wanted,
+                          OnLogits&& on_logits) {
   sequence.state().check(added);
   const std::size_t before = sequence.tokens().size();
   try {
@@ -91,15 +93,17 @@ void Session::State::eval(std::span<const TokenId> added, std::size_t wanted, On
 }
 
 template <class OnLogits>
-void Session::State::eval_batches(std::span<const TokenId> added, std::size_t wanted, OnLogits&& on_logits) {
+void Session::State::eval_batches(std::span<const TokenId> added, std::size_t wanted,
+                                  OnLogits&& on_logits) {
   const std::size_t n_batch = options.n_batch;
   for (std::size_t done = 0; done < added.size(); done += n_batch) {
     const std::size_t n = std::min(n_batch, added.size() - done);
     forward(added.subspan(done, n), wanted <= done ? 0 : std::min(n, wanted - done));
-    for_each_row(engine, batch, 0, n - first_wanted, [&](std::size_t row, std::span<const float> logits) {
-      check_finite(logits, first_wanted + row);
-      on_logits(done + first_wanted + row, logits);
-    });
+    for_each_row(engine, batch, 0, n - first_wanted,
+                 [&](std::size_t row, std::span<const float> logits) {
+                   check_finite(logits, first_wanted + row);
+                   on_logits(done + first_wanted + row, logits);
+                 });
   }
 }
 
@@ -144,7 +148,8 @@ ExpertRows Session::expert_rows(std::size_t n_experts) const {
 
 void Session::profile(bool on) { state_->engine.profile(on); }
 std::vector<NodeTime> Session::profile() const { return state_->engine.profile(); }
-void Session::observe(std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
+void Session::observe(
+    std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
   state_->engine.observe(std::move(observer));
 }
 

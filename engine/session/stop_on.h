@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// While it lives, evaluations of the engine end with EvaluationStopped once the flag is set; null: nothing stops them.
-/// Afterwards what stopped them before does.
+/// While it lives, evaluations of the engine end with EvaluationStopped once the flag is set; null:
+/// nothing stops them. Afterwards what stopped them before does.
 class StopOn {
  public:
   StopOn(Engine& engine, const std::atomic<bool>* flag)

@@ -7,7 +7,8 @@ namespace cria {
 
 StopScanner::StopScanner(std::vector<std::string> stops) : stops_(std::move(stops)) {
   std::erase(stops_, "");
-  std::sort(stops_.begin(), stops_.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::sort(stops_.begin(), stops_.end(),
+            [](const auto& a, const auto& b) { return a.size() > b.size(); });
 }
 
 std::string StopScanner::push(std::string_view piece) {

@@ -16,8 +16,8 @@ class StopScanner {
   std::string push(std::string_view piece);
   /// What is still held back, at the end of the text.
   std::string finish();
-  /// The stop text found ("" if none): it and what follows are never returned. Of several the one that begins
-  /// first, of these the longest.
+  /// The stop text found ("" if none): it and what follows are never returned. Of several the one
+  /// that begins first, of these the longest.
   [[nodiscard]] const std::string& found() const { return found_; }
 
  private:

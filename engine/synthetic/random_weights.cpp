@@ -24,8 +24,8 @@ struct Random {
   }
   /// Uniform with mean 0 and the wanted root mean square.
   float value() {
-    return static_cast<float>((static_cast<double>(next() >> 11) * 0x1p-53 - 0.5) * std::sqrt(12.0) *
-                              kWeightRms);
+    return static_cast<float>((static_cast<double>(next() >> 11) * 0x1p-53 - 0.5) *
+                              std::sqrt(12.0) * kWeightRms);
   }
 };
 
@@ -46,8 +46,8 @@ double mean(const std::vector<float>& values, double power) {
   return sum / static_cast<double>(values.size());
 }
 
-/// The scales that give random blocks of a type the wanted mean and spread, found by dequantizing some with
-/// scales of 1.
+/// The scales that give random blocks of a type the wanted mean and spread, found by dequantizing
+/// some with scales of 1.
 Scales calibrate(const DTypeInfo& type, Random& random) {
   constexpr std::size_t kBlocks = 64;
   std::vector<std::byte> row(type.row_bytes(kBlocks * type.block_values));
@@ -65,7 +65,8 @@ Scales calibrate(const DTypeInfo& type, Random& random) {
   return {kWeightRms / rms, min * kWeightRms / rms};
 }
 
-void fill_blocks(const DTypeInfo& type, std::size_t rows, std::size_t cols, std::byte* out, Random& random) {
+void fill_blocks(const DTypeInfo& type, std::size_t rows, std::size_t cols, std::byte* out,
+                 Random& random) {
   const Scales scales = calibrate(type, random);
   const std::size_t row_bytes = type.row_bytes(cols), bytes = rows * row_bytes;
   std::size_t at = 0;
@@ -74,7 +75,8 @@ void fill_blocks(const DTypeInfo& type, std::size_t rows, std::size_t cols, std:
     std::memcpy(out + at, &bits, 8);
   }
   for (; at < bytes; ++at) out[at] = static_cast<std::byte>(random.next());
-  for (at = 0; at < bytes; at += row_bytes) set_scales(type, out + at, cols / type.block_values, scales);
+  for (at = 0; at < bytes; at += row_bytes)
+    set_scales(type, out + at, cols / type.block_values, scales);
 }
 
 template <class Bits, class Convert>
@@ -87,7 +89,8 @@ void fill_floats(std::size_t n, std::byte* out, Random& random, Convert convert)
 
 }  // namespace
 
-void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::byte* out, std::uint64_t seed) {
+void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::byte* out,
+                         std::uint64_t seed) {
   const DTypeInfo& info = dtype_info(type);
   assert(info.dot != DotClass::None && cols % info.block_values == 0);
   const std::size_t n_values = rows * cols;
@@ -96,9 +99,11 @@ void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::by
     case DType::F32:
       return fill_floats<float>(n_values, out, random, [](float x) { return x; });
     case DType::F16:
-      return fill_floats<std::uint16_t>(n_values, out, random, [](float x) { return f32_to_f16(x); });
+      return fill_floats<std::uint16_t>(n_values, out, random,
+                                        [](float x) { return f32_to_f16(x); });
     case DType::BF16:
-      return fill_floats<std::uint16_t>(n_values, out, random, [](float x) { return f32_to_bf16(x); });
+      return fill_floats<std::uint16_t>(n_values, out, random,
+                                        [](float x) { return f32_to_bf16(x); });
     default:
       return fill_blocks(info, rows, cols, out, random);
   }

@@ -33,18 +33,21 @@ std::deque<Tensor> tensors(const ModelShape& shape, const GgufWriter& writer) {
   const GgufFile metadata =
       GgufFile::from_bytes(std::as_bytes(std::span(bytes)), writer.path(), {.metadata_only = true});
   return wanted_tensors(metadata, [&](std::string_view name) {
-    const bool listed = std::ranges::find(shape.tensors, without_layer(name)) != shape.tensors.end();
+    const bool listed =
+        std::ranges::find(shape.tensors, without_layer(name)) != shape.tensors.end();
     return listed ? std::optional(std::vector<std::uint64_t>{}) : std::nullopt;
   });
 }
 
 std::uint64_t rows(const Tensor& tensor) {
-  return std::accumulate(tensor.shape.begin() + 1, tensor.shape.end(), std::uint64_t{1}, std::multiplies<>());
+  return std::accumulate(tensor.shape.begin() + 1, tensor.shape.end(), std::uint64_t{1},
+                         std::multiplies<>());
 }
 
 bool has_wanted_type(const Tensor& tensor) { return tensor.matrix && is_quantizable(tensor.name); }
 
-/// The type that is wanted for matrices, or what stands in for it where rows do not divide into its blocks.
+/// The type that is wanted for matrices, or what stands in for it where rows do not divide into its
+/// blocks.
 DType type_of(const Tensor& tensor, DType wanted) {
   if (!has_wanted_type(tensor)) return DType::F32;
   DType type = wanted;
@@ -82,14 +85,17 @@ void set_vocabulary(GgufWriter& writer, std::uint32_t n_vocab) {
 
 /// "64" is an integer, "1e6" or "0.5" a number.
 GgufData number(const std::string& text) {
-  if (text.find_first_of(".e") == std::string::npos) return static_cast<std::uint32_t>(std::stoul(text));
+  if (text.find_first_of(".e") == std::string::npos)
+    return static_cast<std::uint32_t>(std::stoul(text));
   return std::stof(text);
 }
 
 void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
   writer.set("general.architecture", s.arch);
   writer.set("general.name", "synthetic " + s.name + " " + std::string(name(type)));
-  const auto set = [&](const std::string& key, GgufData value) { writer.set(s.arch + "." + key, value); };
+  const auto set = [&](const std::string& key, GgufData value) {
+    writer.set(s.arch + "." + key, value);
+  };
   set("vocab_size", s.n_vocab);
   set("context_length", s.n_ctx);
   set("embedding_length", s.n_embd);
@@ -109,7 +115,8 @@ void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
 void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) {
   std::vector<float> values(tensor.shape[0] * rows(tensor), 1.F);
   if (!tensor.name.ends_with("norm.weight"))
-    fill_random_weights(DType::F32, 1, values.size(), reinterpret_cast<std::byte*>(values.data()), seed);
+    fill_random_weights(DType::F32, 1, values.size(), reinterpret_cast<std::byte*>(values.data()),
+                        seed);
   writer.write(std::as_bytes(std::span(values)));
 }
 
@@ -121,7 +128,8 @@ std::deque<Tensor> describe(GgufWriter& writer, const ModelShape& shape, DType t
   set_hyper_parameters(writer, shape, type);
   set_vocabulary(writer, shape.n_vocab);
   std::deque<Tensor> list = tensors(shape, writer);
-  for (const Tensor& tensor : list) writer.declare(tensor.name, type_of(tensor, type), tensor.shape);
+  for (const Tensor& tensor : list)
+    writer.declare(tensor.name, type_of(tensor, type), tensor.shape);
   return list;
 }
 
@@ -177,7 +185,8 @@ void write_hollow(const ModelShape& shape, DType type, const std::string& path) 
   if (!file || error) throw Error(path, "cannot be written");
 }
 
-void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed) {
+void write_synthetic(const ModelShape& shape, DType type, const std::string& path,
+                     std::uint64_t seed) {
   GgufWriter writer(path);
   const std::deque<Tensor> list = describe(writer, shape, type);
   writer.begin();
@@ -188,7 +197,8 @@ void write_synthetic(const ModelShape& shape, DType type, const std::string& pat
       write_floats(writer, tensor, seed++);
       continue;
     }
-    const std::uint64_t per_piece = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / tensor.shape[0]);
+    const std::uint64_t per_piece =
+        std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / tensor.shape[0]);
     for (std::uint64_t row = 0; row < rows(tensor); row += per_piece) {
       const std::uint64_t n = std::min(per_piece, rows(tensor) - row);
       piece.resize(n * dtype_info(own).row_bytes(tensor.shape[0]));

@@ -1,5 +1,6 @@
-// Integer dot products of attention over a Q8_0 cache: sixteen bytes' columns in lanes times operands of sixteen bits,
-// exact in int32. IntDots<Isa> works on the layout of kernels/attention/kv_layout.h.
+// Integer dot products of attention over a Q8_0 cache: sixteen bytes' columns in lanes times
+// operands of sixteen bits, exact in int32. IntDots<Isa> works on the layout of
+// kernels/attention/kv_layout.h.
 #pragma once
 
 #include <bit>
@@ -15,7 +16,8 @@ namespace cria {
 /// The largest integer of an operand: 127·256, so that its high byte, rounded, stays within ±127.
 inline constexpr float kOperandSteps = 32512;
 
-/// What is multiplied: a block of 32 dims of a query by keys, or the weights of a tile's keys, none below zero, by values.
+/// What is multiplied: a block of 32 dims of a query by keys, or the weights of a tile's keys, none
+/// below zero, by values.
 enum class Operand : std::uint8_t { Query, Weights };
 template <Operand kind>
 inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKeyTile;
@@ -23,12 +25,15 @@ inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKey
 /// Members:
 ///   kQueries, kGroups  queries and groups of 16 columns whose sums stay in registers
 ///   kSigned<kind>  the bytes are brought back to their sign, and sums begin with 0
-///   encode<kind>(x, factors, to)  n = kOperandValues<kind> values, sixteen a vector, as integers r = round(x*factor),
-///                  |r| <= kOperandSteps, in 2n bytes, in the form that multiply wants; returns lanes whose sum is Σr
-///                  (kSigned: nothing of use). Where a product is larger or NaN the integers are any
-///   multiply<kind, Queries, Groups>(bytes, a, start, put)  bytes: [Groups][n/4][16 columns][4]; a: Queries
-///                  operands, one behind the other; put(query, group, V) receives start[query] + Σ r·byte (kSigned:
-///                  Σ r·(byte - kQ8Bias)), as floats
+///   encode<kind>(x, factors, to)  n = kOperandValues<kind> values, sixteen a vector, as integers r
+///   = round(x*factor),
+///                  |r| <= kOperandSteps, in 2n bytes, in the form that multiply wants; returns
+///                  lanes whose sum is Σr (kSigned: nothing of use). Where a product is larger or
+///                  NaN the integers are any
+///   multiply<kind, Queries, Groups>(bytes, a, start, put)  bytes: [Groups][n/4][16 columns][4]; a:
+///   Queries
+///                  operands, one behind the other; put(query, group, V) receives start[query] + Σ
+///                  r·byte (kSigned: Σ r·(byte - kQ8Bias)), as floats
 template <class Isa>
 struct IntDots;
 
@@ -51,7 +56,8 @@ struct IntDots<ScalarIsa> {
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
       const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       for (std::size_t j = 0; j < kFloatLanes; ++j) {
-        const auto r = static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(bits.part[j]) & 0xFFFF);
+        const auto r =
+            static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(bits.part[j]) & 0xFFFF);
         std::memcpy(to + (i + j) * sizeof r, &r, sizeof r);
       }
     }
@@ -59,7 +65,8 @@ struct IntDots<ScalarIsa> {
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
+                       Put put) {
     static_assert(Queries == 1 && Groups == 1);
     constexpr std::size_t n = kOperandValues<kind>;
     std::int16_t r[n];
@@ -68,7 +75,8 @@ struct IntDots<ScalarIsa> {
     for (std::size_t column = 0; column < kFloatLanes; ++column) {
       std::int32_t sum = 0;
       for (std::size_t i = 0; i < n; ++i)
-        sum += r[i] * (static_cast<int>(bytes[(i / 4 * kFloatLanes + column) * 4 + i % 4]) - kQ8Bias);
+        sum +=
+            r[i] * (static_cast<int>(bytes[(i / 4 * kFloatLanes + column) * 4 + i % 4]) - kQ8Bias);
       sums.part[column] = static_cast<float>(sum);
     }
     put(std::size_t{0}, std::size_t{0}, sums);
@@ -76,8 +84,8 @@ struct IntDots<ScalarIsa> {
 };
 
 #if defined(__AVX2__)
-/// Operands are int16, of every four values the first and third, then the second and fourth: pairs as `vpmaddwd` meets
-/// them in the even and the odd bytes.
+/// Operands are int16, of every four values the first and third, then the second and fourth: pairs
+/// as `vpmaddwd` meets them in the even and the odd bytes.
 template <>
 struct IntDots<Avx2> {
   using V = F32x16<Avx2>;
@@ -96,8 +104,8 @@ struct IntDots<Avx2> {
       };
       const __m256i r = _mm256_permute4x64_epi64(_mm256_packs_epi32(low(0), low(1)), 0xD8);
       sums = _mm256_add_epi32(sums, _mm256_madd_epi16(r, _mm256_set1_epi16(1)));
-      const __m256i order =
-          _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+      const __m256i order = _mm256_broadcastsi128_si256(
+          _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 2 * i), _mm256_shuffle_epi8(r, order));
     }
     V lanes = V::broadcast(0);
@@ -106,7 +114,8 @@ struct IntDots<Avx2> {
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start,
+                       Put put) {
     static_assert(Groups == 1);
     constexpr std::size_t kSteps = kOperandValues<kind> / 4, kOperand = 8 * kSteps;
     __m256i sum[Queries][2];
@@ -137,7 +146,9 @@ struct IntDots<Avx2> {
   }
 
  private:
-  static __m256i load(const std::byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static __m256i load(const std::byte* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
   static __m256i four(const std::byte* p) {
     int pair;
     std::memcpy(&pair, p, sizeof pair);
@@ -161,18 +172,22 @@ struct IntDots<Neon> {
     auto* const out = reinterpret_cast<std::int8_t*>(to);
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
       const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
-      const auto words = [&](std::size_t part) { return vmovn_s32(vreinterpretq_s32_f32(bits.part[part])); };
-      const int16x8_t first = vcombine_s16(words(0), words(1)), second = vcombine_s16(words(2), words(3));
+      const auto words = [&](std::size_t part) {
+        return vmovn_s32(vreinterpretq_s32_f32(bits.part[part]));
+      };
+      const int16x8_t first = vcombine_s16(words(0), words(1)),
+                      second = vcombine_s16(words(2), words(3));
       const int16x8_t half = vdupq_n_s16(128);
       vst1q_s8(out + i, vcombine_s8(vmovn_s16(first), vmovn_s16(second)));
-      vst1q_s8(out + n + i,
-               vcombine_s8(vshrn_n_s16(vaddq_s16(first, half), 8), vshrn_n_s16(vaddq_s16(second, half), 8)));
+      vst1q_s8(out + n + i, vcombine_s8(vshrn_n_s16(vaddq_s16(first, half), 8),
+                                        vshrn_n_s16(vaddq_s16(second, half), 8)));
     }
     return V::broadcast(0);
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
+                       Put put) {
     static_assert(Groups == 1);
     constexpr std::size_t kPlane = kOperandValues<kind>;
     int32x4_t low[Queries][4], high[Queries][4];
@@ -190,7 +205,8 @@ struct IntDots<Neon> {
       }
       CRIA_UNROLL
       for (std::size_t q = 0; q < Queries; ++q) {
-        const int8x16_t lower = four(a + q * 2 * kPlane), higher = four(a + q * 2 * kPlane + kPlane);
+        const int8x16_t lower = four(a + q * 2 * kPlane),
+                        higher = four(a + q * 2 * kPlane + kPlane);
         CRIA_UNROLL
         for (std::size_t i = 0; i < 4; ++i) {
           low[q][i] = vdotq_s32(low[q][i], row[i], lower);

@@ -18,8 +18,8 @@ struct LowWordsAsBytes {
   }
 };
 
-/// 32 values are 32 bytes of r modulo 256, then 32 of what is above. A query's bytes are signed, r = high*256 + low, since
-/// those of keys are not; the weights' are not, so that values' are.
+/// 32 values are 32 bytes of r modulo 256, then 32 of what is above. A query's bytes are signed, r
+/// = high*256 + low, since those of keys are not; the weights' are not, so that values' are.
 template <>
 struct IntDots<Avx512> {
   using V = F32x16<Avx512>;
@@ -34,16 +34,18 @@ struct IntDots<Avx512> {
     V lanes = V::broadcast(0);
     unroll<kOperandValues<kind> / 32>([&](auto i) CRIA_INLINE {
       const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], factors[2 * i]).part[0]),
-                    r1 = _mm512_castps_si512(operand_bits(x[2 * i + 1], factors[2 * i + 1]).part[0]);
+                    r1 =
+                        _mm512_castps_si512(operand_bits(x[2 * i + 1], factors[2 * i + 1]).part[0]);
       __m512i both = _mm512_permutex2var_epi8(r0, bytes, r1);
       if constexpr (kind == Operand::Query) {
-        const __m512i half = _mm512_set1_epi32(128);  // for the upper bytes: the lower ones are signed
+        const __m512i half =
+            _mm512_set1_epi32(128);  // for the upper bytes: the lower ones are signed
         const __m512i upper =
             _mm512_permutex2var_epi8(_mm512_add_epi32(r0, half), bytes, _mm512_add_epi32(r1, half));
         both = _mm512_mask_mov_epi32(both, 0xFF00, upper);
         const __m512i one = _mm512_set1_epi32(1);  // the words r, others times zero
-        lanes.part[0] =
-            _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_madd_epi16(r0, one), _mm512_madd_epi16(r1, one)));
+        lanes.part[0] = _mm512_cvtepi32_ps(
+            _mm512_add_epi32(_mm512_madd_epi16(r0, one), _mm512_madd_epi16(r1, one)));
       }
       _mm512_storeu_si512(to + 64 * i, both);
     });
@@ -59,15 +61,17 @@ struct IntDots<Avx512> {
     const auto begin = [&](std::size_t q) CRIA_INLINE {
       return kSigned<kind> ? _mm512_setzero_si512() : _mm512_set1_epi32(start[q]);
     };
-    if constexpr (kind == Operand::Query && Queries > 4) {  // one after the other: the caller keeps sums, too
+    if constexpr (kind == Operand::Query &&
+                  Queries > 4) {  // one after the other: the caller keeps sums, too
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
-        unroll<Queries>([&](auto q)
-                            CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
+        unroll<Queries>(
+            [&](auto q) CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
       });
       each(low, begin);
       add_shifted(low, high);
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
-        unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
+        unroll<Queries>([&](auto q)
+                            CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
       });
     } else {
       each(low, begin);
@@ -125,7 +129,8 @@ struct IntDots<Avx512> {
       f(row, std::integral_constant<std::size_t, step / 8 * 64 + step % 8 * 4>{});
     });
   }
-  /// sums += the dot products of the rows' four bytes in each lane with the four at p: one side's are signed.
+  /// sums += the dot products of the rows' four bytes in each lane with the four at p: one side's
+  /// are signed.
   template <Operand kind, std::size_t Groups>
   [[gnu::always_inline]] static void add_dots(__m512i (&sums)[Groups], const __m512i (&row)[Groups],
                                               const std::byte* p) {

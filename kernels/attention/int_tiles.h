@@ -1,5 +1,6 @@
-// Attention over a Q8_0 cache by integer dot products: queries and the weights of a tile, times the scales of its
-// values, are rounded to sixteen bits. Contract: attention.h; numerics: kernels/README.md.
+// Attention over a Q8_0 cache by integer dot products: queries and the weights of a tile, times the
+// scales of its values, are rounded to sixteen bits. Contract: attention.h; numerics:
+// kernels/README.md.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,14 @@ struct IntAttentionScratch {
   static constexpr std::size_t kQueryBytes = 2 * 32;  ///< an operand of 32 dims
   std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
-  std::int32_t* starts;                               ///< [blocks of dims][kChunk]: of the queries' sums
-  std::byte* weights;                                 ///< of IntWeights
+  std::int32_t* starts;  ///< [blocks of dims][kChunk]: of the queries' sums
+  std::byte* weights;    ///< of IntWeights
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
     return blocks(head_dim) * kChunk * (kQueryBytes + sizeof(std::int32_t)) +
-           blocks(value_dim) * kQ8BlockBytes + IntWeights<ScalarIsa>::scratch_bytes(blocks(value_dim));
+           blocks(value_dim) * kQ8BlockBytes +
+           IntWeights<ScalarIsa>::scratch_bytes(blocks(value_dim));
   }
   IntAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : queries(memory),
@@ -45,21 +47,27 @@ class IntAttention : AttentionQueries<Isa> {
   using Lanes = QueryLanes<Isa>;
   using Dots = IntDots<Isa>;
   using Weights = typename IntWeights<Isa>::Operands;
-  static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes, kChunk = IntAttentionScratch::kChunk;
-  static constexpr std::size_t kFewQueries = 4;  ///< whose products and scores 32 registers hold together
+  static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes,
+                               kChunk = IntAttentionScratch::kChunk;
+  static constexpr std::size_t kFewQueries =
+      4;  ///< whose products and scores 32 registers hold together
   template <Operand kind>
   static constexpr bool kSigned = Dots::template kSigned<kind>;
 
  public:
-  IntAttention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
+  IntAttention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+               std::byte* scratch)
       : Base(job, kv_head, token_begin, scratch),
         key_blocks_(IntAttentionScratch::blocks(job.head_dim)),
         value_blocks_(IntAttentionScratch::blocks(job.value_dim)),
         work_(scratch_.work, job.head_dim, job.value_dim),
         weights_(work_.weights, value_blocks_) {}
 
-  /// Queries of a call of run: the operands and outputs of so many stay in L1, or they share what is made of a latent tile.
-  static std::size_t chunk(const AttentionJob& job) { return job.v == nullptr ? kChunk : kChunk / 2; }
+  /// Queries of a call of run: the operands and outputs of so many stay in L1, or they share what
+  /// is made of a latent tile.
+  static std::size_t chunk(const AttentionJob& job) {
+    return job.v == nullptr ? kChunk : kChunk / 2;
+  }
 
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
@@ -87,7 +95,8 @@ class IntAttention : AttentionQueries<Isa> {
   struct Step : QueryBlock {
     Tile kv;
     alignas(64) float scores[kBlockQueries][kKeyTile];  ///< then weights
-    alignas(64) float growth[kFloatLanes];  ///< by query: e^(the tile's largest score - the largest so far)
+    alignas(64) float growth[kFloatLanes];  ///< by query: e^(the tile's largest score - the largest
+                                            ///< so far)
     Weights weights;                        ///< for the block of values under way
   };
 
@@ -96,8 +105,8 @@ class IntAttention : AttentionQueries<Isa> {
     V largest = V::broadcast(0);
     for (std::size_t i = 0; i < job_.head_dim; i += kFloatLanes)
       largest = max_magnitude(
-          largest,
-          abs(load_group<Isa>(q + i, job_.head_dim - i < kFloatLanes ? job_.head_dim - i : kFloatLanes)));
+          largest, abs(load_group<Isa>(
+                       q + i, job_.head_dim - i < kFloatLanes ? job_.head_dim - i : kFloatLanes)));
     alignas(64) float scale[kFloatLanes], factor[kFloatLanes];
     V factors;
     operand_scale(V::broadcast(largest.max_magnitude_lane()), factors).store(scale);
@@ -124,7 +133,8 @@ class IntAttention : AttentionQueries<Isa> {
       for (std::size_t b = 0; b < value_blocks_; ++b)
         transpose_block(kv.keys + b * kQ8BlockBytes, work_.values + b * kQ8BlockBytes);
     }
-    for (std::size_t b = 0; b < value_blocks_; ++b) weights_.divide_scales(kv.values + b * kQ8BlockBytes, b);
+    for (std::size_t b = 0; b < value_blocks_; ++b)
+      weights_.divide_scales(kv.values + b * kQ8BlockBytes, b);
     return kv;
   }
 
@@ -133,7 +143,8 @@ class IntAttention : AttentionQueries<Isa> {
     const std::size_t of_block = divide_up(n, blocks);
     const std::size_t parts = divide_up(of_block, Dots::kQueries);
     // Of keys once in every product, of values twice: theirs are twice as long.
-    const std::size_t groups = key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
+    const std::size_t groups =
+        key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
     return blocks * parts * groups / Dots::kGroups;
   }
 
@@ -152,8 +163,8 @@ class IntAttention : AttentionQueries<Isa> {
     __builtin_memcpy(to, columns, sizeof columns);
   }
 
-  /// f(i, number) for parts of n queries, at most kBlockQueries, from i on: as many as fit, as equally as can be, since few
-  /// sums wait for each other. number is a compile-time number.
+  /// f(i, number) for parts of n queries, at most kBlockQueries, from i on: as many as fit, as
+  /// equally as can be, since few sums wait for each other. number is a compile-time number.
   template <std::size_t Times = divide_up(kBlockQueries, Dots::kQueries), class F>
   static void in_parts(std::size_t n, F f) {
     if constexpr (Times > 1) {
@@ -195,7 +206,8 @@ class IntAttention : AttentionQueries<Isa> {
     if constexpr (Queries <= kFewQueries) {  // registers hold their scores, too
       V s[Queries][Groups];
       const auto each = [&](auto f) CRIA_INLINE {
-        unroll<Queries>([&](auto q) CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
+        unroll<Queries>([&](auto q)
+                            CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
       };
       each([&](auto q, auto g) CRIA_INLINE { s[q][g] = V::broadcast(0); });
       for (std::size_t b = 0; b < key_blocks_; ++b)
@@ -208,7 +220,8 @@ class IntAttention : AttentionQueries<Isa> {
       std::size_t stride = 0;
       for (std::size_t b = 0; b < key_blocks_; ++b) {
         multiply_keys<Groups, Queries>(
-            kv, b, group, slot, [&](std::size_t q, std::size_t g, const V& d, const V& sums) CRIA_INLINE {
+            kv, b, group, slot,
+            [&](std::size_t q, std::size_t g, const V& d, const V& sums) CRIA_INLINE {
               fma(d, sums, V::load(before + q * stride + g * kFloatLanes)).store(at(q, g));
             });
         before = at(0, 0);
@@ -233,7 +246,8 @@ class IntAttention : AttentionQueries<Isa> {
         [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE { add(q, g, d[g], sums); });
   }
 
-  /// scores become weights beside the tile's largest score; sums and outputs are brought to the new maxima.
+  /// scores become weights beside the tile's largest score; sums and outputs are brought to the new
+  /// maxima.
   void weigh(Step& step) {
     const V sums = Base::weigh(step, step.scores, Base::shift_of(step.tile_maximum),
                                [](const V& x) CRIA_INLINE { return exp_weight(x); });
@@ -247,11 +261,12 @@ class IntAttention : AttentionQueries<Isa> {
     for (std::size_t b = 0; b < value_blocks_; ++b) {
       const std::byte* const block = step.kv.values + b * kQ8BlockBytes;
       weights_.encode(step, step.scores, V::load(step.growth), block, b, step.weights);
-      add_values(block, step.weights, step.ranges, step.n, scratch_.out + step.first * stride_ + b * 32);
+      add_values(block, step.weights, step.ranges, step.n,
+                 scratch_.out + step.first * stride_ + b * 32);
     }
   }
-  void add_values(const std::byte* block, const Weights& weights, const BlockRanges& ranges, std::size_t n,
-                  float* out) {
+  void add_values(const std::byte* block, const Weights& weights, const BlockRanges& ranges,
+                  std::size_t n, float* out) {
     for (std::size_t group = 0; group < 2; group += Dots::kGroups)
       in_parts(n, [&](std::size_t i, auto number) CRIA_INLINE {
         add_groups<number>(block + q8_value_offset(0, group * kFloatLanes), weights, i,

@@ -1,5 +1,5 @@
-// Attention over a Q8_0 cache: the weights of a tile times the scales of its values, as integers of sixteen bits. Numerics:
-// kernels/README.md.
+// Attention over a Q8_0 cache: the weights of a tile times the scales of its values, as integers of
+// sixteen bits. Numerics: kernels/README.md.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,13 @@
 
 namespace cria {
 
-/// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
+/// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity:
+/// NaN.
 template <class V>
 inline V operand_scale(const V& largest, V& factor) {
   // NOLINTNEXTLINE(misc-redundant-expression): NaN where largest is infinite
-  const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps), zero = V::broadcast(0);
+  const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps),
+          zero = V::broadcast(0);
   const V inverse = steps / amax, most = V::broadcast(__FLT_MAX__);
   factor = select_less(most, inverse, zero, inverse);
   return select_less(most, inverse, zero, amax) / steps;
@@ -52,7 +54,8 @@ class IntWeights {
   void divide_scales(const std::byte* values, std::size_t block) {
     V d[kGroups];
     for (std::size_t g = 0; g < kGroups; ++g) d[g] = scales(values, g);
-    const float highest = largest(d).max_magnitude_lane(), lowest = -(V::broadcast(0) - least(d)).max_lane();
+    const float highest = largest(d).max_magnitude_lane(),
+                lowest = -(V::broadcast(0) - least(d)).max_lane();
     alignas(64) float unit[kFloatLanes];
     V factor;
     operand_scale(V::broadcast(highest), factor).store(unit);
@@ -62,7 +65,8 @@ class IntWeights {
       (d[g] * factor).store(steps_ + block * kKeyTile + g * kFloatLanes);
   }
 
-  /// The weights of a block of queries for a block of a tile's values. growth: what weights are worth, by query.
+  /// The weights of a block of queries for a block of a tile's values. growth: what weights are
+  /// worth, by query.
   void encode(const QueryBlock& queries, const float (*weights)[kKeyTile], const V& growth,
               const std::byte* values, std::size_t block, Operands& to) const {
     V unit = V::broadcast(units_[block]);
@@ -89,12 +93,14 @@ class IntWeights {
   static void load(const float* from, V (&x)[kGroups]) {
     for (std::size_t g = 0; g < kGroups; ++g) x[g] = V::load(from + g * kFloatLanes);
   }
-  /// Scales so different that a step of the largest is too coarse where the largest weight meets the least.
+  /// Scales so different that a step of the largest is too coarse where the largest weight meets
+  /// the least.
   static bool is_uneven(float least, float largest) { return least * 16 < largest; }
 
-  /// Where queries see parts of a tile, or scales are uneven: each query's own steps. Returns what integers of 1 are worth.
-  static V steps_of_each(const QueryBlock& queries, const float (*weights)[kKeyTile], const std::byte* values,
-                         float (*steps)[kKeyTile]) {
+  /// Where queries see parts of a tile, or scales are uneven: each query's own steps. Returns what
+  /// integers of 1 are worth.
+  static V steps_of_each(const QueryBlock& queries, const float (*weights)[kKeyTile],
+                         const std::byte* values, float (*steps)[kKeyTile]) {
     Lanes high(queries.n), low(queries.n), products(queries.n);
     for (std::size_t i = 0; i < queries.n; ++i) {
       const KeyRange keys = queries.ranges.keys[i];
@@ -126,7 +132,8 @@ class IntWeights {
         d[g].store(steps[i] + g * kFloatLanes);
         w[g] = w[g] * d[g];
       }
-      products.lanes[i] = is_uneven(-lowest[i], highest[i]) ? largest(w) : V::broadcast(kOperandSteps);
+      products.lanes[i] =
+          is_uneven(-lowest[i], highest[i]) ? largest(w) : V::broadcast(kOperandSteps);
     }
     unit = unit * operand_scale(V::max_magnitudes(products), factors);
     factors.store(factor);
@@ -152,13 +159,15 @@ class IntWeights {
     if constexpr (!kSigned) {
       alignas(64) float sum[kFloatLanes];
       V::sums(sums).store(sum);
-      for (std::size_t i = 0; i < n; ++i) to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
+      for (std::size_t i = 0; i < n; ++i)
+        to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
     }
   }
 
-  float *steps_,  ///< [blocks of values][kKeyTile]: d/e·kOperandSteps, e the largest d of the block,
-      *units_,    ///< [blocks of values]: e/kOperandSteps
-      *uneven_;   ///< [blocks of values]: is_uneven(), as 0 or 1
+  float
+      *steps_,  ///< [blocks of values][kKeyTile]: d/e·kOperandSteps, e the largest d of the block,
+      *units_,  ///< [blocks of values]: e/kOperandSteps
+      *uneven_;  ///< [blocks of values]: is_uneven(), as 0 or 1
 };
 
 }  // namespace cria

@@ -1,8 +1,9 @@
-// What the ways to compute attention share: the queries of one call, which keys of a tile each may see, the running
-// maximum and sum. Numerics: kernels/README.md.
+// What the ways to compute attention share: the queries of one call, which keys of a tile each may
+// see, the running maximum and sum. Numerics: kernels/README.md.
 //
-// Query heads that share the kv head and neighbouring tokens are rows of the same blocks. A query's own
-// arithmetic never depends on its neighbours: each has its own range of keys in a tile, and sees only those.
+// Query heads that share the kv head and neighbouring tokens are rows of the same blocks. A query's
+// own arithmetic never depends on its neighbours: each has its own range of keys in a tile, and
+// sees only those.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +26,23 @@ inline constexpr std::size_t kQueryChunk = 192;
 inline constexpr std::size_t kBlockQueries = 12;
 static_assert(kBlockQueries <= kFloatLanes && kQueryChunk % (2 * kBlockQueries) == 0);
 
-/// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies behind it.
+/// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies
+/// behind it.
 struct AttentionScratch {
-  float* out;                 ///< [most()][value_dim rounded up], not yet divided by the sums
-  float *max, *sum, *factor;  ///< [kSlots]; factor: what a product of query and key is multiplied by
+  float* out;  ///< [most()][value_dim rounded up], not yet divided by the sums
+  float *max, *sum,
+      *factor;  ///< [kSlots]; factor: what a product of query and key is multiplied by
   std::byte* work;
 
-  static constexpr std::size_t kSlots = kQueryChunk + kFloatLanes;  // whole vectors are read from any slot on
-  static constexpr std::size_t padded_values(std::size_t value_dim) { return round_up(value_dim, 32); }
+  static constexpr std::size_t kSlots =
+      kQueryChunk + kFloatLanes;  // whole vectors are read from any slot on
+  static constexpr std::size_t padded_values(std::size_t value_dim) {
+    return round_up(value_dim, 32);
+  }
   /// Queries of a walk: the outputs of so many stay in L2.
-  static constexpr std::size_t most(std::size_t dim) { return dim <= 128 ? kQueryChunk : kQueryChunk / 2; }
+  static constexpr std::size_t most(std::size_t dim) {
+    return dim <= 128 ? kQueryChunk : kQueryChunk / 2;
+  }
   static constexpr std::size_t bytes(std::size_t value_dim) {
     return (most(value_dim) * padded_values(value_dim) + 3 * kSlots) * sizeof(float);
   }
@@ -54,7 +62,8 @@ struct KeyRange {
 
 /// The ranges of a block's queries, and what they have in common.
 struct BlockRanges {
-  KeyRange keys[kBlockQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
+  KeyRange keys[kBlockQueries], all{kKeyTile, 0},
+      common{0, kKeyTile};  // all: union, common: intersection
   [[nodiscard]] bool whole() const { return common.begin == 0 && common.end == kKeyTile; }
   /// Of queries that all see the whole tile.
   static constexpr BlockRanges of_whole() {
@@ -103,7 +112,8 @@ class AttentionQueries : CallQueries {
  protected:
   using CallQueries::job_, CallQueries::position;
 
-  AttentionQueries(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
+  AttentionQueries(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+                   std::byte* scratch)
       : CallQueries(job, kv_head, token_begin),
         keys_(job.k + kv_head * job.k_head_bytes),
         values_(job.v == nullptr ? nullptr : job.v + kv_head * job.v_head_bytes),
@@ -124,7 +134,8 @@ class AttentionQueries : CallQueries {
   void find_ranges(QueryBlock& block, std::size_t tile) const {
     const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
     // From slot to slot positions do not decrease, nor do first keys.
-    if (positions_[block.first] >= start + kKeyTile - 1 && job_.first_key(positions_[last]) <= start) {
+    if (positions_[block.first] >= start + kKeyTile - 1 &&
+        job_.first_key(positions_[last]) <= start) {
       static constexpr BlockRanges kWhole = BlockRanges::of_whole();
       block.ranges = kWhole;
       return;
@@ -142,8 +153,9 @@ class AttentionQueries : CallQueries {
   };
   [[nodiscard]] TileMemory find_tile(std::size_t tile) const {
     const std::size_t page = this->page(tile);
-    return {keys_ + page * tile_step(job_.page_bytes, key_bytes_),
-            values_ == nullptr ? nullptr : values_ + page * tile_step(job_.page_bytes, value_bytes_)};
+    return {
+        keys_ + page * tile_step(job_.page_bytes, key_bytes_),
+        values_ == nullptr ? nullptr : values_ + page * tile_step(job_.page_bytes, value_bytes_)};
   }
 
   /// Queries [begin, begin + n) into slots from 0 on.
@@ -171,13 +183,15 @@ class AttentionQueries : CallQueries {
       if (tile == first_tile_ || tile % kSegmentTiles == 0) begin_segment(tile / kSegmentTiles);
       fetch_after(tile, calls);
       visit(tile);
-      if (tile + 1 == end_tile_ || (tile + 1) % kSegmentTiles == 0) end_segment(tile / kSegmentTiles);
+      if (tile + 1 == end_tile_ || (tile + 1) % kSegmentTiles == 0)
+        end_segment(tile / kSegmentTiles);
     }
   }
 
   using Lanes = QueryLanes<Isa>;
 
-  /// Scores are capped, if they are to be, and what nobody sees is hidden; then the block's maxima are found.
+  /// Scores are capped, if they are to be, and what nobody sees is hidden; then the block's maxima
+  /// are found.
   void find_maxima(QueryBlock& block, float (*scores)[kKeyTile]) const {
     const float* const factor = scratch_.factor + block.first;
     for (std::size_t i = 0; i < block.n; ++i) block.scale[i] = job_.softcap == 0 ? factor[i] : 1;
@@ -202,8 +216,8 @@ class AttentionQueries : CallQueries {
 
   /// scores become weights, e^(score - the query's shift) by exp; returns their sums, by query.
   template <class Exp>
-  [[gnu::always_inline]] static V weigh(const QueryBlock& block, float (*scores)[kKeyTile], const V& shift,
-                                        Exp exp) {
+  [[gnu::always_inline]] static V weigh(const QueryBlock& block, float (*scores)[kKeyTile],
+                                        const V& shift, Exp exp) {
     alignas(64) float shifts[kFloatLanes];
     shift.store(shifts);
     Lanes sums(block.n);
@@ -223,8 +237,8 @@ class AttentionQueries : CallQueries {
     return V::sums(sums);
   }
 
-  /// By query, of such maxima: what scores are weighed beside. Where all are -infinity, not that itself: weights are nothing
-  /// then, not NaN.
+  /// By query, of such maxima: what scores are weighed beside. Where all are -infinity, not that
+  /// itself: weights are nothing then, not NaN.
   [[nodiscard]] static V shift_of(const float* maxima) {
     return max(V::broadcast(-__FLT_MAX__), V::load(maxima));
   }
@@ -235,7 +249,8 @@ class AttentionQueries : CallQueries {
 
   /// Sums and outputs are brought to the new maxima. added: to the sums, then.
   void update(const QueryBlock& block, const V& added) {
-    const V shrink = exp_down(seen(block, V::load(scratch_.max + block.first) - shift_of(block.maximum)));
+    const V shrink =
+        exp_down(seen(block, V::load(scratch_.max + block.first) - shift_of(block.maximum)));
     float* const sum = scratch_.sum + block.first;
     (V::load(sum) * shrink + added).store_partial(sum, block.n);
     V::load(block.maximum).store_partial(scratch_.max + block.first, block.n);
@@ -264,7 +279,8 @@ class AttentionQueries : CallQueries {
     if (tile + 1 <= last_tile_) add_to_fetch(tile + 1, 0, 1);
     fetch_.rest();
   }
-  /// While a tile is worked on, by fetch_.some(), so often: the other half of the next one and half of the one after it.
+  /// While a tile is worked on, by fetch_.some(), so often: the other half of the next one and half
+  /// of the one after it.
   void fetch_after(std::size_t tile, std::size_t calls) {
     fetch_.clear();
     if (tile + 1 <= last_tile_) add_to_fetch(tile + 1, 1, 2);
@@ -292,7 +308,8 @@ class AttentionQueries : CallQueries {
         continue;
       }
       if (segment == seen.begin) merged_[i].out = this->out(begin_ + i);
-      SegmentMerge<Isa>(merged_[i], job_.value_dim).add(part, segment == seen.begin, segment + 1 == seen.end);
+      SegmentMerge<Isa>(merged_[i], job_.value_dim)
+          .add(part, segment == seen.begin, segment + 1 == seen.end);
     }
   }
 
@@ -313,7 +330,8 @@ class AttentionQueries : CallQueries {
         (V::load(scores[i] + k) * V::broadcast(block.scale[i])).store(scores[i] + k);
       block.scale[i] = 1;
       for (std::size_t k = 0; k < block.ranges.keys[i].begin; ++k) scores[i][k] = -__builtin_inff();
-      for (std::size_t k = block.ranges.keys[i].end; k < kKeyTile; ++k) scores[i][k] = -__builtin_inff();
+      for (std::size_t k = block.ranges.keys[i].end; k < kKeyTile; ++k)
+        scores[i][k] = -__builtin_inff();
     }
   }
   /// x, but 0 where a query sees nothing of the tile.
@@ -338,9 +356,10 @@ class AttentionQueries : CallQueries {
       (V::load(out) * V::broadcast(factor)).store(out);
   }
 
-  std::size_t begin_, n_;                          ///< the queries in the slots
-  std::size_t first_tile_, end_tile_, last_tile_;  ///< tiles to walk, and the last that any of them sees
-  QueryState merged_[kQueryChunk];                 ///< by slot: after the segments before the one under way
+  std::size_t begin_, n_;  ///< the queries in the slots
+  std::size_t first_tile_, end_tile_,
+      last_tile_;                   ///< tiles to walk, and the last that any of them sees
+  QueryState merged_[kQueryChunk];  ///< by slot: after the segments before the one under way
 };
 
 }  // namespace cria

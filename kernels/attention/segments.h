@@ -1,4 +1,5 @@
-// What segments of keys have come to for a query, and how it is merged. Numerics: kernels/README.md.
+// What segments of keys have come to for a query, and how it is merged. Numerics:
+// kernels/README.md.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@
 
 namespace cria {
 
-/// A query after some of its keys: its largest score, Σ weight, and Σ weight·value, weights being e^(score - max).
+/// A query after some of its keys: its largest score, Σ weight, and Σ weight·value, weights being
+/// e^(score - max).
 struct QueryState {
   float max, sum;
   float* out;  ///< [value_dim]
@@ -20,7 +22,9 @@ struct QueryState {
 /// The states of a call's queries after one segment, in segment_state_floats().
 class SegmentStates {
  public:
-  static constexpr std::size_t floats(std::size_t value_dim) { return round_up(value_dim + 2, kFloatLanes); }
+  static constexpr std::size_t floats(std::size_t value_dim) {
+    return round_up(value_dim + 2, kFloatLanes);
+  }
   SegmentStates(float* memory, std::size_t value_dim) : memory_(memory), dim_(value_dim) {}
 
   [[nodiscard]] QueryState get(std::size_t query) const {
@@ -39,7 +43,8 @@ class SegmentStates {
   std::size_t dim_;
 };
 
-/// A query's segments, from the first to the last, merged in its output; with the last it becomes what attention returns.
+/// A query's segments, from the first to the last, merged in its output; with the last it becomes
+/// what attention returns.
 template <class Isa>
 class SegmentMerge {
   using V = F32x16<Isa>;
@@ -52,10 +57,12 @@ class SegmentMerge {
       all_.max = part.max;
       all_.sum = part.sum;
       const V factor = this->factor(last);
-      return put([&](std::size_t i, std::size_t n) { return load_group<Isa>(part.out + i, n) * factor; });
+      return put(
+          [&](std::size_t i, std::size_t n) { return load_group<Isa>(part.out + i, n) * factor; });
     }
     const V mine = V::broadcast(all_.max), its = V::broadcast(part.max), largest = max(mine, its);
-    const V shift = max(V::broadcast(-__FLT_MAX__), largest);  // two of -infinity have no weight, not NaN
+    const V shift =
+        max(V::broadcast(-__FLT_MAX__), largest);  // two of -infinity have no weight, not NaN
     const V a = exp_down(mine - shift), b = exp_down(its - shift);
     const auto merged = [&](const V& x, const V& y) { return fma(y, b, x * a); };
     all_.max = largest.max_lane();

@@ -16,7 +16,8 @@ template <class Isa, class F>
 void quantize_head(const float* x, std::size_t n, F f) {
   constexpr std::size_t kBlocks = 4;  // a head of 128 at once
   for (std::size_t first = 0; first < n; first += kBlocks * 32) {
-    const std::size_t count = n - first < kBlocks * 32 ? n - first : kBlocks * 32, blocks = (count + 31) / 32;
+    const std::size_t count = n - first < kBlocks * 32 ? n - first : kBlocks * 32,
+                      blocks = (count + 31) / 32;
     alignas(64) float padded[kBlocks * 32] = {};
     alignas(64) std::int8_t q[kBlocks * 32];
     std::int16_t sums[kBlocks];
@@ -33,7 +34,8 @@ void store_q8(const float* x, std::size_t n, std::byte* tile, std::size_t slot, 
   quantize_head<Isa>(x, n, [&](std::size_t block, float d, const std::int8_t* q) {
     std::byte* const to = tile + block * kQ8BlockBytes;
     F32x16<Isa>::store_one_f16(to + slot * sizeof(F16Bits), d);
-    for (std::size_t i = 0; i < 32; ++i) to[offset(slot, i)] = static_cast<std::byte>(q[i] + kQ8Bias);
+    for (std::size_t i = 0; i < 32; ++i)
+      to[offset(slot, i)] = static_cast<std::byte>(q[i] + kQ8Bias);
   });
 }
 
@@ -44,7 +46,8 @@ void store_value_row(KvType type, const float* v, std::size_t n, std::byte* row)
   const std::size_t bytes = type == KvType::F16 ? 2 : 4;
   for (std::size_t i = 0; i < n; i += kFloatLanes) {
     const V x = n - i < kFloatLanes ? V::load_partial(v + i, n - i) : V::load(v + i);
-    type == KvType::F16 ? x.store_f16(row + i * bytes) : x.store(reinterpret_cast<float*>(row + i * bytes));
+    type == KvType::F16 ? x.store_f16(row + i * bytes)
+                        : x.store(reinterpret_cast<float*>(row + i * bytes));
   }
 }
 
@@ -67,7 +70,8 @@ void store_key(KvType type, const float* k, std::size_t n, std::byte* tile, std:
     }
     return;
   }
-  store_q8<Isa>(k, n, tile, slot, [](std::size_t at, std::size_t dim) { return q8_key_offset(at, dim); });
+  store_q8<Isa>(k, n, tile, slot,
+                [](std::size_t at, std::size_t dim) { return q8_key_offset(at, dim); });
 }
 
 /// Value `slot` of a tile.
@@ -83,8 +87,8 @@ void store_value(KvType type, const float* v, std::size_t n, std::byte* tile, st
 template <class Isa>
 void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end) {
   const std::size_t key_step = tile_step(job.page_bytes, key_tile_bytes(job.kv_type, job.head_dim)),
-                    value_step =
-                        tile_step(job.page_bytes, kKeyTile * value_row_bytes(job.kv_type, job.value_dim));
+                    value_step = tile_step(job.page_bytes,
+                                           kKeyTile * value_row_bytes(job.kv_type, job.value_dim));
   for (std::size_t head = head_begin; head < head_end; ++head) {
     std::byte* keys = job.k_cache + head * job.k_head_bytes;
     for (std::size_t t = 0; t < job.n_tokens; ++t) {

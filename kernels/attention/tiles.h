@@ -1,5 +1,5 @@
-// Attention of one kv head: tiles of 64 keys with a running maximum and sum. Contract: attention.h; numerics:
-// kernels/README.md.
+// Attention of one kv head: tiles of 64 keys with a running maximum and sum. Contract: attention.h;
+// numerics: kernels/README.md.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@ struct FloatAttentionScratch {
   float (*scores)[kKeyTile];  ///< by slot
 
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
-    return kKeyTile * (head_dim + AttentionScratch::padded_values(value_dim) + kQueryChunk) * sizeof(float);
+    return kKeyTile * (head_dim + AttentionScratch::padded_values(value_dim) + kQueryChunk) *
+           sizeof(float);
   }
   FloatAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : keys(reinterpret_cast<float*>(memory)),
@@ -34,7 +35,8 @@ struct FloatAttentionScratch {
 struct KvTile {
   Stored type;
   const std::byte *keys, *values;
-  std::size_t key_stride, value_stride;  ///< bytes from one dim to the next, from one position to the next
+  std::size_t key_stride,
+      value_stride;  ///< bytes from one dim to the next, from one position to the next
 };
 
 /// Attention in float32, over a cache of F16 or F32.
@@ -45,8 +47,10 @@ class Attention : AttentionQueries<Isa> {
   using V = F32x16<Isa>;
 
  public:
-  Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
-      : Base(job, kv_head, token_begin, scratch), work_(scratch_.work, job.head_dim, job.value_dim) {}
+  Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+            std::byte* scratch)
+      : Base(job, kv_head, token_begin, scratch),
+        work_(scratch_.work, job.head_dim, job.value_dim) {}
 
   /// Queries of a call of run, which share a converted tile.
   static std::size_t chunk(const AttentionJob& job) {
@@ -79,7 +83,8 @@ class Attention : AttentionQueries<Isa> {
     const std::size_t rows = n_keys < kKeyTile ? n_keys : kKeyTile;
     if (values == nullptr) return load_latent_tile(keys, rows);
     const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim);
-    if (job_.kv_type == KvType::F32) return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes};
+    if (job_.kv_type == KvType::F32)
+      return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes};
     if (in_place) return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes};
     convert_f16(keys, work_.keys, job_.head_dim * kKeyTile);
     for (std::size_t i = 0; i < rows; ++i)
@@ -127,8 +132,8 @@ class Attention : AttentionQueries<Isa> {
       V::template load_as<Stored::F16>(from + i * sizeof(F16Bits)).store(to + i);
   }
   /// For up to kBlockQueries queries, as many at a time as registers hold, as equally as can be.
-  static void outer_product(const KvTile& kv, std::size_t n_queries, OuterProduct product, std::size_t begin,
-                            std::size_t end) {
+  static void outer_product(const KvTile& kv, std::size_t n_queries, OuterProduct product,
+                            std::size_t begin, std::size_t end) {
     const std::size_t times = divide_up(n_queries, kMaxQueries);
     for (std::size_t left = times; left > 0; --left) {
       const std::size_t n = left == 1 ? n_queries : (n_queries + 1) / 2;
@@ -145,7 +150,8 @@ class Attention : AttentionQueries<Isa> {
   static_assert(kBlockQueries <= 2 * kMaxQueries);
 
   /// Weights of a tile's keys for the queries in slots [first, last), at most kBlockQueries.
-  void score(const KvTile& kv, std::size_t tile, std::size_t first, std::size_t last, BlockRanges& ranges) {
+  void score(const KvTile& kv, std::size_t tile, std::size_t first, std::size_t last,
+             BlockRanges& ranges) {
     QueryBlock block;
     block.first = first;
     block.n = last - first;
@@ -154,10 +160,10 @@ class Attention : AttentionQueries<Isa> {
     const KeyRange& all = ranges.all;
     if (all.empty()) return;
     float(*scores)[kKeyTile] = work_.scores + first;
-    outer_product(
-        kv, block.n,
-        {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, &fetch_},
-        all.begin / kFloatLanes, divide_up(all.end, kFloatLanes));
+    outer_product(kv, block.n,
+                  {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile,
+                   true, &fetch_},
+                  all.begin / kFloatLanes, divide_up(all.end, kFloatLanes));
     this->find_maxima(block, scores);
     this->update(block, this->weigh(block, scores, this->shift_of(block.maximum),
                                     [](const V& x) CRIA_INLINE { return exp_down(x); }));
@@ -201,8 +207,8 @@ void attention_by(const AttentionJob& job, std::size_t kv_head, std::size_t toke
 
 /// KernelSet::attention.
 template <class Isa>
-void attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::size_t token_end,
-               std::byte* scratch) {
+void attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+               std::size_t token_end, std::byte* scratch) {
   if (job.kv_type == KvType::Q8_0)
     return attention_by<IntAttention<Isa>>(job, kv_head, token_begin, token_end, scratch);
   attention_by<Attention<Isa>>(job, kv_head, token_begin, token_end, scratch);

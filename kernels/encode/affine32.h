@@ -8,24 +8,27 @@
 namespace cria {
 
 template <class Isa, class Block, int top, bool weighted>
-void encode_affine32(const float* x, const float* importance, std::size_t n_blocks, std::byte* out) {
+void encode_affine32(const float* x, const float* importance, std::size_t n_blocks,
+                     std::byte* out) {
   using V = F32x16<Isa>;
   const BlockLanes<Isa, 32, weighted> block(x, importance, n_blocks);
   const AffineSearch<Isa, top, 32, weighted, false> search(block);
-  const auto best = search.best_of(top == 15 ? Starts{-0.05F, 0.2F, 20} : Starts{-0.04F, 0.1F, 20}, 6);
+  const auto best =
+      search.best_of(top == 15 ? Starts{-0.05F, 0.2F, 20} : Starts{-0.04F, 0.1F, 20}, 6);
   const V m = to_f16_and_back(best.offset);
   const V d = to_best_f16_scale(best.scale, [&](V scale) { return search.error(scale, m); }),
           factor = inverse_or_0(d);
   store_blocks32<Isa, Block>(
-      [&](std::size_t i) { return IntegerGrid<Isa, 0, top>::code((block.x(i) - m) * factor); }, d, m,
-      n_blocks, out);
+      [&](std::size_t i) { return IntegerGrid<Isa, 0, top>::code((block.x(i) - m) * factor); }, d,
+      m, n_blocks, out);
 }
 
 /// EncodeFn of a type with codes 0…top.
 template <class Isa, class Block, int top>
 void encode_affine32(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
   each_batch<Block, 32, kFloatLanes>(
-      x, importance, n, blocks, [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+      x, importance, n, blocks,
+      [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
         (w == nullptr ? encode_affine32<Isa, Block, top, false>
                       : encode_affine32<Isa, Block, top, true>)(some, w, n_blocks, out);
       });

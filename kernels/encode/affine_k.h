@@ -54,8 +54,8 @@ class AffineSuper {
   }
 
  private:
-  /// Offsets must be of one sign: super-blocks whose values are rather all positive are encoded as their
-  /// negatives, and their d and dmin are negative.
+  /// Offsets must be of one sign: super-blocks whose values are rather all positive are encoded as
+  /// their negatives, and their d and dmin are negative.
   static V orient(Lanes& block) {
     V low = block.x(0), high = low;
     for (std::size_t i = 1; i < N; ++i) {
@@ -89,7 +89,8 @@ class AffineSuper {
     V yq, q1, qq;
     search_.sums(r.d * r.s, V::broadcast(0) - r.dmin * r.m, yq, q1, qq);
     const V w = search_.sum_w(), mean = search_.mean();
-    const V aa = group_sum<Isa, kGroup>(r.s * r.s * qq), am = group_sum<Isa, kGroup>(r.s * r.m * q1);
+    const V aa = group_sum<Isa, kGroup>(r.s * r.s * qq),
+            am = group_sum<Isa, kGroup>(r.s * r.m * q1);
     const V mm = group_sum<Isa, kGroup>(r.m * r.m * w), xm = group_sum<Isa, kGroup>(r.m * w * mean);
     const V xa = group_sum<Isa, kGroup>(r.s * fma(mean, q1, yq)), det = aa * mm - am * am;
     // All but dependent, as where all m are 0: d alone. No codes at all: neither.
@@ -108,7 +109,8 @@ class AffineSuper {
 
 /// EncodeFn of a type with codes 0…top and scales 0…s_max of N values.
 template <class Isa, class Block, int top, std::size_t N, int s_max>
-void encode_affine_super(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
+void encode_affine_super(const float* x, const float* importance, std::size_t n,
+                         std::byte* blocks) {
   using F = void (*)(const float*, const float*, std::size_t, std::byte*);
   const F plain = [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
     AffineSuper<Isa, Block, top, N, s_max, false>(some, w, n_blocks).store(n_blocks, out);

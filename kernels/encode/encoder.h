@@ -1,5 +1,5 @@
-// Encoders of weights by type. Every type that can be a weight matrix has one, in the file of its family;
-// encode.h includes them all.
+// Encoders of weights by type. Every type that can be a weight matrix has one, in the file of its
+// family; encode.h includes them all.
 #pragma once
 
 #include "kernels/formats/formats.h"

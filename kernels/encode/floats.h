@@ -14,9 +14,11 @@ void encode_f32(const float* x, const float* /*importance*/, std::size_t n, std:
   __builtin_memcpy(out, x, n * sizeof(float));
 }
 
-/// Calls convert(16 numbers, where to store them) over a row; what is beyond its end is thrown away.
+/// Calls convert(16 numbers, where to store them) over a row; what is beyond its end is thrown
+/// away.
 template <class Isa, class F>
-[[gnu::always_inline]] inline void convert_row(const float* x, std::size_t n, std::byte* out, F convert) {
+[[gnu::always_inline]] inline void convert_row(const float* x, std::size_t n, std::byte* out,
+                                               F convert) {
   using V = F32x16<Isa>;
   std::size_t i = 0;
   for (; i + kFloatLanes <= n; i += kFloatLanes) convert(V::load(x + i), out + 2 * i);
@@ -32,7 +34,8 @@ void encode_f16(const float* x, const float* /*importance*/, std::size_t n, std:
   using V = F32x16<Isa>;
   convert_row<Isa>(x, n, out, [](const V& v, std::byte* p) {
     const V largest = V::broadcast(kF16Max), limited = max(min(v, largest), V::broadcast(-kF16Max));
-    select_less(abs(v), V::broadcast(std::numeric_limits<float>::infinity()), limited, v).store_f16(p);
+    select_less(abs(v), V::broadcast(std::numeric_limits<float>::infinity()), limited, v)
+        .store_f16(p);
   });
 }
 

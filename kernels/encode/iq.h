@@ -13,22 +13,21 @@ namespace cria {
 
 // An IqFormat says:
 //   Block, book()                 the block and the codebook
-//   kPruned                       whether it has so many entries that leaving out most is worth while
-//   value(entry, i)               value i of an entry
-//   kDims, kSubGroups             values of a group, groups of a sub-block
-//   kScales, kFactor              a sub-block's scale is kFactor * d * (2s + 1), s < kScales
-//   kTypical                      root mean square of a codebook's values where it fits well
-//   kMostSteps, kStepRatio,       block scales tried: the largest sub-block's scale divided by kMostSteps,
-//   kTried                        times kStepRatio for each next
+//   kPruned                       whether it has so many entries that leaving out most is worth
+//   while value(entry, i)               value i of an entry kDims, kSubGroups             values of
+//   a group, groups of a sub-block kScales, kFactor              a sub-block's scale is kFactor * d
+//   * (2s + 1), s < kScales kTypical                      root mean square of a codebook's values
+//   where it fits well kMaxSteps, kStepRatio,       block scales tried: the largest sub-block's
+//   scale divided by kMaxSteps, kTried                        times kStepRatio for each next
 //   pack(codes, block)
 
 struct Iq16Scales {
   static constexpr std::size_t kScales = 16, kTried = 16;
-  static constexpr float kMostSteps = 35, kStepRatio = 0.916F;
+  static constexpr float kMaxSteps = 35, kStepRatio = 0.916F;
 };
 struct Iq8Scales {
   static constexpr std::size_t kScales = 8, kTried = 16;
-  static constexpr float kMostSteps = 17, kStepRatio = 0.916F;
+  static constexpr float kMaxSteps = 17, kStepRatio = 0.916F;
 };
 
 template <class Entry>
@@ -43,7 +42,8 @@ std::uint32_t pack_signs_scale(const Codes& codes, std::size_t sub) {
   std::uint32_t bits = static_cast<std::uint32_t>(codes.scale[sub]) << 28;
   for (std::size_t i = 0; i < 4; ++i) {
     const std::uint8_t* const n = codes.negative + (4 * sub + i) * kPerEight;
-    const std::uint32_t eight = kPerEight == 1 ? n[0] : n[0] | static_cast<std::uint32_t>(n[1]) << 4;
+    const std::uint32_t eight =
+        kPerEight == 1 ? n[0] : n[0] | static_cast<std::uint32_t>(n[1]) << 4;
     bits |= (eight & 0x7FU) << (7 * i);
   }
   return bits;
@@ -56,7 +56,9 @@ struct Iq2xxsFormat : Iq16Scales {
   using Block = BlockIQ2_XXS;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq2_xxs_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2xxsGrid[entry], i); }
+  static float value(std::size_t entry, std::size_t i) {
+    return entry_value(kIq2xxsGrid[entry], i);
+  }
   static constexpr std::size_t kDims = 8, kSubGroups = 4;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::EvenSigns;
@@ -108,7 +110,9 @@ struct Iq3xxsFormat : Iq16Scales {
   using Block = BlockIQ3_XXS;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq3_xxs_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq3xxsGrid[entry], i); }
+  static float value(std::size_t entry, std::size_t i) {
+    return entry_value(kIq3xxsGrid[entry], i);
+  }
   static constexpr std::size_t kDims = 4, kSubGroups = 8;
   static constexpr float kFactor = 0.25F, kTypical = 25;
   static constexpr IqChoice kChoice = IqChoice::EvenPairSigns;
@@ -131,7 +135,8 @@ struct Iq3sFormat : Iq16Scales {
     b.d = codes.d;
     for (std::size_t g = 0; g < 64; ++g) {
       b.index[g] = static_cast<std::uint8_t>(codes.entry[g]);
-      b.index_hi[g / 8] = static_cast<std::uint8_t>(b.index_hi[g / 8] | (codes.entry[g] >> 8U) << (g % 8));
+      b.index_hi[g / 8] =
+          static_cast<std::uint8_t>(b.index_hi[g / 8] | (codes.entry[g] >> 8U) << (g % 8));
       put_nibble(b.signs, g, codes.negative[g]);
     }
     for (std::size_t j = 0; j < 8; ++j) put_nibble(b.scales, j, codes.scale[j]);
@@ -153,8 +158,8 @@ struct Iq1sFormat : Iq8Scales {
       b.hi[g / 4] = static_cast<std::uint16_t>(b.hi[g / 4] | (codes.entry[g] >> 8U) << (g % 4 * 3));
     }
     for (std::size_t j = 0; j < 8; ++j)
-      b.hi[j] =
-          static_cast<std::uint16_t>(b.hi[j] | codes.scale[j] << 12U | (codes.minus[4 * j] ? 0x8000U : 0U));
+      b.hi[j] = static_cast<std::uint16_t>(b.hi[j] | codes.scale[j] << 12U |
+                                           (codes.minus[4 * j] ? 0x8000U : 0U));
   }
 };
 
@@ -173,7 +178,8 @@ struct Iq1mFormat : Iq8Scales {
     }
     for (std::size_t k = 0; k < 4; ++k) {
       unsigned bits = (codes.d >> (4 * k) & 15U) << 12;
-      for (std::size_t j = 0; j < 4; ++j) bits |= static_cast<unsigned>(codes.scale[4 * k + j]) << (3 * j);
+      for (std::size_t j = 0; j < 4; ++j)
+        bits |= static_cast<unsigned>(codes.scale[4 * k + j]) << (3 * j);
       b.scales[k] = static_cast<std::uint16_t>(bits);
     }
   }

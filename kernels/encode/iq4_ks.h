@@ -1,5 +1,5 @@
-// IQ4_KS: rows of d·s·value, an odd s and one of two tables of values per 32. The whole row shares d, so it is
-// walked twice: for the scales that its sub-blocks want, then for their integers.
+// IQ4_KS: rows of d·s·value, an odd s and one of two tables of values per 32. The whole row shares
+// d, so it is walked twice: for the scales that its sub-blocks want, then for their integers.
 #pragma once
 
 #include "kernels/encode/encoder.h"
@@ -22,9 +22,12 @@ class Iq4KsLanes {
 
   /// Up to two blocks: their sub-blocks in lanes.
   Iq4KsLanes(const float* x, const float* importance, std::size_t n_blocks)
-      : block_(x, importance, n_blocks * kSubBlocks, kSubBlocks), plain_(block_), shifted_(block_) {}
+      : block_(x, importance, n_blocks * kSubBlocks, kSubBlocks),
+        plain_(block_),
+        shifted_(block_) {}
 
-  /// Scales of either table. The return value is the largest that the sub-blocks want, with its sign dropped.
+  /// Scales of either table. The return value is the largest that the sub-blocks want, with its
+  /// sign dropped.
   float fit(V (&scales)[2]) const {
     ScaleFit<Isa> fits[2] = {best_of(plain_), best_of(shifted_)};
     for (int i = 0; i < 2; ++i) scales[i] = fits[i].scale;
@@ -130,8 +133,10 @@ void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::
 
 template <class Isa>
 struct Encoder<Isa, DType::IQ4_KS> {
-  static constexpr EncodeFn run = [](const float* x, const float* importance, std::size_t n, std::byte* row) {
-    (importance == nullptr ? encode_iq4_ks<Isa, false> : encode_iq4_ks<Isa, true>)(x, importance, n, row);
+  static constexpr EncodeFn run = [](const float* x, const float* importance, std::size_t n,
+                                     std::byte* row) {
+    (importance == nullptr ? encode_iq4_ks<Isa, false> : encode_iq4_ks<Isa, true>)(x, importance, n,
+                                                                                   row);
   };
 };
 

@@ -39,9 +39,9 @@ template <class Entry, std::size_t N>
 struct BookStorage {
   static constexpr std::size_t kHalf = sizeof(Entry) / 2;
   PlaneStorage<2 * kHalf, N> all;
-  PlaneStorage<kHalf, EncoderBook::kMostHalves> first, second;
-  PlaneStorage<kHalf, EncoderBook::kMostSlots> slots;
-  std::uint16_t number[N], run[EncoderBook::kMostHalves + 1], entry[EncoderBook::kMostSlots];
+  PlaneStorage<kHalf, EncoderBook::kMaxHalves> first, second;
+  PlaneStorage<kHalf, EncoderBook::kMaxSlots> slots;
+  std::uint16_t number[N], run[EncoderBook::kMaxHalves + 1], entry[EncoderBook::kMaxSlots];
   EncoderBook book;
 
   explicit BookStorage(const std::array<Entry, N>& grid) {
@@ -65,7 +65,7 @@ struct BookStorage {
         if (half(e, 0) == first.code[r]) put(half(e, 1), e);
       while (slots.n % kLanes != 0) put(slots.code[slots.n - 1], entry[slots.n - 1]);
     }
-    for (std::size_t r = first.n; r <= EncoderBook::kMostHalves; ++r)
+    for (std::size_t r = first.n; r <= EncoderBook::kMaxHalves; ++r)
       run[r] = static_cast<std::uint16_t>(slots.n);
     first.fill_up();
     second.fill_up();

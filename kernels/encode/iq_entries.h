@@ -1,6 +1,7 @@
-// The hull (kernels/encode/iq_hull.h) of a codebook's entries for a group of values, without looking at most
-// of them: the gain 2P - c·Q of an entry is the sum of those of its halves, so all entries with a first half
-// are left out if even the best second half that there is would not make them the best for any scale.
+// The hull (kernels/encode/iq_hull.h) of a codebook's entries for a group of values, without
+// looking at most of them: the gain 2P - c·Q of an entry is the sum of those of its halves, so all
+// entries with a first half are left out if even the best second half that there is would not make
+// them the best for any scale.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,11 @@ namespace cria {
 
 /// A group of values to encode; arrays of 2·kHalf.
 struct IqGroup {
-  const float* w;   ///< weights
-  const float* wx;  ///< weights times values, or times magnitudes where entries have signs of their own
-  float scale;      ///< about where the hull is of interest
-  float shift;      ///< is added to every value of an entry
+  const float* w;  ///< weights
+  const float*
+      wx;       ///< weights times values, or times magnitudes where entries have signs of their own
+  float scale;  ///< about where the hull is of interest
+  float shift;  ///< is added to every value of an entry
 };
 
 /// kFlip: the cheapest of the values has the wrong sign.
@@ -24,11 +26,12 @@ struct IqGroup {
 template <class Isa, std::size_t kHalf, bool kPruned, bool kFlip, bool kShifted>
 class EntrySearch {
   using V = F32x16<Isa>;
-  static constexpr std::size_t kMostHalves = EncoderBook::kMostHalves, kRungs = kHullLadder.size(),
+  static constexpr std::size_t kMaxHalves = EncoderBook::kMaxHalves, kRungs = kHullLadder.size(),
                                kLimits = kRungs + 1;
 
  public:
-  void find(const EncoderBook& book, const IqGroup& group, HullFinder<Isa>& finder, EntryHull& hull) {
+  void find(const EncoderBook& book, const IqGroup& group, HullFinder<Isa>& finder,
+            EntryHull& hull) {
     book_ = &book;
     group_ = &group;
     if constexpr (kPruned) {
@@ -47,16 +50,20 @@ class EntrySearch {
 
  private:
   struct Sums {
-    alignas(64) float p[kMostHalves], q[kMostHalves], flipped[kFlip ? kMostHalves : 1];
+    alignas(64) float p[kMaxHalves], q[kMaxHalves], flipped[kFlip ? kMaxHalves : 1];
   };
-  [[nodiscard]] EntryPoints points() const { return {p_, q_, kPruned ? entry_ : book_->number, n_}; }
+  [[nodiscard]] EntryPoints points() const {
+    return {p_, q_, kPruned ? entry_ : book_->number, n_};
+  }
 
-  /// P, Q and the cheapest change of sign of 16 entries or halves that start at a coordinate of the group.
+  /// P, Q and the cheapest change of sign of 16 entries or halves that start at a coordinate of the
+  /// group.
   struct Lanes {
     V p, q, least;
   };
   template <std::size_t kCount>
-  [[gnu::always_inline]] Lanes sum(const EntryPlanes& halves, std::size_t at, std::size_t coordinate) const {
+  [[gnu::always_inline]] Lanes sum(const EntryPlanes& halves, std::size_t at,
+                                   std::size_t coordinate) const {
     Lanes sums{V::broadcast(0), V::broadcast(0), V::broadcast(__builtin_inff())};
     CRIA_UNROLL
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -91,10 +98,12 @@ class EntrySearch {
   /// Adds the entries with first half r to the points.
   void take(std::size_t r) {
     const V p = V::broadcast(first_.p[r]), q = V::broadcast(first_.q[r]);
-    for (std::size_t slot = book_->run[r]; slot < book_->run[r + 1]; slot += kFloatLanes, n_ += kFloatLanes) {
+    for (std::size_t slot = book_->run[r]; slot < book_->run[r + 1];
+         slot += kFloatLanes, n_ += kFloatLanes) {
       const Lanes sums = sum<kHalf>(book_->slots, slot, kHalf);
       V all = sums.p + p;
-      if constexpr (kFlip) all = fma(V::broadcast(-2), min(sums.least, V::broadcast(first_.flipped[r])), all);
+      if constexpr (kFlip)
+        all = fma(V::broadcast(-2), min(sums.least, V::broadcast(first_.flipped[r])), all);
       all.store(p_ + n_);
       (sums.q + q).store(q_ + n_);
       __builtin_memcpy(entry_ + n_, book_->entry + slot, kFloatLanes * sizeof *entry_);
@@ -108,7 +117,8 @@ class EntrySearch {
   void take_promising() {
     for (std::size_t r = 0; r < book_->first.n; ++r) taken_[r] = false;
     typename HullFinder<Isa>::Point best[kRungs];
-    HullFinder<Isa>::climb({first_.p, first_.q, book_->number, book_->first.n}, group_->scale, best);
+    HullFinder<Isa>::climb({first_.p, first_.q, book_->number, book_->first.n}, group_->scale,
+                           best);
     for (const auto& half : best) {
       if (!taken_[half.entry]) take(half.entry);
       taken_[half.entry] = true;
@@ -119,8 +129,9 @@ class EntrySearch {
     V minus_half[kLimits];
     float gain[kLimits];
   };
-  /// Where the best entries known for the ladder's scales give way to each other, and the ends: an entry
-  /// whose gain, which is convex in c, surpasses theirs anywhere does so at one of these scales.
+  /// Where the best entries known for the ladder's scales give way to each other, and the ends: an
+  /// entry whose gain, which is convex in c, surpasses theirs anywhere does so at one of these
+  /// scales.
   void set_limits(Limits& limits) const {
     typename HullFinder<Isa>::Point best[kRungs];
     HullFinder<Isa>::climb(points(), group_->scale, best);
@@ -130,7 +141,8 @@ class EntrySearch {
     };
     for (std::size_t k = 0; k <= kRungs; ++k) {
       const auto& above = best[k < kRungs ? k : kRungs - 1];
-      const float p = k == 0 ? 0 : above.p - best[k - 1].p, q = k == 0 ? 0 : above.q - best[k - 1].q;
+      const float p = k == 0 ? 0 : above.p - best[k - 1].p,
+                  q = k == 0 ? 0 : above.q - best[k - 1].q;
       const bool crossing = p > 0 && q > 0;
       set(k, crossing ? p / q : 0.5F * kHullLadder[k == 0 ? 0 : kRungs - 1] * group_->scale, above);
     }
@@ -174,10 +186,10 @@ class EntrySearch {
   const EncoderBook* book_ = nullptr;
   const IqGroup* group_ = nullptr;
   Sums first_, second_;
-  bool taken_[kMostHalves];
+  bool taken_[kMaxHalves];
   std::size_t n_ = 0;
-  alignas(64) float p_[EncoderBook::kMostSlots], q_[EncoderBook::kMostSlots];
-  std::uint16_t entry_[EncoderBook::kMostSlots];
+  alignas(64) float p_[EncoderBook::kMaxSlots], q_[EncoderBook::kMaxSlots];
+  std::uint16_t entry_[EncoderBook::kMaxSlots];
 };
 
 }  // namespace cria

@@ -2,9 +2,9 @@
 //
 // A group of values x with weights w, encoded as c·e for an entry e, costs
 //   Σ w (x - c e)² = Σ w x² - c (2 P - c Q)   with P = Σ w x e and Q = Σ w e².
-// So for every scale c > 0 the best entry is a vertex of the lower convex hull of the points (P, Q): the one
-// that maximises 2P - c·Q. The hull has a dozen vertices of hundreds of entries; once it is found, the best
-// entry for a scale costs a dozen multiplications and is exact.
+// So for every scale c > 0 the best entry is a vertex of the lower convex hull of the points (P,
+// Q): the one that maximises 2P - c·Q. The hull has a dozen vertices of hundreds of entries; once
+// it is found, the best entry for a scale costs a dozen multiplications and is exact.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ struct EntryHull {
 
 /// max over the vertices of 2P - c·Q, for a scale per lane.
 template <class Isa>
-[[gnu::always_inline]] inline F32x16<Isa> hull_gain(const EntryHull& hull, const F32x16<Isa>& minus_c) {
+[[gnu::always_inline]] inline F32x16<Isa> hull_gain(const EntryHull& hull,
+                                                    const F32x16<Isa>& minus_c) {
   using V = F32x16<Isa>;
   V gain = fma(minus_c, V::broadcast(hull.q[0]), V::broadcast(hull.p2[0]));
   for (std::size_t k = 1; k < hull.n; ++k)
@@ -56,15 +57,16 @@ struct EntryPoints {
   std::size_t n;
 };
 
-/// Finds hulls by divide and conquer: the vertices of the ladder first, then between two vertices the point
-/// farthest below their chord. Few points are below the ladder's chords; only they are looked at again.
+/// Finds hulls by divide and conquer: the vertices of the ladder first, then between two vertices
+/// the point farthest below their chord. Few points are below the ladder's chords; only they are
+/// looked at again.
 template <class Isa>
 class HullFinder {
   using V = F32x16<Isa>;
   static constexpr std::size_t kRungs = kHullLadder.size();
 
  public:
-  static constexpr std::size_t kMostPoints = 3328;
+  static constexpr std::size_t kMaxPoints = 3328;
   struct Point {
     float p, q;
     std::uint16_t entry;
@@ -110,7 +112,9 @@ class HullFinder {
   }
 
  private:
-  static Point point_at(const EntryPoints& x, std::size_t at) { return {x.p[at], x.q[at], x.entry[at]}; }
+  static Point point_at(const EntryPoints& x, std::size_t at) {
+    return {x.p[at], x.q[at], x.entry[at]};
+  }
   /// A line through two points. Points are judged by slope·p - q, their depth.
   struct Chord {
     Chord(const Point& a, const Point& b)
@@ -138,7 +142,8 @@ class HullFinder {
       const V p = V::load(x.p + i), q = V::load(x.q + i);
       std::uint32_t bits = 0;
       CRIA_UNROLL
-      for (std::size_t k = 0; k + 1 < kRungs; ++k) bits |= less_bits(fma(minus_slope[k], p, q), limit[k]);
+      for (std::size_t k = 0; k + 1 < kRungs; ++k)
+        bits |= less_bits(fma(minus_slope[k], p, q), limit[k]);
       for (; bits != 0; bits &= bits - 1) {
         const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(bits));
         p_[n_] = x.p[at];
@@ -175,8 +180,8 @@ class HullFinder {
 
   EntryHull* hull_ = nullptr;
   std::size_t n_ = 0;  ///< points kept
-  alignas(64) float p_[kMostPoints + kFloatLanes], minus_q_[kMostPoints + kFloatLanes];
-  std::uint16_t entry_[kMostPoints];
+  alignas(64) float p_[kMaxPoints + kFloatLanes], minus_q_[kMaxPoints + kFloatLanes];
+  std::uint16_t entry_[kMaxPoints];
 };
 
 }  // namespace cria

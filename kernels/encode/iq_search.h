@@ -1,5 +1,6 @@
-// The search of the IQ encoders: for 256 values, the scale of the block, the scales of its sub-blocks, and an
-// entry per group that make the weighted squared error least. Method: kernels/README.md.
+// The search of the IQ encoders: for 256 values, the scale of the block, the scales of its
+// sub-blocks, and an entry per group that make the weighted squared error least. Method:
+// kernels/README.md.
 #pragma once
 
 #include <bit>
@@ -27,7 +28,8 @@ enum class IqChoice : std::uint8_t {
 /// A block as the search finds it.
 template <class IqFormat>
 struct IqCodes {
-  static constexpr std::size_t kGroups = 256 / IqFormat::kDims, kSubs = kGroups / IqFormat::kSubGroups;
+  static constexpr std::size_t kGroups = 256 / IqFormat::kDims,
+                               kSubs = kGroups / IqFormat::kSubGroups;
   F16Bits d = 0;
   std::uint8_t scale[kSubs] = {};
   std::uint16_t entry[kGroups] = {};
@@ -39,10 +41,12 @@ template <class Isa, class IqFormat>
 class IqSearch {
   using V = F32x16<Isa>;
   using Codes = IqCodes<IqFormat>;
-  static constexpr std::size_t kValues = 256, kDims = IqFormat::kDims, kSubGroups = IqFormat::kSubGroups,
-                               kGroups = Codes::kGroups, kSubs = Codes::kSubs, kScales = IqFormat::kScales;
+  static constexpr std::size_t kValues = 256, kDims = IqFormat::kDims,
+                               kSubGroups = IqFormat::kSubGroups, kGroups = Codes::kGroups,
+                               kSubs = Codes::kSubs, kScales = IqFormat::kScales;
   static constexpr IqChoice kChoice = IqFormat::kChoice;
-  static constexpr bool kShifted = kChoice == IqChoice::BlockShift || kChoice == IqChoice::GroupShift;
+  static constexpr bool kShifted =
+      kChoice == IqChoice::BlockShift || kChoice == IqChoice::GroupShift;
   static constexpr std::size_t kVariants = kShifted || kChoice == IqChoice::EvenPairSigns ? 2 : 1;
   static constexpr std::size_t kTogether = kFloatLanes / kScales;  ///< block scales tried at once
 
@@ -60,7 +64,9 @@ class IqSearch {
 
  private:
   // ---- values and weights, scaled by powers of two to a maximum of about one
-  static int exponent_of(float x) { return static_cast<int>(std::bit_cast<std::uint32_t>(x) >> 23 & 255U); }
+  static int exponent_of(float x) {
+    return static_cast<int>(std::bit_cast<std::uint32_t>(x) >> 23 & 255U);
+  }
   static float power_of_two(int exponent) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23);
   }
@@ -73,7 +79,7 @@ class IqSearch {
       most = max(most, abs(v));
     }
     const int exponent = exponent_of(most.max_lane());
-    if (exponent < kLeastExponent) return false;
+    if (exponent < kMinExponent) return false;
     unit_ = power_of_two(exponent);
     scale_by(power_of_two(254 - exponent), x_);
     for (std::size_t g = 0; g < kGroups; ++g) {
@@ -100,7 +106,7 @@ class IqSearch {
       weighted_ = differ != 0 && top > 0x1p-100F;
       if (weighted_) scale_by(1 / top, w_);
     }
-    const V least = V::broadcast(kLeastImportance);
+    const V least = V::broadcast(kMinImportance);
     for (std::size_t i = 0; i < kValues; i += kFloatLanes) {
       const V w = weighted_ ? max(V::load(w_ + i), least) : V::broadcast(1), x = V::load(x_ + i);
       w.store(w_ + i);
@@ -127,7 +133,8 @@ class IqSearch {
   [[nodiscard]] bool is_odd(std::size_t g) const {
     if constexpr (kChoice == IqChoice::EvenSigns) return std::popcount(negative_[g]) % 2 != 0;
     if constexpr (kChoice == IqChoice::EvenPairSigns)
-      return std::popcount(negative_[g & ~std::size_t{1}]) % 2 != std::popcount(negative_[g | 1]) % 2;
+      return std::popcount(negative_[g & ~std::size_t{1}]) % 2 !=
+             std::popcount(negative_[g | 1]) % 2;
     return false;
   }
   void find_hulls(std::size_t g) {
@@ -155,7 +162,8 @@ class IqSearch {
       } else if constexpr (kChoice == IqChoice::EvenPairSigns) {
         const V a = hull_gain(hulls_[0][g], minus_c), b = hull_gain(hulls_[0][g + 1], minus_c);
         if (odd_[g]) {
-          total = total + max(hull_gain(hulls_[1][g], minus_c) + b, a + hull_gain(hulls_[1][g + 1], minus_c));
+          total = total + max(hull_gain(hulls_[1][g], minus_c) + b,
+                              a + hull_gain(hulls_[1][g + 1], minus_c));
         } else {
           total = total + (a + b);
         }
@@ -171,10 +179,12 @@ class IqSearch {
   /// The d of the block, in units of the values as scaled here.
   [[nodiscard]] F16Bits half_of(float d) const {
     const float stored = d * (unit_ / IqFormat::kFactor);
-    const float some = stored > kLeastF16 ? stored : kLeastF16;  // rather too large than 0
+    const float some = stored > kMinF16 ? stored : kMinF16;  // rather too large than 0
     return f32_to_f16(some < kF16Max ? some : kF16Max);
   }
-  [[nodiscard]] float rounded(float d) const { return f16_to_f32(half_of(d)) * IqFormat::kFactor / unit_; }
+  [[nodiscard]] float rounded(float d) const {
+    return f16_to_f32(half_of(d)) * IqFormat::kFactor / unit_;
+  }
 
   /// Lanes: 2s + 1, over again for each of the scales tried together.
   static const float* multipliers() {
@@ -182,7 +192,8 @@ class IqSearch {
       struct {
         float lane[kFloatLanes];
       } t{};
-      for (std::size_t i = 0; i < kFloatLanes; ++i) t.lane[i] = static_cast<float>(2 * (i % kScales) + 1);
+      for (std::size_t i = 0; i < kFloatLanes; ++i)
+        t.lane[i] = static_cast<float>(2 * (i % kScales) + 1);
       return t;
     }();
     return kTable.lane;
@@ -225,7 +236,7 @@ class IqSearch {
       largest = c > largest ? c : largest;
     }
     Candidate best{0, 0};
-    float steps = IqFormat::kMostSteps;
+    float steps = IqFormat::kMaxSteps;
     for (std::size_t tried = 0; tried < IqFormat::kTried; tried += kTogether) {
       Candidate now[kTogether];
       for (Candidate& candidate : now) {
@@ -333,7 +344,7 @@ class IqSearch {
     return static_cast<std::uint8_t>(1U << best);
   }
 
-  static constexpr int kLeastExponent = 127 - 40;  ///< below, any d rounds to zero
+  static constexpr int kMinExponent = 127 - 40;  ///< below, any d rounds to zero
   static constexpr int kRounds = 4;
 
   const EncoderBook* book_ = &IqFormat::book();

@@ -1,5 +1,5 @@
-// What the encoders share: blocks side by side in sixteen lanes, so that every lane searches the scale of its
-// own block and nothing is summed across lanes.
+// What the encoders share: blocks side by side in sixteen lanes, so that every lane searches the
+// scale of its own block and nothing is summed across lanes.
 #pragma once
 
 #include "kernels/formats/format.h"
@@ -7,14 +7,14 @@
 
 namespace cria {
 
-/// Weights beyond this are taken for this: far more than any block can hold, and the squares stay finite. NaN
-/// is taken for it, too.
+/// Weights beyond this are taken for this: far more than any block can hold, and the squares stay
+/// finite. NaN is taken for it, too.
 inline constexpr float kLargestWeight = 0x1p40F;
-/// Importance below this part of a block's largest is taken for this, so that weights that nobody has seen
-/// used are still encoded sensibly.
-inline constexpr float kLeastImportance = 0x1p-24F;
+/// Importance below this part of a block's largest is taken for this, so that weights that nobody
+/// has seen used are still encoded sensibly.
+inline constexpr float kMinImportance = 0x1p-24F;
 /// The least f16 above 0.
-inline constexpr float kLeastF16 = 0x1p-24F;
+inline constexpr float kMinF16 = 0x1p-24F;
 
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> limited(const F32x16<Isa>& x, float limit) {
@@ -29,7 +29,8 @@ template <class Isa>
   return min(max(w, V::broadcast(0)), V::broadcast(0x1p100F));
 }
 
-/// The f16 nearest to each number; too large ones become the largest. 0 for numbers that are nearer to it.
+/// The f16 nearest to each number; too large ones become the largest. 0 for numbers that are nearer
+/// to it.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> to_f16_and_back(const F32x16<Isa>& x) {
   std::byte half[2 * kFloatLanes];
@@ -37,27 +38,27 @@ template <class Isa>
   return F32x16<Isa>::template load_as<Stored::F16>(half);
 }
 
-/// The same for scales, but 0 only for what no type can tell from it: one that is not 0 is of more use if too large. Its
-/// codes are found again.
+/// The same for scales, but 0 only for what no type can tell from it: one that is not 0 is of more
+/// use if too large. Its codes are found again.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> to_f16_scale(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;
   const V zero = V::broadcast(0), half = to_f16_and_back(x);
-  const V least = select_less(x, zero, V::broadcast(-kLeastF16), V::broadcast(kLeastF16));
+  const V least = select_less(x, zero, V::broadcast(-kMinF16), V::broadcast(kMinF16));
   const V some = select_less(V::broadcast(0x1p-100F), abs(x), least, zero);
-  return select_less(abs(half), V::broadcast(kLeastF16), some, half);
+  return select_less(abs(half), V::broadcast(kMinF16), some, half);
 }
 
-/// The same, but where f16 is coarse the best of the nearest, its neighbours (0 is one of the least) and its negative, by
-/// error(scale).
+/// The same, but where f16 is coarse the best of the nearest, its neighbours (0 is one of the
+/// least) and its negative, by error(scale).
 template <class Isa, class Error>
 [[gnu::always_inline]] inline F32x16<Isa> to_best_f16_scale(const F32x16<Isa>& x, Error error) {
   using V = F32x16<Isa>;
   const V nearest = to_f16_scale(x), coarse = V::broadcast(0x1p-16F);
   if (less_bits(abs(nearest), coarse) == 0) return nearest;
   V best = nearest, least = error(nearest);
-  for (const V& other :
-       {nearest - V::broadcast(kLeastF16), nearest + V::broadcast(kLeastF16), V::broadcast(0) - nearest}) {
+  for (const V& other : {nearest - V::broadcast(kMinF16), nearest + V::broadcast(kMinF16),
+                         V::broadcast(0) - nearest}) {
     const V others = select_less(abs(nearest), coarse, error(other), least);
     best = select_less(others, least, other, best);
     least = min(others, least);
@@ -72,15 +73,17 @@ template <class Isa>
   return select_less(V::broadcast(0x1p-100F), abs(x), V::broadcast(1) / x, V::broadcast(0));
 }
 
-/// Up to sixteen blocks of N values with their weights of importance, value i of every block in one vector.
+/// Up to sixteen blocks of N values with their weights of importance, value i of every block in one
+/// vector.
 template <class Isa, std::size_t N, bool weighted>
 class BlockLanes {
   using V = F32x16<Isa>;
 
  public:
-  /// The n_blocks at x; the other lanes are zero. `shared` consecutive lanes make up a super-block, whose
-  /// largest importance counts as 1.
-  BlockLanes(const float* x, const float* importance, std::size_t n_blocks, std::size_t shared = 1) {
+  /// The n_blocks at x; the other lanes are zero. `shared` consecutive lanes make up a super-block,
+  /// whose largest importance counts as 1.
+  BlockLanes(const float* x, const float* importance, std::size_t n_blocks,
+             std::size_t shared = 1) {
     transpose(x, n_blocks, x_);
     for (std::size_t i = 0; i < N; ++i) limited<Isa>(V::load(x_[i]), kLargestWeight).store(x_[i]);
     if constexpr (weighted) {
@@ -123,7 +126,7 @@ class BlockLanes {
       const bool none = !(top > 0x1p-100F);
       for (std::size_t l = first; l < first + shared; ++l) {
         factor[l] = none ? 0.0F : 1.0F / top;
-        least[l] = none ? 1.0F : kLeastImportance;
+        least[l] = none ? 1.0F : kMinImportance;
       }
     }
     for (std::size_t i = 0; i < N; ++i)
@@ -138,16 +141,20 @@ class BlockLanes {
   [[no_unique_address]] std::conditional_t<weighted, Importance, None> w_;
 };
 
-/// Bytes of sixteen blocks, computed in lanes: byte i of every block from one vector of integers 0…255.
+/// Bytes of sixteen blocks, computed in lanes: byte i of every block from one vector of integers
+/// 0…255.
 template <class Isa, std::size_t N>
 class ByteLanes {
   using V = F32x16<Isa>;
 
  public:
-  [[gnu::always_inline]] void set(std::size_t i, const V& v) { (v - V::broadcast(128)).store_i8(rows_[i]); }
+  [[gnu::always_inline]] void set(std::size_t i, const V& v) {
+    (v - V::broadcast(128)).store_i8(rows_[i]);
+  }
   /// Bytes first … first + n of one lane.
   void copy(std::size_t lane, std::size_t first, std::size_t n, std::uint8_t* to) const {
-    for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<std::uint8_t>(rows_[first + i][lane] ^ -128);
+    for (std::size_t i = 0; i < n; ++i)
+      to[i] = static_cast<std::uint8_t>(rows_[first + i][lane] ^ -128);
   }
 
  private:
@@ -156,8 +163,8 @@ class ByteLanes {
 
 /// Calls f(x, importance, number of blocks ≤ Batch, where they go) over a row.
 template <class Block, std::size_t Values, std::size_t Batch, class F>
-[[gnu::always_inline]] inline void each_batch(const float* x, const float* importance, std::size_t n,
-                                              std::byte* blocks, F f) {
+[[gnu::always_inline]] inline void each_batch(const float* x, const float* importance,
+                                              std::size_t n, std::byte* blocks, F f) {
   const std::size_t n_blocks = n / Values;
   for (std::size_t b = 0; b < n_blocks; b += Batch) {
     const std::size_t some = n_blocks - b < Batch ? n_blocks - b : Batch;

@@ -8,10 +8,10 @@
 namespace cria {
 
 /// The least scale that is used: half of it is the least normal float.
-inline constexpr int kLeastE8m0 = 2;
+inline constexpr int kMinE8m0 = 2;
 
-/// The E8M0 whose scale is more than a quarter of a peak, at most half: E2M1 reaches to 6, so the codes reach a
-/// little beyond it, one less cuts it at three quarters or more.
+/// The E8M0 whose scale is more than a quarter of a peak, at most half: E2M1 reaches to 6, so the
+/// codes reach a little beyond it, one less cuts it at three quarters or more.
 [[gnu::always_inline]] inline int e8m0_beyond(float peak) {
   return static_cast<int>(std::bit_cast<std::uint32_t>(peak) >> 23) - 1;
 }
@@ -26,7 +26,7 @@ void encode_mxfp4(const float* x, const float* importance, std::size_t n_blocks,
   for (int step = 0; step < kTried; ++step)
     scale.consider(
         [&](std::size_t l) {
-          return static_cast<std::uint8_t>(std::max(e8m0_beyond(peaks[l]) - step, kLeastE8m0));
+          return static_cast<std::uint8_t>(std::max(e8m0_beyond(peaks[l]) - step, kMinE8m0));
         },
         [](std::uint8_t e) { return half_of_e8m0(e); });
   const auto bytes = scale.nibbles();
@@ -45,7 +45,8 @@ struct Encoder<Isa, DType::MXFP4> {
     each_batch<BlockMXFP4, 32, kFloatLanes>(
         x, importance, n, blocks,
         [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
-          (w == nullptr ? encode_mxfp4<Isa, false> : encode_mxfp4<Isa, true>)(some, w, n_blocks, out);
+          (w == nullptr ? encode_mxfp4<Isa, false> : encode_mxfp4<Isa, true>)(some, w, n_blocks,
+                                                                              out);
         });
   };
 };

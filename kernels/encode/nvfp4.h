@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// The UE4M3 byte whose half is d, rounded down, or more than the largest. A byte is the upper bits of a float
-/// that is too small by 2^120.
+/// The UE4M3 byte whose half is d, rounded down, or more than the largest. A byte is the upper bits
+/// of a float that is too small by 2^120.
 [[gnu::always_inline]] inline int ue4m3_below(float d) {
   return static_cast<int>(std::bit_cast<std::uint32_t>(d * 0x1p-119F) >> 20);
 }
@@ -48,7 +48,8 @@ struct Encoder<Isa, DType::NVFP4> {
     each_batch<BlockNVFP4, 64, kFloatLanes / 4>(
         x, importance, n, blocks,
         [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
-          (w == nullptr ? encode_nvfp4<Isa, false> : encode_nvfp4<Isa, true>)(some, w, n_blocks, out);
+          (w == nullptr ? encode_nvfp4<Isa, false> : encode_nvfp4<Isa, true>)(some, w, n_blocks,
+                                                                              out);
         });
   };
 };

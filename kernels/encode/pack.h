@@ -6,8 +6,8 @@
 
 namespace cria {
 
-/// Writes up to sixteen blocks of 32 values. code(i): the codes of value i in lanes; d, m: what they are
-/// multiplied by and, where the type has it, moved by.
+/// Writes up to sixteen blocks of 32 values. code(i): the codes of value i in lanes; d, m: what
+/// they are multiplied by and, where the type has it, moved by.
 template <class Isa, class Block, class Code>
 void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::size_t n_blocks,
                     std::byte* out) {
@@ -58,7 +58,8 @@ void pack_two_bits(const SuperCodes& c, int shift, std::uint8_t (&to)[64]) {
   for (std::size_t l = 0; l < 64; ++l) {
     const std::uint8_t* q = c.q + l / 32 * 128 + l % 32;
     unsigned byte = 0;
-    for (unsigned j = 0; j < 4; ++j) byte |= (static_cast<unsigned>(q[32 * j]) >> shift & 3U) << (2 * j);
+    for (unsigned j = 0; j < 4; ++j)
+      byte |= (static_cast<unsigned>(q[32 * j]) >> shift & 3U) << (2 * j);
     to[l] = static_cast<std::uint8_t>(byte);
   }
 }
@@ -67,7 +68,8 @@ template <class Isa>
 void pack_bit_planes(const SuperCodes& c, int shift, std::uint8_t (&to)[32]) {
   for (std::size_t l = 0; l < 32; ++l) {
     unsigned byte = 0;
-    for (unsigned j = 0; j < 8; ++j) byte |= (static_cast<unsigned>(c.q[32 * j + l]) >> shift & 1U) << j;
+    for (unsigned j = 0; j < 8; ++j)
+      byte |= (static_cast<unsigned>(c.q[32 * j + l]) >> shift & 1U) << j;
     to[l] = static_cast<std::uint8_t>(byte);
   }
 }
@@ -104,7 +106,8 @@ void pack(const SuperCodes& c, BlockQ3_K& block) {
     block.scales[j] = static_cast<std::uint8_t>((c.scales[j] & 15U) | (c.scales[j + 8] & 15U) << 4);
   for (std::size_t j = 0; j < 4; ++j) {
     unsigned byte = 0;
-    for (std::size_t k = 0; k < 4; ++k) byte |= static_cast<unsigned>(c.scales[j + 4 * k]) >> 4 << (2 * k);
+    for (std::size_t k = 0; k < 4; ++k)
+      byte |= static_cast<unsigned>(c.scales[j + 4 * k]) >> 4 << (2 * k);
     block.scales[8 + j] = static_cast<std::uint8_t>(byte);
   }
 }
@@ -123,7 +126,8 @@ template <class Isa>
 void pack(const SuperCodes& c, BlockQ6_K& block) {
   pack_nibbles<Isa, 64>(c, block.lo);
   pack_two_bits<Isa>(c, 4, block.hi);
-  for (std::size_t j = 0; j < 16; ++j) block.scales[j] = static_cast<std::int8_t>(c.scales[j] ^ 0x80U);
+  for (std::size_t j = 0; j < 16; ++j)
+    block.scales[j] = static_cast<std::int8_t>(c.scales[j] ^ 0x80U);
 }
 template <class Isa>
 void pack(const SuperCodes& c, BlockIQ4_XS& block) {
@@ -154,11 +158,13 @@ void pack(const SuperCodes& c, BlockTQ1_0& block) {
   for (std::size_t l = 0; l < 4; ++l) block.qh[l] = byte(c.q + 240 + l, 4, 4);
 }
 
-/// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i in lanes;
-/// scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a super-block.
+/// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i
+/// in lanes; scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a
+/// super-block.
 template <class Isa, class Block, std::size_t N, class Code>
-void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin, const F32x16<Isa>& scales,
-                        const F32x16<Isa>& mins, std::size_t n_blocks, std::byte* out) {
+void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin,
+                        const F32x16<Isa>& scales, const F32x16<Isa>& mins, std::size_t n_blocks,
+                        std::byte* out) {
   constexpr std::size_t kGroup = 256 / N;
   ByteLanes<Isa, N + 2> bytes;
   for (std::size_t i = 0; i < N; ++i) bytes.set(i, code(i));
@@ -176,7 +182,8 @@ void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin
     }
     Block block;
     __builtin_memcpy(&block.d, ds + 2 * b * kGroup, 2);
-    if constexpr (requires { block.dmin; }) __builtin_memcpy(&block.dmin, dmins + 2 * b * kGroup, 2);
+    if constexpr (requires { block.dmin; })
+      __builtin_memcpy(&block.dmin, dmins + 2 * b * kGroup, 2);
     pack<Isa>(codes, block);
     __builtin_memcpy(out + b * sizeof block, &block, sizeof block);
   }

@@ -1,4 +1,5 @@
-// Q1_0: 128 weights ±d. The signs are the weights' own, so the best d is the mean of their magnitudes.
+// Q1_0: 128 weights ±d. The signs are the weights' own, so the best d is the mean of their
+// magnitudes.
 #pragma once
 
 #include "kernels/encode/encoder.h"

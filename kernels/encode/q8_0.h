@@ -8,8 +8,8 @@
 
 namespace cria {
 
-/// Where on the grid the weight of the largest magnitude is tried. Far enough apart to round most weights
-/// differently: what is gained is the best of several roundings.
+/// Where on the grid the weight of the largest magnitude is tried. Far enough apart to round most
+/// weights differently: what is gained is the best of several roundings.
 inline constexpr float kQ8Steps[4] = {-128.0F, -127.2F, 127.3F, -126.4F};
 
 /// Up to sixteen blocks: their values stay in rows, their scales are in lanes.
@@ -33,7 +33,8 @@ class Q8Blocks {
       BlockQ8_0 block;
       __builtin_memcpy(&block.d, d_ + 2 * b, 2);
       const V factor = V::broadcast(factor_[b]);
-      for (std::size_t g = 0; g < 2; ++g) quantized(value(b, g), factor).store_i8(block.q + g * kFloatLanes);
+      for (std::size_t g = 0; g < 2; ++g)
+        quantized(value(b, g), factor).store_i8(block.q + g * kFloatLanes);
       __builtin_memcpy(out + b * sizeof block, &block, sizeof block);
     }
   }
@@ -44,7 +45,8 @@ class Q8Blocks {
   }
   [[gnu::always_inline]] V weight(std::size_t block, std::size_t group) const {
     const V sane = sane_importance<Isa>(V::load(importance_ + block * 32 + group * kFloatLanes));
-    return max(sane * V::broadcast(importance_factor_[block]), V::broadcast(least_importance_[block]));
+    return max(sane * V::broadcast(importance_factor_[block]),
+               V::broadcast(least_importance_[block]));
   }
   [[gnu::always_inline]] static V quantized(const V& x, const V& factor) {
     return max(min(round(x * factor), V::broadcast(127)), V::broadcast(-128));
@@ -80,20 +82,23 @@ class Q8Blocks {
     each_four(
         [&](std::size_t b, std::size_t i) {
           const float* w = importance_ + b * 32;
-          most[i] = max(sane_importance<Isa>(V::load(w)), sane_importance<Isa>(V::load(w + kFloatLanes)));
+          most[i] =
+              max(sane_importance<Isa>(V::load(w)), sane_importance<Isa>(V::load(w + kFloatLanes)));
         },
         [&](std::size_t b) { V::max4(most[0], most[1], most[2], most[3], tops + b); });
     const V top = V::load(tops), factor = inverse_or_0(top);
     factor.store(importance_factor_);
-    select_less(V::broadcast(0), factor, V::broadcast(kLeastImportance), V::broadcast(1))
+    select_less(V::broadcast(0), factor, V::broadcast(kMinImportance), V::broadcast(1))
         .store(least_importance_);
   }
-  /// Each start's codes give d and what it gains: Σw(x - d·q)² = Σwx² - (Σwxq)²/Σwq² at d = Σwxq/Σwq².
+  /// Each start's codes give d and what it gains: Σw(x - d·q)² = Σwx² - (Σwxq)²/Σwq² at d =
+  /// Σwxq/Σwq².
   void choose() {
     float all_xq[kFloatLanes][kStarts] = {}, all_qq[kFloatLanes][kStarts] = {};
     const V inverse_peak = inverse_or_0(V::load(peak_));
     alignas(64) float factors[kStarts][kFloatLanes];
-    for (std::size_t k = 0; k < kStarts; ++k) (V::broadcast(kQ8Steps[k]) * inverse_peak).store(factors[k]);
+    for (std::size_t k = 0; k < kStarts; ++k)
+      (V::broadcast(kQ8Steps[k]) * inverse_peak).store(factors[k]);
     for (std::size_t b = 0; b < n_; ++b) sums(b, factors, all_xq[b], all_qq[b]);
     V most = V::broadcast(0);
     best_d_ = most;
@@ -117,7 +122,8 @@ class Q8Blocks {
     if constexpr (weighted) w[0] = weight(b, 0), w[1] = weight(b, 1);
     for (std::size_t k = 0; k < kStarts; ++k) {
       const V factor = V::broadcast(factors[k][b]);
-      const V q0 = min(round(x[0] * factor), V::broadcast(127));  // no start puts the peak beyond -128
+      const V q0 =
+          min(round(x[0] * factor), V::broadcast(127));  // no start puts the peak beyond -128
       const V q1 = min(round(x[1] * factor), V::broadcast(127));
       V wq0 = q0, wq1 = q1;
       if constexpr (weighted) wq0 = q0 * w[0], wq1 = q1 * w[1];
@@ -136,7 +142,8 @@ class Q8Blocks {
     for (std::size_t b = 0; b < n_; ++b) {
       V sum = V::broadcast(0);
       for (std::size_t g = 0; g < 2; ++g) {
-        const V x = value(b, g), e = x - quantized(x, V::broadcast(factors[b])) * V::broadcast(scales[b]);
+        const V x = value(b, g),
+                e = x - quantized(x, V::broadcast(factors[b])) * V::broadcast(scales[b]);
         if constexpr (weighted)
           sum = fma(e * weight(b, g), e, sum);
         else
@@ -159,7 +166,8 @@ class Q8Blocks {
 template <class Isa>
 void encode_q8_0(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
   each_batch<BlockQ8_0, 32, kFloatLanes>(
-      x, importance, n, blocks, [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+      x, importance, n, blocks,
+      [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
         if (w == nullptr)
           Q8Blocks<Isa, false>(some, w, n_blocks).store(out);
         else

@@ -22,7 +22,8 @@ class ScaleByte {
     for (std::size_t i = 0; i < N; ++i) peak = max(peak, abs(block_.x(i)));
     peak.store(lanes);
   }
-  /// Tries byte_of(lane), which stands for scale_of(byte), neither 0 nor so small that it has no inverse.
+  /// Tries byte_of(lane), which stands for scale_of(byte), neither 0 nor so small that it has no
+  /// inverse.
   template <class ByteOf, class ScaleOf>
   [[gnu::always_inline]] void consider(ByteOf byte_of, ScaleOf scale_of) {
     alignas(64) float d[kFloatLanes], factor[kFloatLanes], errors[kFloatLanes];

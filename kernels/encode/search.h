@@ -1,5 +1,6 @@
-// The searches for the scale of blocks without and with an offset, sixteen blocks in lanes. Each start gives
-// codes, and codes give a scale in closed form, by least squares; the best of them wins.
+// The searches for the scale of blocks without and with an offset, sixteen blocks in lanes. Each
+// start gives codes, and codes give a scale in closed form, by least squares; the best of them
+// wins.
 #pragma once
 
 #include "kernels/encode/grid.h"
@@ -36,12 +37,15 @@ class SymmetricSearch {
   using Fit = ScaleFit<Isa>;
 
  public:
-  explicit SymmetricSearch(const BlockLanes<Isa, N, weighted>& block) : block_(block), peak_(block.x(0)) {
-    for (std::size_t i = 1; i < N; ++i) peak_ = select_less(abs(peak_), abs(block.x(i)), block.x(i), peak_);
+  explicit SymmetricSearch(const BlockLanes<Isa, N, weighted>& block)
+      : block_(block), peak_(block.x(0)) {
+    for (std::size_t i = 1; i < N; ++i)
+      peak_ = select_less(abs(peak_), abs(block.x(i)), block.x(i), peak_);
   }
   /// The weight of the largest magnitude.
   [[nodiscard]] const V& peak() const { return peak_; }
-  /// The best of starts that put the peak at the bottom or the top of the grid times each of `stretch`.
+  /// The best of starts that put the peak at the bottom or the top of the grid times each of
+  /// `stretch`.
   Fit best_of(const Starts& stretch) const {
     const V inverse_peak = inverse_or_0(peak_);
     Fit best;
@@ -83,7 +87,8 @@ class SymmetricSearch {
   V peak_;
 };
 
-/// A scale, an offset, and by how much they lower the squared error of encoding every value as the mean.
+/// A scale, an offset, and by how much they lower the squared error of encoding every value as the
+/// mean.
 template <class Isa>
 struct AffineFit {
   using V = F32x16<Isa>;
@@ -120,16 +125,19 @@ class AffineSearch {
   [[nodiscard]] const V& sum_w() const { return sum_w_; }
   [[nodiscard]] const V& mean() const { return mean_; }
 
-  /// The best of starts whose codes 0 and top lie at parts of the range of values, cut by inset.first …
-  /// inset.last at either end (less than 0: beyond it); then of some beside the best, and of its own codes.
+  /// The best of starts whose codes 0 and top lie at parts of the range of values, cut by
+  /// inset.first … inset.last at either end (less than 0: beyond it); then of some beside the best,
+  /// and of its own codes.
   Fit best_of(const Starts& inset, int beside) const {
     Fit best = constant();
     best.better_of(from_range(0, 0));
     for (int i = 0; i < inset.count; ++i)
-      best.better_of(from_range(inset.at(i), inset.first + (inset.last - inset.first) * scattered(i)));
+      best.better_of(
+          from_range(inset.at(i), inset.first + (inset.last - inset.first) * scattered(i)));
     best.better_of(fit(best.scale, best.offset));
     for (int i = 0; i < beside; ++i) {  // up to 4 % narrower or wider, moved by up to 0.3 codes
-      const float wider = 0.04F * ((2 * static_cast<float>(i) + 1) / static_cast<float>(beside) - 1);
+      const float wider =
+          0.04F * ((2 * static_cast<float>(i) + 1) / static_cast<float>(beside) - 1);
       const float moved = 0.3F * (2 * scattered(i) - 1) - wider * (0.5F * static_cast<float>(top));
       const V scale = best.scale * V::broadcast(1 + wider);
       best.better_of(fit(scale, fma(best.scale, V::broadcast(moved), best.offset)));
@@ -177,8 +185,8 @@ class AffineSearch {
     return fit(range * V::broadcast((1 - below - above) / static_cast<float>(top)),
                fma(range, V::broadcast(below), low_));
   }
-  /// Codes with a scale and an offset and fits both. With y = x - mean, Σwy = 0 and the scale is Σwyq /
-  /// (Σwq² - (Σwq)²/Σw).
+  /// Codes with a scale and an offset and fits both. With y = x - mean, Σwy = 0 and the scale is
+  /// Σwyq / (Σwq² - (Σwq)²/Σw).
   Fit fit(const V& scale, const V& offset) const {
     V yq, q1, qq;
     sums(scale, offset, yq, q1, qq);
@@ -194,22 +202,26 @@ class AffineSearch {
     result.scale = select_less(V::broadcast(0), spread, yq / spread, V::broadcast(0));
     result.offset = mean_ - result.scale * q1 / sum_w_;
     result.gain = yq * result.scale;
-    if constexpr (negative) {  // where the offset is not, the best scale without one; its gain from the mean
+    if constexpr (negative) {  // where the offset is not, the best scale without one; its gain from
+                               // the mean
       const V xq = fma(mean_, q1, yq), alone = xq / qq, limit = V::broadcast(0x1p-100F);
       result.scale = select_less(result.offset, limit, result.scale, alone);
-      result.gain = select_less(result.offset, limit, result.gain, xq * alone - sum_w_ * mean_ * mean_);
+      result.gain =
+          select_less(result.offset, limit, result.gain, xq * alone - sum_w_ * mean_ * mean_);
       result.offset = min(result.offset, V::broadcast(0));
     }
     return result;
   }
 
-  /// Σw(x - mean)q and Σw(q - mean_code)² of the nearest codes: not what rounding leaves of the difference of two
-  /// large sums, where all weight lies on nearly equal codes. Both 0 if all are equal.
+  /// Σw(x - mean)q and Σw(q - mean_code)² of the nearest codes: not what rounding leaves of the
+  /// difference of two large sums, where all weight lies on nearly equal codes. Both 0 if all are
+  /// equal.
   void sums_about(const V& mean_code, const V& scale, const V& offset, V& yq, V& spread) const {
     const V factor = inverse_or_0(scale), zero = V::broadcast(0);
     yq = spread = zero;
     for (std::size_t i = 0; i < N; ++i) {
-      const V x = block_.x(i), r = Grid::nearest((x - offset) * factor) - mean_code, wr = block_.weigh(i, r);
+      const V x = block_.x(i), r = Grid::nearest((x - offset) * factor) - mean_code,
+              wr = block_.weigh(i, r);
       yq = fma(x - mean_, wr, yq);
       spread = fma(r, wr, spread);
     }

@@ -26,12 +26,12 @@ F32x16<Isa> group_sum(const F32x16<Isa>& v) {
 /// The number of the largest magnitude, with its sign.
 template <class Isa, std::size_t group>
 F32x16<Isa> group_peak(const F32x16<Isa>& v) {
-  return across<Isa, group>(v,
-                            [](float a, float b) { return __builtin_fabsf(a) < __builtin_fabsf(b) ? b : a; });
+  return across<Isa, group>(
+      v, [](float a, float b) { return __builtin_fabsf(a) < __builtin_fabsf(b) ? b : a; });
 }
 
-/// d and dmin of super-blocks, the same in all lanes of each, the integers s and m of their sub-blocks, and
-/// the error that they leave to each sub-block.
+/// d and dmin of super-blocks, the same in all lanes of each, the integers s and m of their
+/// sub-blocks, and the error that they leave to each sub-block.
 template <class Isa>
 struct SuperScales {
   using V = F32x16<Isa>;
@@ -56,12 +56,15 @@ struct SuperScales {
   }
 };
 
-/// Calls plain or weighted with as many super-blocks at once as their sub-blocks of N values fill lanes.
+/// Calls plain or weighted with as many super-blocks at once as their sub-blocks of N values fill
+/// lanes.
 template <class Block, std::size_t N, class F>
-[[gnu::always_inline]] inline void each_super_batch(const float* x, const float* importance, std::size_t n,
-                                                    std::byte* blocks, F plain, F weighted) {
+[[gnu::always_inline]] inline void each_super_batch(const float* x, const float* importance,
+                                                    std::size_t n, std::byte* blocks, F plain,
+                                                    F weighted) {
   each_batch<Block, 256, kFloatLanes * N / 256>(
-      x, importance, n, blocks, [=](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+      x, importance, n, blocks,
+      [=](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
         (w == nullptr ? plain : weighted)(some, w, n_blocks, out);
       });
 }

@@ -6,8 +6,9 @@
 
 namespace cria {
 
-/// How hard to search. `starts` and `scales` are stretches of the grid over the weight of the largest
-/// magnitude (1: it lies at the end): of the search for d, and of the integers s that are tried with it.
+/// How hard to search. `starts` and `scales` are stretches of the grid over the weight of the
+/// largest magnitude (1: it lies at the end): of the search for d, and of the integers s that are
+/// tried with it.
 struct SymmetricEffort {
   Starts starts, scales;
   int d_tried;   ///< values of d, 3 % apart
@@ -17,12 +18,14 @@ struct SymmetricEffort {
 template <class Block>
 inline constexpr SymmetricEffort kSymmetricEffort{};
 template <>
-inline constexpr SymmetricEffort kSymmetricEffort<BlockQ3_K> = {{0.75F, 1.6F, 6}, {0.6F, 2.2F, 16}, 2, 2, 4};
+inline constexpr SymmetricEffort kSymmetricEffort<BlockQ3_K> = {
+    {0.75F, 1.6F, 6}, {0.6F, 2.2F, 16}, 2, 2, 4};
 template <>
 inline constexpr SymmetricEffort kSymmetricEffort<BlockQ6_K> = {
     {0.85F, 1.03F, 4}, {0.82F, 1.03F, 10}, 1, 1, 0};
 template <>
-inline constexpr SymmetricEffort kSymmetricEffort<BlockIQ4_XS> = {{0.85F, 1.2F, 4}, {0.8F, 1.3F, 6}, 1, 1, 0};
+inline constexpr SymmetricEffort kSymmetricEffort<BlockIQ4_XS> = {
+    {0.85F, 1.2F, 4}, {0.8F, 1.3F, 6}, 1, 1, 0};
 
 template <class Isa, class Block, class Grid, std::size_t N, int s_bits, bool weighted>
 class SymmetricSuper {
@@ -47,9 +50,9 @@ class SymmetricSuper {
   }
   void store(std::size_t n_blocks, std::byte* out) const {
     const V factor = inverse_or_0(best_.d * best_.s);
-    store_super_blocks<Isa, Block, N>([&](std::size_t i) { return Grid::code(block_.x(i) * factor); },
-                                      best_.d, best_.d, best_.s - V::broadcast(kLow), V::broadcast(0),
-                                      n_blocks, out);
+    store_super_blocks<Isa, Block, N>(
+        [&](std::size_t i) { return Grid::code(block_.x(i) * factor); }, best_.d, best_.d,
+        best_.s - V::broadcast(kLow), V::broadcast(0), n_blocks, out);
   }
 
  private:
@@ -57,7 +60,8 @@ class SymmetricSuper {
     const V integer = max(min(round(s), V::broadcast(kHigh)), V::broadcast(kLow));
     r.better_sub_blocks(integer, integer, search_.error(r.d * integer));
   }
-  /// Of the integers that put the peak where the efforts' stretches say, and the one nearest to the fit's.
+  /// Of the integers that put the peak where the efforts' stretches say, and the one nearest to the
+  /// fit's.
   void choose_scales(Scales& r, const V& fitted) {
     const V inverse_d = inverse_or_0(r.d), ratio = search_.peak() * inverse_d;
     try_scale(r, fitted * inverse_d);
@@ -98,7 +102,8 @@ class SymmetricSuper {
 
 /// EncodeFn of a type with s_bits of s for N values of a Grid.
 template <class Isa, class Block, class Grid, std::size_t N, int s_bits>
-void encode_symmetric_super(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
+void encode_symmetric_super(const float* x, const float* importance, std::size_t n,
+                            std::byte* blocks) {
   using F = void (*)(const float*, const float*, std::size_t, std::byte*);
   const F plain = [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
     SymmetricSuper<Isa, Block, Grid, N, s_bits, false>(some, w, n_blocks).store(n_blocks, out);
@@ -111,11 +116,13 @@ void encode_symmetric_super(const float* x, const float* importance, std::size_t
 
 template <class Isa>
 struct Encoder<Isa, DType::Q3_K> {
-  static constexpr EncodeFn run = encode_symmetric_super<Isa, BlockQ3_K, IntegerGrid<Isa, -4, 3>, 16, 6>;
+  static constexpr EncodeFn run =
+      encode_symmetric_super<Isa, BlockQ3_K, IntegerGrid<Isa, -4, 3>, 16, 6>;
 };
 template <class Isa>
 struct Encoder<Isa, DType::Q6_K> {
-  static constexpr EncodeFn run = encode_symmetric_super<Isa, BlockQ6_K, IntegerGrid<Isa, -32, 31>, 16, 8>;
+  static constexpr EncodeFn run =
+      encode_symmetric_super<Isa, BlockQ6_K, IntegerGrid<Isa, -32, 31>, 16, 8>;
 };
 template <class Isa>
 struct Encoder<Isa, DType::IQ4_XS> {

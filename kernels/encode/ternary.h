@@ -6,8 +6,8 @@
 
 namespace cria {
 
-/// One super-block, sixteen runs of sixteen values in lanes. Starts are parts of the largest magnitude: the
-/// first is right where the weights are ternary already.
+/// One super-block, sixteen runs of sixteen values in lanes. Starts are parts of the largest
+/// magnitude: the first is right where the weights are ternary already.
 template <class Isa, class Block, bool weighted>
 void encode_ternary(const float* x, const float* importance, std::size_t n_blocks, std::byte* out) {
   using V = F32x16<Isa>;
@@ -28,8 +28,8 @@ void encode_ternary(const float* x, const float* importance, std::size_t n_block
   for (const float part : kParts) consider(V::broadcast(part) * inverse);
   for (int again = 0; again < 4; ++again) consider(inverse_or_0(best.scale));
   const V d = to_f16_scale(best.scale), factor = inverse_or_0(d);
-  store_super_blocks<Isa, Block, 16>([&](std::size_t i) { return Grid::code(block.x(i) * factor); }, d, d,
-                                     V::broadcast(0), V::broadcast(0), n_blocks, out);
+  store_super_blocks<Isa, Block, 16>([&](std::size_t i) { return Grid::code(block.x(i) * factor); },
+                                     d, d, V::broadcast(0), V::broadcast(0), n_blocks, out);
 }
 
 /// EncodeFn of TQ1_0 and TQ2_0.

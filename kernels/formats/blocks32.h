@@ -34,7 +34,8 @@ struct BlockQ1_0 {  // 1.125 bits: d where the bit is set, else -d; 128 values, 
   F16Bits d;
   std::uint8_t bits[16];
 };
-struct BlockQ8_1 {  // 9 bits: d*q; sum is d*Σq, kept for products, and says nothing about the values
+struct BlockQ8_1 {  // 9 bits: d*q; sum is d*Σq, kept for products, and says nothing about the
+                    // values
   F16Bits d, sum;
   std::int8_t q[32];
 };
@@ -94,7 +95,8 @@ struct Format<DType::Q1_0> : Blocks32Format<BlockQ1_0, 128> {
   static_assert(sizeof(Block) == 18);
   static constexpr DecodeTraits kTraits{-1, 1, 32, 1, 1, false};
   static void decode(const Block& b, int group, Decoded32& out) {
-    fill(out, f16_to_f32(b.d), 0, [&](int i) { return (b.bits[4 * group + i / 8] >> (i % 8) & 1) * 2 - 1; });
+    fill(out, f16_to_f32(b.d), 0,
+         [&](int i) { return (b.bits[4 * group + i / 8] >> (i % 8) & 1) * 2 - 1; });
   }
 };
 

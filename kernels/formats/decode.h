@@ -1,5 +1,5 @@
-// What a block of weights says, in integers and a few floats: the one form that dequantization and the scalar
-// product read. Formats and classes: kernels/README.md.
+// What a block of weights says, in integers and a few floats: the one form that dequantization and
+// the scalar product read. Formats and classes: kernels/README.md.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,9 @@ Decode16Fn scalar_decode16(DType type) noexcept;
 Decode32Fn scalar_decode32(DType type) noexcept;
 Decode256Fn scalar_decode256(DType type) noexcept;
 
-/// Gives a block of a type with float scales the scale d and, where the type has one, the offset or float
-/// minimum m, each rounded to what the block can hold; nothing else of it changes. For weights made at random.
+/// Gives a block of a type with float scales the scale d and, where the type has one, the offset or
+/// float minimum m, each rounded to what the block can hold; nothing else of it changes. For
+/// weights made at random.
 void set_block_scales(DType type, std::byte* block, float d, float m) noexcept;
 /// The same for a row whose header holds the scale of its blocks; nothing for other types.
 void set_row_scale(DType type, std::byte* row, float d) noexcept;
@@ -47,8 +48,8 @@ void set_row_scale(DType type, std::byte* row, float d) noexcept;
 /// What is known of a type's decoded values before any block is read:
 /// lets kernels be specialised at compile time.
 struct DecodeTraits {
-  int q_min, q_max;          ///< range of q
-  int sub_block;             ///< values that share one integer scale: 16, 32, or 256 (scale is always 1)
+  int q_min, q_max;  ///< range of q
+  int sub_block;     ///< values that share one integer scale: 16, 32, or 256 (scale is always 1)
   int scale_min, scale_max;  ///< range of scale
   bool has_min;              ///< Q2_K Q4_K Q5_K (min), Q4_1 Q5_1 (m)
   bool odd = false;          ///< every q and every scale is odd

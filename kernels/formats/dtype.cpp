@@ -9,8 +9,8 @@
 namespace cria {
 namespace {
 
-// Products are exact (kernels/README.md), so only the offset can round. It is left out, not added as zero,
-// where a type has none: -0 would become +0. (IQ4_KS alone rounds twice, in this order.)
+// Products are exact (kernels/README.md), so only the offset can round. It is left out, not added
+// as zero, where a type has none: -0 would become +0. (IQ4_KS alone rounds twice, in this order.)
 
 template <DType type>
 void dequantize_groups(const std::byte* row, float* out, std::size_t n) {
@@ -67,7 +67,8 @@ struct Row {
 template <DType type>
 constexpr Row make_row(std::string_view name) {
   using F = Format<type>;
-  Row row{{name, type, F::kBlockValues, sizeof(typename F::Block), kHeaderBytes<type>, F::kClass, nullptr}};
+  Row row{{name, type, F::kBlockValues, sizeof(typename F::Block), kHeaderBytes<type>, F::kClass,
+           nullptr}};
   if constexpr (F::kClass == DotClass::Blocks16) {
     row.info.dequantize = dequantize_groups<type>;
     row.decode16 = decode_group<type>;
@@ -110,8 +111,8 @@ const DTypeInfo* find_dtype(std::uint32_t gguf_id) noexcept {
 }
 
 const DTypeInfo* find_dtype(std::string_view name) noexcept {
-  const Row* row =
-      find_row([=](const DTypeInfo& info) { return std::ranges::equal(info.name, name, {}, upper, upper); });
+  const Row* row = find_row(
+      [=](const DTypeInfo& info) { return std::ranges::equal(info.name, name, {}, upper, upper); });
   return row ? &row->info : nullptr;
 }
 

@@ -1,6 +1,6 @@
-// The dtype table: the only place that knows which tensor types exist. What a block of each holds stands in
-// the file of its family beside this one (formats.h includes them all); tables and choices by type follow
-// from the one list below.
+// The dtype table: the only place that knows which tensor types exist. What a block of each holds
+// stands in the file of its family beside this one (formats.h includes them all); tables and
+// choices by type follow from the one list below.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace cria {
 
-/// The types: name and GGUF type id (the numbers are the file format's). A type that is added here does not
-/// compile before it has a Format, lanes, and an encoder: CONTRIBUTING.md, "A new tensor type".
+/// The types: name and GGUF type id (the numbers are the file format's). A type that is added here
+/// does not compile before it has a Format, lanes, and an encoder: CONTRIBUTING.md, "A new tensor
+/// type".
 // clang-format off
 #define CRIA_DTYPES(X)                                                                                    \
   X(F32, 0)      X(F16, 1)     X(Q4_0, 2)     X(Q4_1, 3)   X(Q5_0, 6)    X(Q5_1, 7)   X(Q8_0, 8)   X(Q8_1, 9) \
@@ -27,8 +28,9 @@ enum class DType : std::uint32_t {
 #undef CRIA_ENUMERATOR
 };
 
-/// Calls f(std::integral_constant<DType, type>) for a type of the list and returns what it returns: how code
-/// that is written per type finds it at run time. For any other number: a value-initialised result.
+/// Calls f(std::integral_constant<DType, type>) for a type of the list and returns what it returns:
+/// how code that is written per type finds it at run time. For any other number: a
+/// value-initialised result.
 template <class F>
 constexpr auto with_dtype(DType type, F f) {
   switch (type) {
@@ -64,8 +66,9 @@ struct DTypeInfo {
   std::uint32_t block_bytes;   ///< bytes per block
   std::uint32_t header_bytes;  ///< that a row begins with, before its blocks; mostly 0
   DotClass dot;
-  /// A row of n_values (a multiple of block_values; any alignment) to out. Never null. Where rows have no
-  /// header, several that follow one another may pass for one: dequantize_rows() is for all types.
+  /// A row of n_values (a multiple of block_values; any alignment) to out. Never null. Where rows
+  /// have no header, several that follow one another may pass for one: dequantize_rows() is for all
+  /// types.
   void (*dequantize)(const std::byte* row, float* out, std::size_t n_values);
 
   /// F32, F16, BF16.
@@ -77,12 +80,15 @@ struct DTypeInfo {
     return header_bytes + n / block_values * block_bytes;
   }
   /// n_rows rows that follow one another.
-  void dequantize_rows(const std::byte* rows, float* out, std::size_t n_rows, std::size_t cols) const {
-    for (std::size_t r = 0; r < n_rows; ++r) dequantize(rows + r * row_bytes(cols), out + r * cols, cols);
+  void dequantize_rows(const std::byte* rows, float* out, std::size_t n_rows,
+                       std::size_t cols) const {
+    for (std::size_t r = 0; r < n_rows; ++r)
+      dequantize(rows + r * row_bytes(cols), out + r * cols, cols);
   }
 };
 
-/// The row of a GGUF type id, or null when no such type exists (removed ids 4, 5, 31–33, 36–38 included).
+/// The row of a GGUF type id, or null when no such type exists (removed ids 4, 5, 31–33, 36–38
+/// included).
 const DTypeInfo* find_dtype(std::uint32_t gguf_id) noexcept;
 /// The row of a type named as in GGUF tools ("q4_k" and "Q4_K" alike), or null.
 const DTypeInfo* find_dtype(std::string_view name) noexcept;

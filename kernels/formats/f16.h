@@ -1,5 +1,6 @@
-// IEEE binary16 and bfloat16 in integers: for code that runs on any machine. Kernels convert with their own
-// instructions (float_convert.h). Always inlined: code for one instruction set must not call another's copy.
+// IEEE binary16 and bfloat16 in integers: for code that runs on any machine. Kernels convert with
+// their own instructions (float_convert.h). Always inlined: code for one instruction set must not
+// call another's copy.
 #pragma once
 
 #include <bit>
@@ -29,10 +30,11 @@ namespace cria {
     half = 0x7E00U | (rest >> 13 & 0x03FFU);
   } else if (rest >= 0x47800000U) {  // 2^16 and more
     half = 0x7C00U;
-  } else if (rest >=
-             0x38800000U) {  // normal: a carry of the rounding may run into the exponent, as it should
+  } else if (rest >= 0x38800000U) {  // normal: a carry of the rounding may run into the exponent,
+                                     // as it should
     half = (rest - (112U << 23) + 0x0FFFU + (rest >> 13 & 1U)) >> 13;
-  } else {  // subnormal: adding 0.5 leaves the value, rounded to a multiple of 2^-24, in the low bits
+  } else {  // subnormal: adding 0.5 leaves the value, rounded to a multiple of 2^-24, in the low
+            // bits
     const float shifted = std::bit_cast<float>(rest) + 0.5F;
     half = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
   }

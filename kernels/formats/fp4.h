@@ -1,5 +1,6 @@
-// Four-bit floating point: nibbles that are E2M1 numbers (a sign, two bits of exponent, one of mantissa).
-// Sources: OCP Microscaling Formats (MX) 1.0 for E2M1 and E8M0; E4M3 is OCP 8-bit Floating Point 1.0's.
+// Four-bit floating point: nibbles that are E2M1 numbers (a sign, two bits of exponent, one of
+// mantissa). Sources: OCP Microscaling Formats (MX) 1.0 for E2M1 and E8M0; E4M3 is OCP 8-bit
+// Floating Point 1.0's.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@ namespace cria {
 inline constexpr std::array<std::int8_t, 16> kTwiceE2m1 = {0, 1,  2,  3,  4,  6,  8,  12,
                                                            0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Half of the power of two that an E8M0 byte means: 2^(e - 128), subnormal for 0 and 1. (255 is no number in
-/// MX; files take it for 2^128, whose half is finite.)
+/// Half of the power of two that an E8M0 byte means: 2^(e - 128), subnormal for 0 and 1. (255 is no
+/// number in MX; files take it for 2^128, whose half is finite.)
 constexpr float half_of_e8m0(std::uint8_t e) {
   return std::bit_cast<float>(e < 2 ? 0x00200000U << e : (e - 1U) << 23);
 }
@@ -25,21 +26,22 @@ constexpr std::uint8_t e8m0_of_half(float d) {
   return static_cast<std::uint8_t>(exponent < 254 ? exponent + 1 : 255);
 }
 
-/// Half of the number that a UE4M3 byte means, by byte: E4M3 without a sign (its bit says nothing), subnormal
-/// for exponents of 0; 0x7F, no number there, is 0.
+/// Half of the number that a UE4M3 byte means, by byte: E4M3 without a sign (its bit says nothing),
+/// subnormal for exponents of 0; 0x7F, no number there, is 0.
 inline constexpr std::array<float, 256> kHalfOfUe4m3 = [] {
   std::array<float, 256> half{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     const std::uint32_t exponent = byte >> 3 & 15, fraction = byte & 7;
-    const float power = std::bit_cast<float>(((exponent < 1 ? 1 : exponent) + 116U) << 23);  // 2^(e - 11)
+    const float power =
+        std::bit_cast<float>(((exponent < 1 ? 1 : exponent) + 116U) << 23);  // 2^(e - 11)
     if (byte != 0x7F) half[byte] = power * static_cast<float>((exponent == 0 ? 0 : 8) + fraction);
   }
   return half;
 }();
 inline constexpr std::uint8_t kLargestUe4m3 = 0x7E;
 
-/// The UE4M3 byte whose half is nearest to d; 0 for what is not positive. Read as the upper bits of a float, a
-/// byte is too small by 2^120, subnormals included.
+/// The UE4M3 byte whose half is nearest to d; 0 for what is not positive. Read as the upper bits of
+/// a float, a byte is too small by 2^120, subnormals included.
 constexpr std::uint8_t ue4m3_of_half(float d) {
   if (!(d > 0)) return 0;
   const std::uint32_t byte = (std::bit_cast<std::uint32_t>(d * 0x1p-119F) + 0x00080000U) >> 20;

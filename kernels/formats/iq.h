@@ -1,7 +1,7 @@
 // The codebook types: 256 values in groups of eight (IQ1, IQ2) or four (IQ3) that a codebook of
-// kernels/formats/iq_tables.h lists. Indices have as many bits as their codebook needs, so no byte is out of
-// range. Signs are a bit per value (set: negative); where seven bits of sign are stored, the eighth makes the
-// number of negative values even.
+// kernels/formats/iq_tables.h lists. Indices have as many bits as their codebook needs, so no byte
+// is out of range. Signs are a bit per value (set: negative); where seven bits of sign are stored,
+// the eighth makes the number of negative values even.
 #pragma once
 
 #include "kernels/formats/format.h"
@@ -47,10 +47,11 @@ struct BlockIQ1_S {  // 1.5625 bits: d*(2s+1)*(grid ± 1/8), sub-blocks of 32
   // Per sub-block: four times three top bits of index, three bits s, the sign of 1/8 (set: minus).
   std::uint16_t hi[8];
 };
-struct BlockIQ1_M {         // 1.75 bits: d*(2s+1)*(grid ± 1/8), sub-blocks of 16
-  std::uint8_t index[32];   // low eight bits per group of eight
-  std::uint8_t hi[16];      // nibble per group: three top bits of index, the sign of 1/8 (set: minus)
-  std::uint16_t scales[4];  // per 64 values: four times three bits s; the top nibbles are d, lowest first
+struct BlockIQ1_M {        // 1.75 bits: d*(2s+1)*(grid ± 1/8), sub-blocks of 16
+  std::uint8_t index[32];  // low eight bits per group of eight
+  std::uint8_t hi[16];  // nibble per group: three top bits of index, the sign of 1/8 (set: minus)
+  std::uint16_t
+      scales[4];  // per 64 values: four times three bits s; the top nibbles are d, lowest first
 };
 #pragma pack(pop)
 
@@ -86,9 +87,11 @@ struct Format<DType::IQ2_XXS> : CodebookFormat<BlockIQ2_XXS> {
   static void decode(const Block& b, Decoded256& out) {
     const auto q = [&](int i) {
       const auto& sub = b.sub[i / 32];
-      return signed_value(kIq2xxsGrid[sub.index[i / 8 % 4]], i % 8, packed_signs(sub.signs_scale, i / 8 % 4));
+      return signed_value(kIq2xxsGrid[sub.index[i / 8 % 4]], i % 8,
+                          packed_signs(sub.signs_scale, i / 8 % 4));
     };
-    fill(out, f16_to_f32(b.d) / 8, q, [&](int j) { return 2 * (b.sub[j / 2].signs_scale >> 28) + 1; });
+    fill(out, f16_to_f32(b.d) / 8, q,
+         [&](int j) { return 2 * (b.sub[j / 2].signs_scale >> 28) + 1; });
   }
 };
 
@@ -126,7 +129,8 @@ struct Format<DType::IQ3_XXS> : CodebookFormat<BlockIQ3_XXS> {
   static void decode(const Block& b, Decoded256& out) {
     const auto q = [&](int i) {
       const int group = i / 8;
-      const std::uint64_t entry = join(kIq3xxsGrid[b.index[2 * group]], kIq3xxsGrid[b.index[2 * group + 1]]);
+      const std::uint64_t entry =
+          join(kIq3xxsGrid[b.index[2 * group]], kIq3xxsGrid[b.index[2 * group + 1]]);
       return signed_value(entry, i % 8, packed_signs(b.signs_scale[i / 32], group % 4));
     };
     fill(out, f16_to_f32(b.d) / 4, q, [&](int j) { return 2 * (b.signs_scale[j / 2] >> 28) + 1; });
@@ -143,7 +147,8 @@ struct Format<DType::IQ3_S> : CodebookFormat<BlockIQ3_S> {
     };
     const auto q = [&](int i) {
       const int group = i / 8;
-      const std::uint64_t entry = join(kIq3sGrid[index(2 * group)], kIq3sGrid[index(2 * group + 1)]);
+      const std::uint64_t entry =
+          join(kIq3sGrid[index(2 * group)], kIq3sGrid[index(2 * group + 1)]);
       return signed_value(entry, i % 8, b.signs[group]);
     };
     fill(out, f16_to_f32(b.d), q, [&](int j) { return 2 * nibble_at(b.scales, j / 2) + 1; });
@@ -181,7 +186,8 @@ struct Format<DType::IQ1_M> : CodebookFormat<BlockIQ1_M> {
   static void set_scales(Block& b, float d, float /*m*/) {
     const F16Bits bits = f32_to_f16(d);
     for (unsigned i = 0; i < 4; ++i)
-      b.scales[i] = static_cast<std::uint16_t>((b.scales[i] & 0x0FFF) | (bits >> (4 * i) & 0xF) << 12);
+      b.scales[i] =
+          static_cast<std::uint16_t>((b.scales[i] & 0x0FFF) | (bits >> (4 * i) & 0xF) << 12);
   }
 };
 

@@ -1,6 +1,6 @@
-// The codebooks as codes: a digit per value (lowest first) of two bits (groups of eight) or three bits
-// (groups of four), which stands for one of the few magnitudes that the
-// type uses. Expanded to bytes when compiled.
+// The codebooks as codes: a digit per value (lowest first) of two bits (groups of eight) or three
+// bits (groups of four), which stands for one of the few magnitudes that the type uses. Expanded to
+// bytes when compiled.
 #include "kernels/formats/iq_tables.h"
 
 namespace cria {
@@ -372,8 +372,9 @@ constexpr std::array<Entry, N> expand(const std::array<std::uint16_t, N>& codes,
   std::array<Entry, N> entries{};
   for (std::size_t i = 0; i < N; ++i) {
     for (std::size_t g = 0; g < sizeof(Entry); ++g) {
-      const std::size_t digit = static_cast<std::size_t>(codes[i]) >> (g * static_cast<std::size_t>(bits)) &
-                                ((std::size_t{1} << bits) - 1);
+      const std::size_t digit =
+          static_cast<std::size_t>(codes[i]) >> (g * static_cast<std::size_t>(bits)) &
+          ((std::size_t{1} << bits) - 1);
       entries[i] |= static_cast<Entry>(static_cast<std::uint8_t>(levels[digit])) << (8 * g);
     }
   }
@@ -410,12 +411,16 @@ constexpr HighWindows high_by_window(const std::array<std::uint8_t, 2048>& high)
 
 constinit const std::array<std::uint64_t, 256> kIq2xxsGrid =
     expand<std::uint64_t>(kIq2xxsCodes, 2, kIq2Levels);
-constinit const std::array<std::uint64_t, 512> kIq2xsGrid = expand<std::uint64_t>(kIq2xsCodes, 2, kIq2Levels);
-constinit const std::array<std::uint64_t, 1024> kIq2sGrid = expand<std::uint64_t>(kIq2sCodes, 2, kIq2Levels);
+constinit const std::array<std::uint64_t, 512> kIq2xsGrid =
+    expand<std::uint64_t>(kIq2xsCodes, 2, kIq2Levels);
+constinit const std::array<std::uint64_t, 1024> kIq2sGrid =
+    expand<std::uint64_t>(kIq2sCodes, 2, kIq2Levels);
 constinit const std::array<std::uint32_t, 256> kIq3xxsGrid =
     expand<std::uint32_t>(kIq3xxsCodes, 3, kIq3xxsLevels);
-constinit const std::array<std::uint32_t, 512> kIq3sGrid = expand<std::uint32_t>(kIq3sCodes, 3, kIq3sLevels);
-constinit const std::array<std::uint64_t, 2048> kIq1Grid = expand<std::uint64_t>(kIq1AllCodes, 2, kIq1Levels);
+constinit const std::array<std::uint32_t, 512> kIq3sGrid =
+    expand<std::uint32_t>(kIq3sCodes, 3, kIq3sLevels);
+constinit const std::array<std::uint64_t, 2048> kIq1Grid =
+    expand<std::uint64_t>(kIq1AllCodes, 2, kIq1Levels);
 
 constinit const CodePlanes<256> kIq2xxsPlanes = split<8>(kIq2xxsCodes);
 constinit const CodePlanes<512> kIq2xsPlanes = split<8>(kIq2xsCodes);

@@ -14,14 +14,16 @@ struct BlockQ2_K {          // 2.625 bits per weight: d*scale*q - dmin*min, sub-
 struct BlockQ3_K {      // 3.4375 bits: d*(scale - 32)*(q - 4), sub-blocks of 16
   std::uint8_t hi[32];  // bit j of byte l: the third bit of value 32j + l
   std::uint8_t lo[64];  // as q of Q2_K
-  // The low four bits of scale j are nibbles of bytes 0…7, the high two are bits 2(j/4) of byte 8 + j%4.
+  // The low four bits of scale j are nibbles of bytes 0…7, the high two are bits 2(j/4) of byte 8 +
+  // j%4.
   std::uint8_t scales[12];
   F16Bits d;
 };
 struct BlockQ4_K {  // 4.5 bits: d*scale*q - dmin*min, sub-blocks of 32
   F16Bits d, dmin;
   std::uint8_t scales[12];  // eight 6-bit scales and mins, see unpack_scales_and_mins
-  std::uint8_t lo[128];     // per 64 values: byte l holds values l (low nibble) and 32 + l (high nibble)
+  std::uint8_t
+      lo[128];  // per 64 values: byte l holds values l (low nibble) and 32 + l (high nibble)
 };
 struct BlockQ5_K {  // 5.5 bits: as Q4_K with a fifth bit
   F16Bits d, dmin;
@@ -29,22 +31,24 @@ struct BlockQ5_K {  // 5.5 bits: as Q4_K with a fifth bit
   std::uint8_t hi[32];  // bit j of byte l: the fifth bit of value 32j + l
   std::uint8_t lo[128];
 };
-struct BlockQ6_K {       // 6.5625 bits: d*scale*(q - 32), sub-blocks of 16
-  std::uint8_t lo[128];  // per half of 128: byte l (0…63) holds values l (low nibble) and 64 + l (high)
-  std::uint8_t hi[64];   // per half: bits 2j, 2j+1 of byte l are the top bits of value 32j + l
+struct BlockQ6_K {  // 6.5625 bits: d*scale*(q - 32), sub-blocks of 16
+  std::uint8_t
+      lo[128];  // per half of 128: byte l (0…63) holds values l (low nibble) and 64 + l (high)
+  std::uint8_t hi[64];  // per half: bits 2j, 2j+1 of byte l are the top bits of value 32j + l
   std::int8_t scales[16];
   F16Bits d;
 };
-struct BlockQ8_K {  // 9.125 bits: d*q; sums of 16 q, kept for products, say nothing about the values
+struct BlockQ8_K {  // 9.125 bits: d*q; sums of 16 q, kept for products, say nothing about the
+                    // values
   float d;
   std::int8_t q[256];
   std::int16_t sums[16];
 };
 #pragma pack(pop)
 
-/// Eight 6-bit scales and mins in 12 bytes, each for 32 values. The first four lie in the low six bits of
-/// bytes j (scale) and j+4 (min); the others have their low four bits in byte j+4 (scale low, min high) and
-/// the top two in those bytes' spare bits.
+/// Eight 6-bit scales and mins in 12 bytes, each for 32 values. The first four lie in the low six
+/// bits of bytes j (scale) and j+4 (min); the others have their low four bits in byte j+4 (scale
+/// low, min high) and the top two in those bytes' spare bits.
 inline void unpack_scales_and_mins(const std::uint8_t (&packed)[12], Decoded256& out) {
   for (int j = 0; j < 8; ++j) {
     int scale = packed[j % 4] & 63, min = packed[j % 4 + 4] & 63;
@@ -56,7 +60,8 @@ inline void unpack_scales_and_mins(const std::uint8_t (&packed)[12], Decoded256&
     out.min[2 * j] = out.min[2 * j + 1] = static_cast<std::int16_t>(min);
   }
 }
-/// Value i of nibbles where 32 bytes hold 32 values in their low and the next 32 in their high halves.
+/// Value i of nibbles where 32 bytes hold 32 values in their low and the next 32 in their high
+/// halves.
 inline int nibble_of_64(const std::uint8_t (&lo)[128], int i) {
   return lo[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
 }
@@ -82,11 +87,13 @@ struct Format<DType::Q3_K> : Super256Format<BlockQ3_K> {
   static constexpr DecodeTraits kTraits{-4, 3, 16, -32, 31, false};
   static void decode(const Block& b, Decoded256& out) {
     const auto scale = [&](int j) {
-      const int low = b.scales[j % 8] >> (j / 8 * 4) & 15, high = b.scales[8 + j % 4] >> (j / 4 * 2) & 3;
+      const int low = b.scales[j % 8] >> (j / 8 * 4) & 15,
+                high = b.scales[8 + j % 4] >> (j / 4 * 2) & 3;
       return (low | high << 4) - 32;
     };
     fill(
-        out, f16_to_f32(b.d), [&](int i) { return two_bits(b.lo, i) + 4 * bit_plane(b.hi, i) - 4; }, scale);
+        out, f16_to_f32(b.d), [&](int i) { return two_bits(b.lo, i) + 4 * bit_plane(b.hi, i) - 4; },
+        scale);
   }
 };
 

@@ -12,7 +12,8 @@ struct NumberFormat {
   static constexpr DotClass kClass = dot;
   static constexpr std::uint32_t kBlockValues = 1;
   static void dequantize(const std::byte* values, float* out, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) out[i] = to_float(load_block<Stored>(values + i * sizeof(Stored)));
+    for (std::size_t i = 0; i < n; ++i)
+      out[i] = to_float(load_block<Stored>(values + i * sizeof(Stored)));
   }
 };
 
@@ -21,8 +22,8 @@ float number_to_float(Number x) {
   return static_cast<float>(x);
 }
 
-/// The same bits as f16_to_f32 without a branch, so that a loop of it vectorizes: read as the upper bits of a
-/// float, a half is too small by 2^112, subnormals included.
+/// The same bits as f16_to_f32 without a branch, so that a loop of it vectorizes: read as the upper
+/// bits of a float, a half is too small by 2^112, subnormals included.
 inline float f16_by_scaling(F16Bits half) {
   const std::uint32_t rest = half & 0x7FFFU;
   const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112F);

@@ -6,9 +6,9 @@
 namespace cria {
 
 #pragma pack(push, 1)
-struct BlockTQ1_0 {  // 1.6875 bits per weight: d*(trit - 1)
-  std::uint8_t q[48];  // five trits a byte: 32 bytes with values 0…159, 16 bytes with values 160…239, in five
-                       // runs each, one trit of every byte per run
+struct BlockTQ1_0 {    // 1.6875 bits per weight: d*(trit - 1)
+  std::uint8_t q[48];  // five trits a byte: 32 bytes with values 0…159, 16 bytes with values
+                       // 160…239, in five runs each, one trit of every byte per run
   std::uint8_t qh[4];  // four trits a byte: values 240…255 in four runs
   F16Bits d;
 };
@@ -32,8 +32,9 @@ struct Format<DType::TQ1_0> : Super256Format<BlockTQ1_0> {
   }
 
  private:
-  /// A byte holds trits as the digits of a base-3 fraction of 256: multiplying by 3^n modulo 256 drops the
-  /// first n of them, and the next is the integer part of three times the rest. Any byte yields 0…2.
+  /// A byte holds trits as the digits of a base-3 fraction of 256: multiplying by 3^n modulo 256
+  /// drops the first n of them, and the next is the integer part of three times the rest. Any byte
+  /// yields 0…2.
   static int trit(std::uint8_t byte, int n) {
     constexpr int kPow3[5] = {1, 3, 9, 27, 81};
     return (byte * kPow3[n] & 255) * 3 >> 8;

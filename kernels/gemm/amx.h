@@ -1,5 +1,5 @@
-// The GEMM micro-kernel of AMX: tiles of 16 tokens × 64 columns of activations, straight from memory, times
-// tiles of 64 columns × 16 rows of the panel.
+// The GEMM micro-kernel of AMX: tiles of 16 tokens × 64 columns of activations, straight from
+// memory, times tiles of 64 columns × 16 rows of the panel.
 #pragma once
 
 #include <immintrin.h>
@@ -37,14 +37,17 @@ struct GemmKernel<Amx> {
     const Range r = scaled_range(t);
     return r.max - r.min <= 255 ? PanelBytes::Scaled : PanelBytes::Digits;
   }
-  static constexpr int scaled_zero(const DecodeTraits& t) { return std::min(0, 127 - scaled_range(t).max); }
+  static constexpr int scaled_zero(const DecodeTraits& t) {
+    return std::min(0, 127 - scaled_range(t).max);
+  }
 
   static void transpose(__m512i (&v)[4]) { Wide::transpose(v); }
   static void store(void* p, __m512i v) { Wide::store(p, v); }
   /// Pair c of the 16 or 8 mins, each as two bfloat16, for the two digits of a sum.
   template <int n>
   static void store_mins(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
-    const __m512i mins[2] = {_mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16), _mm512_srai_epi32(pair, 16)};
+    const __m512i mins[2] = {_mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16),
+                             _mm512_srai_epi32(pair, 16)};
     for (std::size_t i = 0; i < 2; ++i) {
       const __m512i bits = _mm512_castps_si512(_mm512_cvtepi32_ps(mins[i]));
       store(panel.min[2 * c + i] + lane, _mm512_or_si512(bits, _mm512_srli_epi32(bits, 16)));

@@ -1,6 +1,7 @@
-// Types with a float scale for every 32 or 16 columns on AMX: 16 tokens × 16 rows, whose accumulators stay in registers.
-// While the tiles of one group of columns multiply, the sums of the group before are stored, and those of the one before
-// that are added: three groups are under way, also where one unit follows another.
+// Types with a float scale for every 32 or 16 columns on AMX: 16 tokens × 16 rows, whose
+// accumulators stay in registers. While the tiles of one group of columns multiply, the sums of the
+// group before are stored, and those of the one before that are added: three groups are under way,
+// also where one unit follows another.
 #pragma once
 
 #include <immintrin.h>
@@ -27,7 +28,8 @@ struct AmxGroupTokens {
   void fill(const TokenSlice& x, std::size_t first) {
     q = x.q + first * x.q_stride;
     q_stride = x.q_stride;
-    for (std::size_t t = 0; t < kAmxTokens; ++t) fill_token(x, std::min(first + t, x.n_tokens - 1), t);
+    for (std::size_t t = 0; t < kAmxTokens; ++t)
+      fill_token(x, std::min(first + t, x.n_tokens - 1), t);
     if (first + kAmxTokens > x.n_tokens) pad(x, first);
   }
 
@@ -43,7 +45,8 @@ struct AmxGroupTokens {
     _mm256_storeu_ps(d[t], scale);
     if constexpr (shape.mins != 0) {
       const __m128i sums = _mm_maskz_loadu_epi16(blocks, x.sum + token * x.sum_stride);
-      _mm256_storeu_ps(d_sum[t], _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(sums))));
+      _mm256_storeu_ps(d_sum[t],
+                       _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(sums))));
     }
   }
   void pad(const TokenSlice& x, std::size_t first) {
@@ -51,7 +54,8 @@ struct AmxGroupTokens {
       std::memcpy(padded[t], x.q + std::min(first + t, x.n_tokens - 1) * x.q_stride, x.cols);
     q = padded[0];
     q_stride = sizeof padded[0];
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // GCC 12 does not know that tile loads read it
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // GCC 12 does not know that tile loads read it
   }
   alignas(64) std::int8_t padded[kAmxTokens][kGemmCols];
 };
@@ -172,8 +176,9 @@ class AmxGroups {
     if constexpr (shape.mins != 0) {
       const __m512 m = _mm512_load_ps(panel.m[b] + at.row);
       const float* const d_sum = &x.d_sum[at.token][b];
-      unroll<16>([&](auto t)
-                     CRIA_INLINE { acc[t] = _mm512_fmadd_ps(m, _mm512_set1_ps(d_sum[t * 8]), acc[t]); });
+      unroll<16>([&](auto t) CRIA_INLINE {
+        acc[t] = _mm512_fmadd_ps(m, _mm512_set1_ps(d_sum[t * 8]), acc[t]);
+      });
     }
   }
 

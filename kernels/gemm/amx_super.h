@@ -1,8 +1,9 @@
-// K types on AMX: 32 tokens × 32 rows, or × 16 rows in two digits of scale·q, in four tiles of sums. A tile is stored
-// while others multiply, and AVX-512 brings the sums of one unit into the floats while the next one multiplies.
+// K types on AMX: 32 tokens × 32 rows, or × 16 rows in two digits of scale·q, in four tiles of
+// sums. A tile is stored while others multiply, and AVX-512 brings the sums of one unit into the
+// floats while the next one multiplies.
 //
-// A product of two tiles takes 16 cycles, storing one as many, and one load of a tile 8: nothing but the order of
-// instructions hides them behind each other (bench/processors/xeon_amx.md).
+// A product of two tiles takes 16 cycles, storing one as many, and one load of a tile 8: nothing
+// but the order of instructions hides them behind each other (bench/processors/xeon_amx.md).
 #pragma once
 
 #include <immintrin.h>
@@ -33,7 +34,8 @@ class AmxSuper {
   }
 
   void run(Ahead& ahead) {
-    // What is read again for each tile of tokens shall stay in the first-level cache, beside these and the sums.
+    // What is read again for each tile of tokens shall stay in the first-level cache, beside these
+    // and the sums.
     constexpr std::size_t kAtOnce = kDigits ? 1 : 2;
     Unit before{};
     for (std::size_t p = 0; p < n_panels_; p += kAtOnce) {
@@ -83,7 +85,9 @@ class AmxSuper {
   const std::int8_t* q_of(std::size_t t) const {
     return in_place(t) ? x_.q + t * kAmxTokens * x_.q_stride : padded_[0];
   }
-  std::size_t stride_of(std::size_t t) const { return in_place(t) ? x_.q_stride : sizeof padded_[0]; }
+  std::size_t stride_of(std::size_t t) const {
+    return in_place(t) ? x_.q_stride : sizeof padded_[0];
+  }
   bool in_place(std::size_t t) const { return (t + 1) * kAmxTokens <= x_.n_tokens; }
 
   /// What is beside the bytes of two tokens, in places t and t + 1.
@@ -97,20 +101,24 @@ class AmxSuper {
     const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(sums[0])),
                                             _mm256_loadu_si256(sums[1]), 1);
     if constexpr (shape.zero != 0) {
-      const __m512i pairs = _mm512_madd_epi16(both, _mm512_set1_epi16(static_cast<short>(-shape.zero)));
+      const __m512i pairs =
+          _mm512_madd_epi16(both, _mm512_set1_epi16(static_cast<short>(-shape.zero)));
       start_[t] = _mm512_mask_reduce_add_epi32(0x00FF, pairs);
       start_[t + 1] = _mm512_mask_reduce_add_epi32(0xFF00, pairs);
     }
     if constexpr (shape.mins == 8) {
       const __m512i pairs = digits<31>(_mm512_madd_epi16(both, _mm512_set1_epi16(1)));
       _mm512_store_si512(digits_[t], _mm512_zextsi256_si512(_mm512_castsi512_si256(pairs)));
-      _mm512_store_si512(digits_[t + 1], _mm512_zextsi256_si512(_mm512_extracti64x4_epi64(pairs, 1)));
+      _mm512_store_si512(digits_[t + 1],
+                         _mm512_zextsi256_si512(_mm512_extracti64x4_epi64(pairs, 1)));
     } else if constexpr (shape.mins == 16) {
       for (std::size_t i = 0; i < 2; ++i)
-        _mm512_store_si512(digits_[t + i], digits<15>(_mm512_cvtepi16_epi32(_mm256_loadu_si256(sums[i]))));
+        _mm512_store_si512(digits_[t + i],
+                           digits<15>(_mm512_cvtepi16_epi32(_mm256_loadu_si256(sums[i]))));
     }
   }
-  /// Sums as two bfloat16 each: what is below a power of two, and the rest; low: that power less one.
+  /// Sums as two bfloat16 each: what is below a power of two, and the rest; low: that power less
+  /// one.
   template <int low>
   static __m512i digits(__m512i sums) {
     const __m512i rest = _mm512_and_si512(sums, _mm512_set1_epi32(low));
@@ -177,8 +185,8 @@ class AmxSuper {
     }
   }
 
-  [[gnu::always_inline]] static void step(const std::int8_t* q0, const std::int8_t* q1, std::size_t q_stride,
-                                          const void* w0, const void* w1) {
+  [[gnu::always_inline]] static void step(const std::int8_t* q0, const std::int8_t* q1,
+                                          std::size_t q_stride, const void* w0, const void* w1) {
     _tile_loadd(4, q0, q_stride);
     _tile_loadd(6, w0, kStride);
     _tile_dpbssd(0, 4, 6);
@@ -219,14 +227,17 @@ class AmxSuper {
         const std::size_t row = quarter % 2 * 8 + i, t = 16 * tile + row;
         __m512i isum = _mm512_load_si512(sums_[2 * tile + (kDigits ? 0 : j)][row]);
         if constexpr (kDigits)
-          isum = _mm512_add_epi32(_mm512_slli_epi32(_mm512_load_si512(sums_[2 * tile + 1][row]), 8), isum);
-        if constexpr (shape.zero != 0) isum = _mm512_add_epi32(isum, _mm512_set1_epi32(start_[u.token + t]));
+          isum = _mm512_add_epi32(_mm512_slli_epi32(_mm512_load_si512(sums_[2 * tile + 1][row]), 8),
+                                  isum);
+        if constexpr (shape.zero != 0)
+          isum = _mm512_add_epi32(isum, _mm512_set1_epi32(start_[u.token + t]));
         const __m512 da = _mm512_set1_ps(d_[u.token + t]);
         float* const to = u.acc[t] + h;
-        __m512 sum = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(isum), _mm512_load_ps(to));
+        __m512 sum =
+            _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(isum), _mm512_load_ps(to));
         if constexpr (shape.mins != 0)
-          sum = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, da), _mm512_load_ps(mins_[kMinTiles * tile + j][row]),
-                                 sum);
+          sum = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, da),
+                                 _mm512_load_ps(mins_[kMinTiles * tile + j][row]), sum);
         _mm512_store_ps(to, sum);
       }
     }

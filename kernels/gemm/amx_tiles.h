@@ -9,9 +9,9 @@
 
 namespace cria {
 
-/// What ldtilecfg reads. Tiles 0–3 are sums; 4 and 5 hold activations, 6 and 7 weights, but for K types 5 is a sum, too.
-/// A group of 32 or 16 columns fills half or a quarter of the latter. Constants, since GCC 12 does not know how much the
-/// instruction reads.
+/// What ldtilecfg reads. Tiles 0–3 are sums; 4 and 5 hold activations, 6 and 7 weights, but for K
+/// types 5 is a sum, too. A group of 32 or 16 columns fills half or a quarter of the latter.
+/// Constants, since GCC 12 does not know how much the instruction reads.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

@@ -1,5 +1,6 @@
-// The GEMM micro-kernel of AVX2: 16 rows × 4 tokens in registers. Bytes are multiplied in pairs and summed in int16 as long
-// as the type's range allows; types that need all eight bits are multiplied as int16, half as often as they have products.
+// The GEMM micro-kernel of AVX2: 16 rows × 4 tokens in registers. Bytes are multiplied in pairs and
+// summed in int16 as long as the type's range allows; types that need all eight bits are multiplied
+// as int16, half as often as they have products.
 #pragma once
 
 #include <immintrin.h>
@@ -26,7 +27,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     explicit Session(PanelShape) {}
   };
 
-  /// Scaled bytes would leave no room in an int16, and bytes of the full range none for even two products.
+  /// Scaled bytes would leave no room in an int16, and bytes of the full range none for even two
+  /// products.
   static constexpr PanelBytes bytes(const DecodeTraits&, bool full) {
     return full ? PanelBytes::Words : PanelBytes::Weights;
   }
@@ -36,7 +38,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   /// int16; and as they are, to correct the zero.
   static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m256i pair) {
     store(panel.scale[2 * c] + lane, _mm256_blend_epi16(pair, _mm256_slli_epi32(pair, 16), 0xAA));
-    store(panel.scale[2 * c + 1] + lane, _mm256_blend_epi16(_mm256_srli_epi32(pair, 16), pair, 0xAA));
+    store(panel.scale[2 * c + 1] + lane,
+          _mm256_blend_epi16(_mm256_srli_epi32(pair, 16), pair, 0xAA));
     store(panel.min[c] + lane, pair);
   }
   template <int n>
@@ -44,7 +47,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     store(panel.min[c] + lane, pair);
   }
 
-  /// Words: the two halves of four columns of sixteen rows lie side by side. From two places 8 KiB apart they came 5 % later.
+  /// Words: the two halves of four columns of sixteen rows lie side by side. From two places 8 KiB
+  /// apart they came 5 % later.
   template <PanelShape shape>
   static std::uint8_t* place(Panel& panel, int half, std::size_t k, std::size_t row) {
     return const_cast<std::uint8_t*>(weights<shape>(panel, half, k, row));
@@ -88,20 +92,25 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   static const std::uint8_t* weights(const Panel& panel, int half, std::size_t k, std::size_t row) {
     if constexpr (shape.bytes != PanelBytes::Words) return panel.q[0][k][row];
     constexpr std::size_t kRows = 8 * kHalves, kBytes = kRows * 4;
-    return &panel.q[0][0][0][0] + ((row / kRows * (kGemmCols / 4) + k) * 2 + half) * kBytes + row % kRows * 4;
+    return &panel.q[0][0][0][0] + ((row / kRows * (kGemmCols / 4) + k) * 2 + half) * kBytes +
+           row % kRows * 4;
   }
-  /// Two vectors at once (see pin()): GCC would have multiplications and adds take turns, which the processor does slower.
-  CRIA_INLINE static void pin_both(__m256i (&v)[kHalves]) { asm volatile("" : "+v"(v[0]), "+v"(v[1])); }
+  /// Two vectors at once (see pin()): GCC would have multiplications and adds take turns, which the
+  /// processor does slower.
+  CRIA_INLINE static void pin_both(__m256i (&v)[kHalves]) {
+    asm volatile("" : "+v"(v[0]), "+v"(v[1]));
+  }
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+    unroll<kTokens>([&](auto t)
+                        CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
 
   /// sums = or += scale * the products of 4n columns from panel row k on. No scale: 1.
   template <PanelShape shape, std::size_t n, bool first = false>
-  CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row, const Avx2Tile<shape>& tile,
-                              const std::int32_t* scale, Sums& sums) {
+  CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row,
+                              const Avx2Tile<shape>& tile, const std::int32_t* scale, Sums& sums) {
     constexpr Avx2Run kRun = Avx2Tile<shape>::kRun;
     static_assert(n % kRun.steps == 0);
     unroll<n / kRun.steps>([&](auto i) CRIA_INLINE {
@@ -132,11 +141,13 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     });
   }
 
-  // Words, by Winograd's inner product (1968): of four columns' even and odd weights e, o and activations a, b,
+  // Words, by Winograd's inner product (1968): of four columns' even and odd weights e, o and
+  // activations a, b,
   //   e*a + o*b = (e + b)*(o + a) - e*o - a*b,
-  // one multiplication for two products and two adds, of which Zen 3 does twice as many a cycle. What is subtracted depends on
-  // weights or tokens alone. e + b fits: |q*scale| <= 127*127 (IQ4_KS), |b| <= 127; so do two products, 2*16256^2 < 2^31. The
-  // sums may wrap, as integers modulo 2^32 they are exact, and what is left in the end is the product itself.
+  // one multiplication for two products and two adds, of which Zen 3 does twice as many a cycle.
+  // What is subtracted depends on weights or tokens alone. e + b fits: |q*scale| <= 127*127
+  // (IQ4_KS), |b| <= 127; so do two products, 2*16256^2 < 2^31. The sums may wrap, as integers
+  // modulo 2^32 they are exact, and what is left in the end is the product itself.
 
   /// The sums of e*o of a group, or of all, into panel.min.
   template <PanelShape shape>
@@ -163,13 +174,16 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     });
     for (std::size_t k = n * b; k < n * (b + 1); k += kStep) {
       unroll<kStep>([&](auto j) CRIA_INLINE {
-        const auto w = [&](int half, std::size_t h)
-                           CRIA_INLINE { return load(weights<shape>(panel, half, k + j, row + 8 * h)); };
+        const auto w = [&](int half, std::size_t h) CRIA_INLINE {
+          return load(weights<shape>(panel, half, k + j, row + 8 * h));
+        };
         const __m256i even[kHalves] = {w(0, 0), w(0, 1)}, odd[kHalves] = {w(1, 0), w(1, 1)};
         unroll<kTokens>([&](auto t) CRIA_INLINE {
-          const __m256i a = splat(tile.words[t][0] + 2 * (k + j)), b_ = splat(tile.words[t][1] + 2 * (k + j));
+          const __m256i a = splat(tile.words[t][0] + 2 * (k + j)),
+                        b_ = splat(tile.words[t][1] + 2 * (k + j));
           unroll<kHalves>([&](auto h) CRIA_INLINE {
-            const __m256i p = _mm256_madd_epi16(_mm256_add_epi16(even[h], b_), _mm256_add_epi16(odd[h], a));
+            const __m256i p =
+                _mm256_madd_epi16(_mm256_add_epi16(even[h], b_), _mm256_add_epi16(odd[h], a));
             sums[t][h] = _mm256_add_epi32(sums[t][h], p);
             pin(sums[t][h]);
           });
@@ -179,14 +193,16 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
 
   template <PanelShape shape>
-  [[gnu::noinline]] static void super256(const Avx2Tile<shape>& tile, const Panel& panel, std::size_t row,
-                                         Acc* acc) {
+  [[gnu::noinline]] static void super256(const Avx2Tile<shape>& tile, const Panel& panel,
+                                         std::size_t row, Acc* acc) {
     Sums sums;
     if constexpr (shape.bytes == PanelBytes::Words) {
       dot_words(panel, 0, row, tile, sums);
     } else {
-      constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales, kStep = kGemmCols / 4 / kScales;
-      constexpr std::size_t kAtOnce = kScales == 16 ? 2 : 1;  // the compiler's loop is long enough then
+      constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales,
+                            kStep = kGemmCols / 4 / kScales;
+      constexpr std::size_t kAtOnce =
+          kScales == 16 ? 2 : 1;  // the compiler's loop is long enough then
       each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
       for (std::size_t j = 0; j < kScales; j += kAtOnce) {
         unroll<kAtOnce>([&](auto i) CRIA_INLINE {
@@ -199,8 +215,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     if constexpr (shape.zero != 0 && !Avx2Tile<shape>::kRun.starts) {
       weigh_sums<shape.scales>(tile, panel, row, correction);
       each([&](auto t, auto h) CRIA_INLINE {
-        sums[t][h] =
-            _mm256_sub_epi32(sums[t][h], _mm256_mullo_epi32(correction[t][h], _mm256_set1_epi32(shape.zero)));
+        sums[t][h] = _mm256_sub_epi32(
+            sums[t][h], _mm256_mullo_epi32(correction[t][h], _mm256_set1_epi32(shape.zero)));
       });
     }
     if constexpr (shape.mins != 0) weigh_sums<shape.mins>(tile, panel, row, correction);
@@ -208,7 +224,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
       const std::size_t lane = row + 8 * h;
       const __m256 d = _mm256_broadcast_ss(tile.d[t]);
       const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + lane), d);
-      __m256 result = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
+      __m256 result =
+          _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
       if constexpr (shape.mins != 0)
         result = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0] + lane), d),
                                   _mm256_cvtepi32_ps(correction[t][h]), result);
@@ -218,8 +235,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
 
   /// Sums of activations times the n factors (scales or mins) of panel.min; n = 0: factors of 1.
   template <int n, PanelShape shape>
-  CRIA_INLINE static void weigh_sums(const Avx2Tile<shape>& tile, const Panel& panel, std::size_t row,
-                                     Sums& out) {
+  CRIA_INLINE static void weigh_sums(const Avx2Tile<shape>& tile, const Panel& panel,
+                                     std::size_t row, Sums& out) {
     unroll<(n == 0 ? 8 : n / 2)>([&](auto p) CRIA_INLINE {
       __m256i factors[kHalves];
       unroll<kHalves>([&](auto h) CRIA_INLINE {
@@ -234,8 +251,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
 
   template <PanelShape shape>
-  [[gnu::noinline]] static void groups(const Avx2Tile<shape>& tile, std::size_t n, const Panel& panel,
-                                       std::size_t row, Acc* acc) {
+  [[gnu::noinline]] static void groups(const Avx2Tile<shape>& tile, std::size_t n,
+                                       const Panel& panel, std::size_t row, Acc* acc) {
     __m256 total[kTokens][kHalves];
     each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + row + 8 * h); });
     for (std::size_t b = 0; b < n; ++b) {
@@ -246,11 +263,13 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
         constexpr bool kCorrect = shape.zero != 0 && !Avx2Tile<shape>::kRun.starts;
         if constexpr (kCorrect)
           each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = splat(&tile.start[t][b]); });
-        dot<shape, shape.group / 4, !kCorrect>(panel, shape.group / 4 * b, row, tile, nullptr, sums);
+        dot<shape, shape.group / 4, !kCorrect>(panel, shape.group / 4 * b, row, tile, nullptr,
+                                               sums);
       }
       each([&](auto t, auto h) CRIA_INLINE {
         const float d = tile.d[t][b];
-        const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + row + 8 * h), _mm256_set1_ps(d));
+        const __m256 scale =
+            _mm256_mul_ps(_mm256_load_ps(panel.d[b] + row + 8 * h), _mm256_set1_ps(d));
         total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
         if constexpr (shape.mins != 0) {
           total[t][h] = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + row + 8 * h),

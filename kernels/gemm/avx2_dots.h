@@ -1,5 +1,6 @@
-// The products of few tokens on AVX2: bytes are multiplied in pairs and summed in int16. Where weights have a zero, the sums
-// begin with what takes it away: they may wrap around on their way, for what they end as is small.
+// The products of few tokens on AVX2: bytes are multiplied in pairs and summed in int16. Where
+// weights have a zero, the sums begin with what takes it away: they may wrap around on their way,
+// for what they end as is small.
 #pragma once
 
 #include "kernels/gemm/few256_vectors.h"
@@ -54,12 +55,15 @@ requires(!shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
           multiply<kFirst>(at, run * kRun + part + i, words);
         });
       }
-      Vectors::each([&](auto t, auto h)
-                        CRIA_INLINE { add_pairs<first && run == 0>(words[t][h], scale[h], sums[t][h]); });
+      Vectors::each([&](auto t, auto h) CRIA_INLINE {
+        add_pairs<first && run == 0>(words[t][h], scale[h], sums[t][h]);
+      });
     });
   }
 
-  CRIA_INLINE static void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
+  CRIA_INLINE static void store(void* p, __m256i v) {
+    _mm256_store_si256(static_cast<__m256i*>(p), v);
+  }
 
   CRIA_INLINE static void dot_full(const Place& at, const Half& scale, Sums& sums) {
     constexpr std::size_t kSteps = shape.steps();
@@ -88,8 +92,9 @@ requires(!shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
       const __m256i a = at.token(t, step);
       Half p = {_mm256_maddubs_epi16(w[0], a), _mm256_maddubs_epi16(w[1], a)};
       pin_both(p);
-      unroll<kHalves>([&](auto h)
-                          CRIA_INLINE { words[t][h] = first ? p[h] : _mm256_add_epi16(words[t][h], p[h]); });
+      unroll<kHalves>([&](auto h) CRIA_INLINE {
+        words[t][h] = first ? p[h] : _mm256_add_epi16(words[t][h], p[h]);
+      });
       if constexpr (!first) pin_both(words[t]);
     });
   }

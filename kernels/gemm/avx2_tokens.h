@@ -1,5 +1,5 @@
-// The tokens' side of the GEMM of AVX2: tiles of tokens, made once for all panels, with what the sums of products
-// begin with.
+// The tokens' side of the GEMM of AVX2: tiles of tokens, made once for all panels, with what the
+// sums of products begin with.
 #pragma once
 
 #include <immintrin.h>
@@ -17,21 +17,24 @@ inline constexpr std::size_t kAvx2Tokens = 4;  ///< of a tile
 /// How the products of bytes are summed up in int16.
 struct Avx2Run {
   std::size_t steps;  ///< of four columns: as many as fit, a power of two
-  /// Sums begin with what the bytes' zero is going to add, negated: whatever wraps on the way, in the end they are those of
-  /// the weights themselves, of half the range, and there is nothing left to correct. Only where that makes runs longer.
+  /// Sums begin with what the bytes' zero is going to add, negated: whatever wraps on the way, in
+  /// the end they are those of the weights themselves, of half the range, and there is nothing left
+  /// to correct. Only where that makes runs longer.
   bool starts;
 
-  static constexpr std::size_t kMostStarts = 8;  ///< steps of a run with starts
+  static constexpr std::size_t kMaxStarts = 8;  ///< steps of a run with starts
 
   static constexpr Avx2Run of(PanelShape shape) {
-    const std::size_t n = shape.groups() ? shape.group / 4 : kGemmCols / 4 / std::max(shape.scales, 1);
+    const std::size_t n =
+        shape.groups() ? shape.group / 4 : kGemmCols / 4 / std::max(shape.scales, 1);
     const auto fit = [&](int max) {
-      return std::min<std::size_t>(n, std::bit_floor(static_cast<unsigned>(32767 / (2 * 127 * max))));
+      return std::min<std::size_t>(n,
+                                   std::bit_floor(static_cast<unsigned>(32767 / (2 * 127 * max))));
     };
     const std::size_t biased = fit(shape.max);
     if (shape.zero == 0) return {biased, false};
     const std::size_t centred = fit(std::max(shape.zero, shape.max - shape.zero));
-    if (centred <= biased || centred > kMostStarts) return {biased, false};
+    if (centred <= biased || centred > kMaxStarts) return {biased, false};
     return {centred, true};
   }
 };
@@ -45,8 +48,8 @@ struct alignas(32) Avx2Tile {
   const std::int8_t* q[kAvx2Tokens];
   const float* d[kAvx2Tokens];
   const std::int16_t* sum[kAvx2Tokens];
-  /// Words: the even columns, then the odd ones, and the sum of the products of neighbours, negated, of each group, or [0] of
-  /// all.
+  /// Words: the even columns, then the odd ones, and the sum of the products of neighbours,
+  /// negated, of each group, or [0] of all.
   std::int16_t words[kAvx2Tokens][2][kWords ? kGemmCols / 2 : 16];
   std::int32_t pairs[kAvx2Tokens][8];
   std::int16_t sums[kAvx2Tokens][16];  ///< as the factors of panel.min want them
@@ -91,12 +94,13 @@ struct alignas(32) Avx2Tile {
       p[i] = _mm256_madd_epi16(even, odd);
     });
     const __m256i a = sum_lanes(p[0], p[1], p[2], p[3]), b = sum_lanes(p[4], p[5], p[6], p[7]);
-    const __m256i s =
-        _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+    const __m256i s = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                       _mm256_permute2x128_si256(a, b, 0x31));
     store(pairs[t], negate32(s));
     if constexpr (!shape.groups()) {
       const std::int32_t* const eight = pairs[t];
-      pairs[t][0] = eight[0] + eight[1] + eight[2] + eight[3] + eight[4] + eight[5] + eight[6] + eight[7];
+      pairs[t][0] =
+          eight[0] + eight[1] + eight[2] + eight[3] + eight[4] + eight[5] + eight[6] + eight[7];
     }
   }
   /// The sums of four vectors in every 16-byte lane.
@@ -108,7 +112,8 @@ struct alignas(32) Avx2Tile {
   void copy_sums(std::size_t t) {
     __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum[t]));
     if constexpr (std::max(shape.scales, shape.mins) == 8)
-      v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+      v = _mm256_castsi128_si256(
+          _mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
     store(sums[t], v);
   }
   void make_sums(std::size_t t, std::size_t n) {
@@ -126,16 +131,20 @@ struct alignas(32) Avx2Tile {
     };
     if constexpr (kRun.steps == 2) {
       for (std::size_t i = 0; i < 4; ++i) {
-        const __m256 a = _mm256_castsi256_ps(added(2 * i)), b = _mm256_castsi256_ps(added(2 * i + 1));
+        const __m256 a = _mm256_castsi256_ps(added(2 * i)),
+                     b = _mm256_castsi256_ps(added(2 * i + 1));
         const __m256i first = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
         const __m256i second = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD));
         store(start[t] + 8 * i, _mm256_sub_epi16(none, _mm256_add_epi16(first, second)));
       }
     } else {
       for (std::size_t i = 0; i < 2; ++i) {
-        const __m256i v0 = added(4 * i), v1 = added(4 * i + 1), v2 = added(4 * i + 2), v3 = added(4 * i + 3);
-        const __m256i a = _mm256_add_epi16(_mm256_unpacklo_epi32(v0, v1), _mm256_unpackhi_epi32(v0, v1));
-        const __m256i b = _mm256_add_epi16(_mm256_unpacklo_epi32(v2, v3), _mm256_unpackhi_epi32(v2, v3));
+        const __m256i v0 = added(4 * i), v1 = added(4 * i + 1), v2 = added(4 * i + 2),
+                      v3 = added(4 * i + 3);
+        const __m256i a =
+            _mm256_add_epi16(_mm256_unpacklo_epi32(v0, v1), _mm256_unpackhi_epi32(v0, v1));
+        const __m256i b =
+            _mm256_add_epi16(_mm256_unpacklo_epi32(v2, v3), _mm256_unpackhi_epi32(v2, v3));
         __m256i s = _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
         if constexpr (kRun.steps == 8) s = _mm256_add_epi16(s, _mm256_permute2x128_si256(s, s, 1));
         store(start[t] + 8 * i, _mm256_sub_epi16(none, s));

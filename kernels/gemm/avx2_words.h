@@ -1,6 +1,7 @@
-// Products of weights of the full range of a byte with 12 to kWordsMostTokens tokens on AVX2: sixteen rows of words in a panel
-// that stays in the first-level cache, by four tokens. Multiplied by Winograd's inner product (see avx2.h); the tokens' words
-// are laid out once for all rows of a call.
+// Products of weights of the full range of a byte with 12 to kWordsMostTokens tokens on AVX2:
+// sixteen rows of words in a panel that stays in the first-level cache, by four tokens. Multiplied
+// by Winograd's inner product (see avx2.h); the tokens' words are laid out once for all rows of a
+// call.
 #pragma once
 
 #include <immintrin.h>
@@ -21,9 +22,10 @@ namespace cria {
 template <bool groups>
 class WordsLayout {
  public:
-  /// The 256 or fewer columns from k on of tokens [first, first + n) of x, n <= 4; the last is repeated.
-  static void tile(const Activations& x, std::size_t first, std::size_t n, std::size_t k, std::size_t cols,
-                   WordsTokens& out) {
+  /// The 256 or fewer columns from k on of tokens [first, first + n) of x, n <= 4; the last is
+  /// repeated.
+  static void tile(const Activations& x, std::size_t first, std::size_t n, std::size_t k,
+                   std::size_t cols, WordsTokens& out) {
     const std::int8_t* q[kWordsTokens];
     const std::size_t n_groups = groups ? cols / 32 : 1, n_parts = cols / 32;
     for (std::size_t t = 0; t < kWordsTokens; ++t) {
@@ -36,7 +38,8 @@ class WordsLayout {
     for (std::size_t i = 0; i < n_parts; ++i) {
       sums = _mm256_add_epi32(sums, part(q, i, out));
       if (!groups && i + 1 != n_parts) continue;
-      const __m128i both = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+      const __m128i both =
+          _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
       _mm_store_si128(reinterpret_cast<__m128i*>(out.own[groups ? i : 0]),
                       _mm_sub_epi32(_mm_setzero_si128(), both));
       sums = _mm256_setzero_si256();
@@ -58,8 +61,10 @@ class WordsLayout {
     Transpose256<Avx2>::transpose(odd);
     Transpose256<Avx2>::transpose(own);
     unroll<4>([&](auto c) CRIA_INLINE {
-      Transpose256<Avx2>::store(out.words[8 * i + c], _mm256_permute2x128_si256(odd[c], even[c], 0x20));
-      Transpose256<Avx2>::store(out.words[8 * i + 4 + c], _mm256_permute2x128_si256(odd[c], even[c], 0x31));
+      Transpose256<Avx2>::store(out.words[8 * i + c],
+                                _mm256_permute2x128_si256(odd[c], even[c], 0x20));
+      Transpose256<Avx2>::store(out.words[8 * i + 4 + c],
+                                _mm256_permute2x128_si256(odd[c], even[c], 0x31));
     });
     return _mm256_add_epi32(_mm256_add_epi32(own[0], own[1]), _mm256_add_epi32(own[2], own[3]));
   }
@@ -70,7 +75,8 @@ template <bool groups, int T>
 class WordsTile {
  public:
   /// acc[token][row] += the products of a panel's first 32n columns and a tile.
-  static void run(const WordsPanel& panel, const WordsTokens& x, std::size_t n, float (*acc)[kWordsRows]) {
+  static void run(const WordsPanel& panel, const WordsTokens& x, std::size_t n,
+                  float (*acc)[kWordsRows]) {
     Sums sums;
 #pragma GCC unroll 1
     for (std::size_t b = 0; b < n; ++b) {
@@ -88,15 +94,20 @@ class WordsTile {
   CRIA_INLINE static void each(F f) {
     unroll<T>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
-  CRIA_INLINE static __m256i load(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
+  CRIA_INLINE static __m256i load(const void* p) {
+    return _mm256_load_si256(static_cast<const __m256i*>(p));
+  }
   CRIA_INLINE static __m256i splat(const std::int32_t& p) { return _mm256_set1_epi32(p); }
 
-  CRIA_INLINE static void start(const WordsPanel& panel, const WordsTokens& x, std::size_t b, Sums& sums) {
-    each([&](auto t, auto h)
-             CRIA_INLINE { sums[t][h] = _mm256_sub_epi32(splat(x.own[b][t]), load(panel.own[b] + 8 * h)); });
+  CRIA_INLINE static void start(const WordsPanel& panel, const WordsTokens& x, std::size_t b,
+                                Sums& sums) {
+    each([&](auto t, auto h) CRIA_INLINE {
+      sums[t][h] = _mm256_sub_epi32(splat(x.own[b][t]), load(panel.own[b] + 8 * h));
+    });
   }
   /// sums += (even weights + odd activations) * (odd weights + even activations) of 32 columns.
-  CRIA_INLINE static void dot(const WordsPanel& panel, const WordsTokens& x, std::size_t b, Sums& sums) {
+  CRIA_INLINE static void dot(const WordsPanel& panel, const WordsTokens& x, std::size_t b,
+                              Sums& sums) {
     unroll<8>([&](auto i) CRIA_INLINE {
       const std::size_t k = 8 * b + i;
       const __m256i even[kHalves] = {load(panel.words[k][0]), load(panel.words[k][0] + 8)},
@@ -104,7 +115,8 @@ class WordsTile {
       unroll<T>([&](auto t) CRIA_INLINE {
         const __m256i o = splat(x.words[k][0][t]), e = splat(x.words[k][1][t]);
         unroll<kHalves>([&](auto h) CRIA_INLINE {
-          const __m256i p = _mm256_madd_epi16(_mm256_add_epi16(even[h], o), _mm256_add_epi16(odd[h], e));
+          const __m256i p =
+              _mm256_madd_epi16(_mm256_add_epi16(even[h], o), _mm256_add_epi16(odd[h], e));
           sums[t][h] = _mm256_add_epi32(sums[t][h], p);
           pin(sums[t][h]);
         });
@@ -114,7 +126,8 @@ class WordsTile {
   CRIA_INLINE static void finish(const WordsPanel& panel, const WordsTokens& x, std::size_t b,
                                  const Sums& sums, float (*acc)[kWordsRows]) {
     each([&](auto t, auto h) CRIA_INLINE {
-      const __m256 d = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + 8 * h), _mm256_broadcast_ss(&x.d[b][t]));
+      const __m256 d =
+          _mm256_mul_ps(_mm256_load_ps(panel.d[b] + 8 * h), _mm256_broadcast_ss(&x.d[b][t]));
       float* const to = acc[t] + 8 * h;
       _mm256_store_ps(to, _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(to)));
     });
@@ -144,7 +157,8 @@ template <bool groups>
 void lay_out_words(const Activations& x, const WordsTiles& tiles, std::size_t i, std::size_t stride,
                    WordsTokens* to) {
   for (std::size_t k = 0; k < x.cols; k += kGemmCols, to += stride)
-    WordsLayout<groups>::tile(x, tiles.first(i), tiles.tokens(i), k, std::min(kGemmCols, x.cols - k), *to);
+    WordsLayout<groups>::tile(x, tiles.first(i), tiles.tokens(i), k,
+                              std::min(kGemmCols, x.cols - k), *to);
 }
 /// LayOut::run, of the tiles that begin with one of the tokens.
 template <bool groups>
@@ -186,37 +200,46 @@ class WordsRows {
   void run(std::size_t row_begin, std::size_t row_end) {
     const std::byte* const end = job_.weights + row_end * job_.row_bytes;
     for (std::size_t r = row_begin; r < row_end; r += kRows) {
-      const std::size_t n_rows = std::min(kRows, row_end - r), n_panels = divide_up(n_rows, kWordsRows);
+      const std::size_t n_rows = std::min(kRows, row_end - r),
+                        n_panels = divide_up(n_rows, kWordsRows);
       const std::byte* const rows = job_.weights + r * job_.row_bytes;
-      multiply(rows, n_rows, n_panels, fetched_beside(rows, kRows * job_.row_bytes, end, job_.next));
+      multiply(rows, n_rows, n_panels,
+               fetched_beside(rows, kRows * job_.row_bytes, end, job_.next));
       for (std::size_t p = 0; p < n_panels; ++p)
         for (std::size_t t = 0; t < n_tokens(); ++t)
-          put(r + p * kWordsRows, std::min(kWordsRows, n_rows - p * kWordsRows), tiles_.first(begin_) + t,
-              acc_[p][t]);
+          put(r + p * kWordsRows, std::min(kWordsRows, n_rows - p * kWordsRows),
+              tiles_.first(begin_) + t, acc_[p][t]);
     }
   }
 
  private:
   [[nodiscard]] std::size_t n_tokens() const { return tiles_.first(end_) - tiles_.first(begin_); }
-  [[nodiscard]] std::size_t columns(std::size_t k) const { return std::min(kGemmCols, job_.cols - k); }
+  [[nodiscard]] std::size_t columns(std::size_t k) const {
+    return std::min(kGemmCols, job_.cols - k);
+  }
 
-  void multiply(const std::byte* row, std::size_t n_rows, std::size_t n_panels, const std::byte* far) {
+  void multiply(const std::byte* row, std::size_t n_rows, std::size_t n_panels,
+                const std::byte* far) {
     const std::byte* rows[kRows / kRowGroup][kRowGroup];
     for (std::size_t i = 0; i < kRows; ++i)
       rows[i / kRowGroup][i % kRowGroup] = row + std::min(i, n_rows - 1) * job_.row_bytes;
-    for (std::size_t p = 0; p < n_panels; ++p) std::memset(acc_[p], 0, n_tokens() * sizeof acc_[p][0]);
+    for (std::size_t p = 0; p < n_panels; ++p)
+      std::memset(acc_[p], 0, n_tokens() * sizeof acc_[p][0]);
     std::size_t offset = kHeaderBytes<type>;
     const WordsTokens* x = tokens_;
     for (std::size_t k = 0; k < job_.cols; k += kGemmCols, x += stride_) {
-      const std::size_t n_blocks = columns(k) / Packer::kBlockValues, bytes = n_blocks * Packer::kBytes;
-      for (std::size_t g = 0; g < n_panels * (kWordsRows / kRowGroup); ++g, far += kRowGroup * bytes)
+      const std::size_t n_blocks = columns(k) / Packer::kBlockValues,
+                        bytes = n_blocks * Packer::kBytes;
+      for (std::size_t g = 0; g < n_panels * (kWordsRows / kRowGroup);
+           ++g, far += kRowGroup * bytes)
         Packer::pack(rows[g], offset, n_blocks, far, g * kRowGroup % kWordsRows,
                      panel_[g * kRowGroup / kWordsRows]);
       offset += bytes;
       for (std::size_t i = begin_; i < end_; ++i)
         for (std::size_t p = 0; p < n_panels; ++p)
           kWordsTiles<Packer::kGroups>[tiles_.tokens(i) - 1](
-              panel_[p], x[i - begin_], columns(k) / 32, acc_[p] + (tiles_.first(i) - tiles_.first(begin_)));
+              panel_[p], x[i - begin_], columns(k) / 32,
+              acc_[p] + (tiles_.first(i) - tiles_.first(begin_)));
     }
   }
   void put(std::size_t row, std::size_t n_rows, std::size_t token, const float* sums) const {
@@ -238,11 +261,14 @@ class WordsRows {
 
 /// A MatMulFn for types whose weights have the full range of a byte.
 template <DType type>
-void words_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void words_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                std::byte* scratch) {
   const std::size_t tiles = words_tiles(job.x->n_tokens),
-                    most = words_tokens_together(job.cols) / kWordsTokens, waves = divide_up(tiles, most);
+                    most = words_tokens_together(job.cols) / kWordsTokens,
+                    waves = divide_up(tiles, most);
   for (std::size_t i = 0; i < waves; ++i)
-    WordsRows<type>(job, tiles * i / waves, tiles * (i + 1) / waves, scratch).run(row_begin, row_end);
+    WordsRows<type>(job, tiles * i / waves, tiles * (i + 1) / waves, scratch)
+        .run(row_begin, row_end);
 }
 
 }  // namespace cria

@@ -1,4 +1,5 @@
-// The weights' side of products of words on AVX2 (avx2_words.h): eight rows at a time into a panel of sixteen.
+// The weights' side of products of words on AVX2 (avx2_words.h): eight rows at a time into a panel
+// of sixteen.
 #pragma once
 
 #include <immintrin.h>
@@ -13,11 +14,11 @@ namespace cria {
 
 /// 256 columns of sixteen rows.
 struct alignas(64) WordsPanel {
-  std::int32_t words[kGemmCols / 4][2]
-                    [kWordsRows];  ///< of four columns the even ones' words of each row, then the odd ones'
-  std::int32_t own[8]
-                  [kWordsRows];  ///< sums of products of neighbours: per group of 32 columns, or [0] of all
-  float d[8][kWordsRows];        ///< likewise
+  std::int32_t words[kGemmCols / 4][2][kWordsRows];  ///< of four columns the even ones' words of
+                                                     ///< each row, then the odd ones'
+  std::int32_t own[8][kWordsRows];  ///< sums of products of neighbours: per group of 32 columns, or
+                                    ///< [0] of all
+  float d[8][kWordsRows];           ///< likewise
 };
 
 /// Decodes eight rows into a panel. Words are weights, or weights times their integer scales.
@@ -34,9 +35,10 @@ class WordsPacker {
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
   static constexpr bool kGroups = !W::kSuper;
 
-  /// n blocks from `offset` on into the panel's rows [lane, lane + 8). far: as much, fetched meanwhile.
-  CRIA_FLATTEN static void pack(const Rows& rows, std::size_t offset, std::size_t n, const std::byte* far,
-                                std::size_t lane, WordsPanel& panel) {
+  /// n blocks from `offset` on into the panel's rows [lane, lane + 8). far: as much, fetched
+  /// meanwhile.
+  CRIA_FLATTEN static void pack(const Rows& rows, std::size_t offset, std::size_t n,
+                                const std::byte* far, std::size_t lane, WordsPanel& panel) {
     for (const std::byte* row : rows)  // what is packed next
       for (std::size_t at = 0; at < n * kBytes; at += 64)
         __builtin_prefetch(row + offset + n * kBytes + at, 0, 3);
@@ -72,8 +74,8 @@ class WordsPacker {
   /// Each scale of the eight rows times 256, twice.
   CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, Vec (&out)[8]) {
     Vec scale[1][4];
-    words_of_rows<Avx2>([&](std::size_t k, Vec(&s)[1]) CRIA_INLINE { W::scales(rows + k, offset, s); },
-                        scale);
+    words_of_rows<Avx2>(
+        [&](std::size_t k, Vec(&s)[1]) CRIA_INLINE { W::scales(rows + k, offset, s); }, scale);
     for (int c = 0; c < 4; ++c) {
       const Vec v = V::template shl16<8>(scale[0][c]);
       out[2 * c] = _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xAA);

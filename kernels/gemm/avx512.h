@@ -1,4 +1,5 @@
-// The GEMM micro-kernel of AVX-512 VNNI: 32 rows (two vectors) × 6 tokens, one dpbusd per 64 products.
+// The GEMM micro-kernel of AVX-512 VNNI: 32 rows (two vectors) × 6 tokens, one dpbusd per 64
+// products.
 #pragma once
 
 #include <immintrin.h>
@@ -10,11 +11,12 @@
 
 namespace cria {
 
-/// Whether one product applies the scales of two sub-blocks, which takes sums of weights and activations that
-/// fit in an int16: done where an eighth of what is possible would.
+/// Whether one product applies the scales of two sub-blocks, which takes sums of weights and
+/// activations that fit in an int16: done where an eighth of what is possible would.
 constexpr bool in_pairs(PanelShape shape) {
   const int largest = std::max(shape.zero, shape.max - shape.zero);
-  return shape.scales != 0 && largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
+  return shape.scales != 0 &&
+         largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
 }
 
 template <>
@@ -50,8 +52,8 @@ struct GemmKernel<Avx512> {
   static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
     store(panel.scale[c] + lane, pair);
   }
-  /// Sixteen rows' weights, a vector for every four columns. In pairs, the same columns of two sub-blocks
-  /// alternate: rows 0 1 4 5 … in the first's place, 2 3 6 7 … in the second's.
+  /// Sixteen rows' weights, a vector for every four columns. In pairs, the same columns of two
+  /// sub-blocks alternate: rows 0 1 4 5 … in the first's place, 2 3 6 7 … in the second's.
   template <PanelShape shape, std::size_t n>
   static void arrange(__m512i (&q)[n][4]) {
     if constexpr (in_pairs(shape)) {
@@ -76,11 +78,13 @@ struct GemmKernel<Avx512> {
   using Tokens = LaidOutTokens<order_of(shape), kTokens>;
 
   template <PanelShape shape>
-  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels,
+                  Ahead ahead) {
     Starts start[kTokens];
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
       const LaidOutToken* const token = x.token + t;
-      for (std::size_t i = 0; shape.zero != 0 && i < kTokens; ++i) fill_starts<shape>(token[i], start[i]);
+      for (std::size_t i = 0; shape.zero != 0 && i < kTokens; ++i)
+        fill_starts<shape>(token[i], start[i]);
       const auto* const next = reinterpret_cast<const std::byte*>(token + kTokens);
       fetch<kTileLines - kGemmPanels * kPanelLines>(next + kGemmPanels * kPanelLines * kLine);
       ahead.fetch();
@@ -97,7 +101,8 @@ struct GemmKernel<Avx512> {
  private:
   using Acc = float[kGemmRows];
   using Sums = __m512i[kTokens][2];
-  /// What a panel meets, and what is fetched meanwhile: a part of the next tile (which may lie behind the last).
+  /// What a panel meets, and what is fetched meanwhile: a part of the next tile (which may lie
+  /// behind the last).
   struct Tile {
     const LaidOutToken* x;
     const Starts* start;
@@ -128,13 +133,16 @@ struct GemmKernel<Avx512> {
     return splat(pair);
   }
 
-  /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves every sum to
-  /// another register and back, which takes more of the front end than the products themselves.
+  /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves
+  /// every sum to another register and back, which takes more of the front end than the products
+  /// themselves.
   template <std::size_t n>
-  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const Tile& tile, Sums& sums) {
+  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const Tile& tile,
+                                         Sums& sums) {
 #pragma GCC unroll 8
     for (std::size_t i = k; i < k + n; ++i) {
-      const __m512i w0 = _mm512_load_si512(panel.q[0][i][0]), w1 = _mm512_load_si512(panel.q[0][i][16]);
+      const __m512i w0 = _mm512_load_si512(panel.q[0][i][0]),
+                    w1 = _mm512_load_si512(panel.q[0][i][16]);
 #pragma GCC unroll 8
       for (std::size_t t = 0; t < kTokens; ++t) {
         std::int32_t four;
@@ -165,26 +173,30 @@ struct GemmKernel<Avx512> {
       for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
       all_columns(panel, tile, block);
       for (std::size_t t = 0; t < kTokens; ++t)
-        for (auto& b : block[t]) b = _mm512_add_epi32(_mm512_add_epi32(b, b), splat(tile.start[t][0]));
+        for (auto& b : block[t])
+          b = _mm512_add_epi32(_mm512_add_epi32(b, b), splat(tile.start[t][0]));
     } else if constexpr (shape.scales == 0) {
       begin<shape>(tile, 0, block);
       all_columns(panel, tile, block);
     } else if constexpr (in_pairs(shape)) {
-      if (!paired_scales<shape, false>(tile, panel, block)) return wide_sums<shape>(tile, panel, acc);
+      if (!paired_scales<shape, false>(tile, panel, block))
+        return wide_sums<shape>(tile, panel, acc);
     } else {
       single_scales<shape>(tile, panel, block);
     }
     add_block<shape>(tile, panel, block, acc);
   }
   template <PanelShape shape>
-  [[gnu::noinline, gnu::cold]] static void wide_sums(const Tile& tile, const Panel& panel, Acc* acc) {
+  [[gnu::noinline, gnu::cold]] static void wide_sums(const Tile& tile, const Panel& panel,
+                                                     Acc* acc) {
     Sums block;
     paired_scales<shape, true>(tile, panel, block);
     add_block<shape>(tile, panel, block, acc);
   }
 
   template <PanelShape shape>
-  [[gnu::always_inline]] static void single_scales(const Tile& tile, const Panel& panel, Sums& block) {
+  [[gnu::always_inline]] static void single_scales(const Tile& tile, const Panel& panel,
+                                                   Sums& block) {
     constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (int j = 0; j < shape.scales; ++j) {
@@ -194,17 +206,20 @@ struct GemmKernel<Avx512> {
       dot<kStep>(panel, j * kStep, tile, sums);
       for (int h = 0; h < 2; ++h) {
         const __m512i pair = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
-        const __m512i scale = _mm512_srai_epi32(j % 2 == 0 ? _mm512_slli_epi32(pair, 16) : pair, 16);
+        const __m512i scale =
+            _mm512_srai_epi32(j % 2 == 0 ? _mm512_slli_epi32(pair, 16) : pair, 16);
         for (std::size_t t = 0; t < kTokens; ++t)
           block[t][h] = _mm512_add_epi32(block[t][h], _mm512_mullo_epi32(sums[t][h], scale));
       }
     }
   }
 
-  /// The same for two sub-blocks at a time, which alternate in the lanes (see arrange): their sums are packed
-  /// to int16, and one product applies both scales. False if a sum did not fit; Wide: any does.
+  /// The same for two sub-blocks at a time, which alternate in the lanes (see arrange): their sums
+  /// are packed to int16, and one product applies both scales. False if a sum did not fit; Wide:
+  /// any does.
   template <PanelShape shape, bool Wide>
-  [[gnu::always_inline]] static bool paired_scales(const Tile& tile, const Panel& panel, Sums& block) {
+  [[gnu::always_inline]] static bool paired_scales(const Tile& tile, const Panel& panel,
+                                                   Sums& block) {
     constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
     __m512i most = _mm512_setzero_si512(), least = most;
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
@@ -213,10 +228,12 @@ struct GemmKernel<Avx512> {
         const LaidOutToken* x = tile.x;
         const std::int32_t* start = tile.start[0].at + j;
         fetch_part<shape.scales>(tile, j + h);
-        asm("" : "+r"(x), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
+        asm(""
+            : "+r"(x), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
         Sums sums;
         unroll<kTokens>([&](auto t) CRIA_INLINE {
-          sums[t][0] = sums[t][1] = shape.zero != 0 ? splat_two(start + 16 * t) : _mm512_setzero_si512();
+          sums[t][0] = sums[t][1] =
+              shape.zero != 0 ? splat_two(start + 16 * t) : _mm512_setzero_si512();
         });
         dot_pairs<kStep>(panel, j * kStep, h, x, sums);
         const __m512i scales = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
@@ -268,13 +285,14 @@ struct GemmKernel<Avx512> {
 
   /// acc = fma(d_w*d_a, isum, acc), then the mins: one more product, of pairs of int16.
   template <PanelShape shape>
-  [[gnu::always_inline]] static void add_block(const Tile& tile, const Panel& panel, const Sums& block,
-                                               Acc* acc) {
+  [[gnu::always_inline]] static void add_block(const Tile& tile, const Panel& panel,
+                                               const Sums& block, Acc* acc) {
     Sums mins;
     if constexpr (shape.mins != 0) {
       for (auto& m : mins) m[0] = m[1] = _mm512_setzero_si512();
       for (int p = 0; p < shape.mins / 2; ++p) {
-        const __m512i w0 = _mm512_load_si512(panel.min[p]), w1 = _mm512_load_si512(panel.min[p] + 16);
+        const __m512i w0 = _mm512_load_si512(panel.min[p]),
+                      w1 = _mm512_load_si512(panel.min[p] + 16);
         for (std::size_t t = 0; t < kTokens; ++t) {
           mins[t][0] = _mm512_dpwssd_epi32(mins[t][0], w0, splat_pair<shape>(tile.x[t], p));
           mins[t][1] = _mm512_dpwssd_epi32(mins[t][1], w1, splat_pair<shape>(tile.x[t], p));
@@ -286,8 +304,8 @@ struct GemmKernel<Avx512> {
       for (std::size_t t = 0; t < kTokens; ++t) {
         float* const to = acc[t] + 16 * h;
         const __m512 da = _mm512_set1_ps(tile.x[t].d[0]);
-        __m512 sum =
-            _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t][h]), _mm512_load_ps(to));
+        __m512 sum = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t][h]),
+                                     _mm512_load_ps(to));
         if constexpr (shape.mins != 0)
           sum = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins[t][h]), sum);
         _mm512_store_ps(to, sum);
@@ -296,7 +314,8 @@ struct GemmKernel<Avx512> {
   }
 
   template <PanelShape shape>
-  [[gnu::noinline]] static void groups(const Tile& tile, std::size_t n, const Panel& panel, Acc* acc) {
+  [[gnu::noinline]] static void groups(const Tile& tile, std::size_t n, const Panel& panel,
+                                       Acc* acc) {
     constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
     __m512 total[kTokens][2];
     for (std::size_t t = 0; t < kTokens; ++t)

@@ -1,6 +1,7 @@
-// The GEMM micro-kernel of AVX-512 for processors on which all arithmetic on zmm registers shares two ports (Intel):
-// 16 rows × 15 tokens. The multiplication itself broadcasts the activations, and a scale meets the low word of a sum
-// where it lies, so that of the instructions that are no multiplications few are left.
+// The GEMM micro-kernel of AVX-512 for processors on which all arithmetic on zmm registers shares
+// two ports (Intel): 16 rows × 15 tokens. The multiplication itself broadcasts the activations, and
+// a scale meets the low word of a sum where it lies, so that of the instructions that are no
+// multiplications few are left.
 #pragma once
 
 #include <immintrin.h>
@@ -40,8 +41,8 @@ class IntelTile {
   using Acc = float[kGemmRows];
 
  public:
-  /// acc[t] += the products of rows `lane` to lane + 15 of a panel and token t of x. (Not inlined: the registers are
-  /// just enough.)
+  /// acc[t] += the products of rows `lane` to lane + 15 of a panel and token t of x. (Not inlined:
+  /// the registers are just enough.)
   [[gnu::noinline]] static void run(const LaidOutToken* x, const Starts* start, std::size_t cols,
                                     const Panel& panel, std::size_t lane, Acc* acc) {
     if constexpr (shape.groups())
@@ -54,7 +55,8 @@ class IntelTile {
   CRIA_INLINE static void zero(Sums& sums) {
     unroll<T>([&](auto t) CRIA_INLINE { clear(sums[t]); });
   }
-  /// Zero by an idiom that no port executes; left to itself GCC keeps a zero in a register that sums need.
+  /// Zero by an idiom that no port executes; left to itself GCC keeps a zero in a register that
+  /// sums need.
   CRIA_INLINE static void clear(__m512i& v) { asm volatile("vpxord %x0, %x0, %x0" : "=v"(v)); }
   CRIA_INLINE static void begin(const Starts* start, std::size_t j, Sums& sums) {
     if constexpr (shape.zero == 0)
@@ -81,7 +83,8 @@ class IntelTile {
 
   CRIA_INLINE static void super256(const LaidOutToken* x, const Starts* start, const Panel& panel,
                                    std::size_t lane, Acc* acc) {
-    const auto* const q = reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
+    const auto* const q =
+        reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
     Sums sums, block;
     if constexpr (shape.scales == 0) {
       if constexpr (shape.bytes == PanelBytes::Halved)
@@ -92,7 +95,8 @@ class IntelTile {
       for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(q + k, x, 4 * k, block);
       if constexpr (shape.bytes == PanelBytes::Halved) {
         unroll<T>([&](auto t) CRIA_INLINE {
-          block[t] = _mm512_add_epi32(_mm512_add_epi32(block[t], block[t]), _mm512_set1_epi32(start[t][0]));
+          block[t] = _mm512_add_epi32(_mm512_add_epi32(block[t], block[t]),
+                                      _mm512_set1_epi32(start[t][0]));
         });
       }
     } else {
@@ -125,8 +129,8 @@ class IntelTile {
     return fits ? low : _mm512_srai_epi32(_mm512_slli_epi32(low, 16), 16);
   }
 
-  CRIA_INLINE static void add_block(const LaidOutToken* x, const Panel& panel, std::size_t lane, Sums& block,
-                                    Sums& mins, Acc* acc) {
+  CRIA_INLINE static void add_block(const LaidOutToken* x, const Panel& panel, std::size_t lane,
+                                    Sums& block, Sums& mins, Acc* acc) {
     if constexpr (shape.mins != 0) {
       zero(mins);
       unroll<shape.mins / 2>([&](auto p) CRIA_INLINE {
@@ -145,7 +149,8 @@ class IntelTile {
     unroll<T>([&](auto t) CRIA_INLINE {
       float* const to = acc[t] + lane;
       const __m512 da = _mm512_set1_ps(x[t].d[0]);
-      __m512 sum = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t]), _mm512_load_ps(to));
+      __m512 sum =
+          _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t]), _mm512_load_ps(to));
       if constexpr (shape.mins != 0)
         sum = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins[t]), sum);
       _mm512_store_ps(to, sum);
@@ -155,7 +160,8 @@ class IntelTile {
   CRIA_INLINE static void groups(const LaidOutToken* x, const Starts* start, std::size_t n,
                                  const Panel& panel, std::size_t lane, Acc* acc) {
     constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
-    const auto* const q = reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
+    const auto* const q =
+        reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
     __m512 total[T];
     unroll<T>([&](auto t) CRIA_INLINE { total[t] = _mm512_load_ps(acc[t] + lane); });
 #pragma GCC unroll 1
@@ -168,8 +174,8 @@ class IntelTile {
         const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x[t].d[b]));
         total[t] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t]), total[t]);
         if constexpr (shape.mins != 0)
-          total[t] =
-              _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + lane), _mm512_set1_ps(x[t].d_sum[b]), total[t]);
+          total[t] = _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + lane),
+                                     _mm512_set1_ps(x[t].d_sum[b]), total[t]);
       });
     }
     unroll<T>([&](auto t) CRIA_INLINE { _mm512_store_ps(acc[t] + lane, total[t]); });
@@ -184,7 +190,9 @@ struct GemmKernel<Avx512Intel> {
                         kHalfWeights = Amd::kHalfWeights;
   using Session = Amd::Session;
 
-  static constexpr PanelBytes bytes(const DecodeTraits& t, bool full) { return Amd::bytes(t, full); }
+  static constexpr PanelBytes bytes(const DecodeTraits& t, bool full) {
+    return Amd::bytes(t, full);
+  }
   static constexpr int scaled_zero(const DecodeTraits& t) { return Amd::scaled_zero(t); }
   static void transpose(__m512i (&v)[4]) { Amd::transpose(v); }
   static void store(void* p, __m512i v) { Amd::store(p, v); }
@@ -200,7 +208,8 @@ struct GemmKernel<Avx512Intel> {
   using Tokens = LaidOutTokens<ColumnOrder::Given, kTokens>;
 
   template <PanelShape shape>
-  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels,
+                  Ahead ahead) {
     Starts start[kTokens];
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
       const std::size_t n = std::min(kTokens, (x.n_tokens - t + 3) / 4 * 4);
@@ -220,8 +229,9 @@ struct GemmKernel<Avx512Intel> {
   using Tile = void (*)(const LaidOutToken*, const Starts*, std::size_t, const Panel&, std::size_t,
                         float (*)[kGemmRows]);
   template <PanelShape shape, bool fits>
-  static constexpr auto kTiles = std::array{IntelTile<shape, 4, fits>::run, IntelTile<shape, 8, fits>::run,
-                                            IntelTile<shape, 12, fits>::run, IntelTile<shape, 15, fits>::run};
+  static constexpr auto kTiles =
+      std::array{IntelTile<shape, 4, fits>::run, IntelTile<shape, 8, fits>::run,
+                 IntelTile<shape, 12, fits>::run, IntelTile<shape, 15, fits>::run};
 
   template <PanelShape shape>
   static Tile tile_of(const LaidOutToken* x, std::size_t n) {

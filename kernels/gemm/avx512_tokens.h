@@ -1,5 +1,5 @@
-// The tokens' side of the GEMM micro-kernels of AVX-512: laid out for their broadcasts, once for all rows where the caller
-// sees to that.
+// The tokens' side of the GEMM micro-kernels of AVX-512: laid out for their broadcasts, once for
+// all rows where the caller sees to that.
 #pragma once
 
 #include <immintrin.h>
@@ -33,7 +33,8 @@ class TokenLayout {
       for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
         LaidOutToken& token = tokens[k / kGemmCols * n + t];
         fill(x, t, k, token);
-        for (std::size_t i = t + 1; t + 1 == x.n_tokens && i < n; ++i) tokens[k / kGemmCols * n + i] = token;
+        for (std::size_t i = t + 1; t + 1 == x.n_tokens && i < n; ++i)
+          tokens[k / kGemmCols * n + i] = token;
       }
     }
   }
@@ -68,13 +69,15 @@ class TokenLayout {
   }
   static __m512i in_order(__m512i columns) {
     if constexpr (order == ColumnOrder::Given) return columns;
-    const __m512i from = order == ColumnOrder::Pairs32
-                             ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
-                             : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    const __m512i from =
+        order == ColumnOrder::Pairs32
+            ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
+            : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
     return _mm512_permutexvar_epi32(from, columns);
   }
   static void put_d_sum(LaidOutToken& to) {
-    const __m256i sum = _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(to.sum)));
+    const __m256i sum =
+        _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(to.sum)));
     _mm256_storeu_ps(to.d_sum, _mm256_mul_ps(_mm256_load_ps(to.d), _mm256_cvtepi32_ps(sum)));
   }
   static void put_sums(__m256i sum, LaidOutToken& to) {
@@ -89,7 +92,8 @@ class TokenLayout {
     for (std::size_t i = 0; i < kGemmCols; i += 64) {
       const __m512i v = _mm512_load_si512(to.q + i), above = _mm512_max_epi8(v, zero),
                     below = _mm512_sub_epi8(above, v);
-      const __m512i up = sixteen(_mm512_sad_epu8(above, zero)), down = sixteen(_mm512_sad_epu8(below, zero));
+      const __m512i up = sixteen(_mm512_sad_epu8(above, zero)),
+                    down = sixteen(_mm512_sad_epu8(below, zero));
       most16 = _mm512_max_epi32(most16, _mm512_add_epi32(up, down));
       most32 = _mm512_max_epi32(most32, _mm512_max_epi32(thirty_two(up), thirty_two(down)));
     }
@@ -105,7 +109,8 @@ class TokenLayout {
   }
 };
 
-/// The tokens of a job from `first` on: as they are laid out, or laid out here. tile: tokens of a tile.
+/// The tokens of a job from `first` on: as they are laid out, or laid out here. tile: tokens of a
+/// tile.
 template <ColumnOrder order, std::size_t tile>
 class LaidOutTokens {
  public:
@@ -118,7 +123,8 @@ class LaidOutTokens {
   };
 
   static std::size_t most(const MatMulJob& job) {
-    return job.laid_out != nullptr ? (kGemmTokens + kGemmPad) / tile * tile : laid_out_together(job.cols);
+    return job.laid_out != nullptr ? (kGemmTokens + kGemmPad) / tile * tile
+                                   : laid_out_together(job.cols);
   }
   LaidOutTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
       : n_(n), cols_(job.cols) {
@@ -165,7 +171,8 @@ void fill_starts(const LaidOutToken& token, Starts& to) {
     return;
   }
   const auto* const sums = !shape.groups() && shape.scales == 8 ? token.more.of32 : token.sum;
-  const __m512i all = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
+  const __m512i all =
+      _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
   _mm512_store_si512(to.at, _mm512_mullo_epi32(all, _mm512_set1_epi32(-shape.zero)));
 }
 /// The sums of pairs of a token's columns that meet a pair of mins.

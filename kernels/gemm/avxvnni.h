@@ -14,7 +14,8 @@ namespace cria {
 
 template <>
 struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
-  static constexpr std::size_t kTokens = 6, kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
+  static constexpr std::size_t kTokens = 6,
+                               kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
   static constexpr bool kSigned = false, kSumsInt16 = false;
   struct Session {
     explicit Session(PanelShape) {}
@@ -59,14 +60,16 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   using Acc = float[kGemmRows];
   using Sums = __m256i[kTokens][kHalves];
 
-  /// What the panels need of kTokens tokens, laid out for broadcasts; those beyond the end repeat the last one.
+  /// What the panels need of kTokens tokens, laid out for broadcasts; those beyond the end repeat
+  /// the last one.
   template <PanelShape shape>
   struct Tile {
     const std::int8_t* q[kTokens];
     float d[kTokens][16];             ///< Super256: [0]; else one per group
     float d_sum[kTokens][8];          ///< groups of 32 with m: d * sum
     std::int32_t start[kTokens][16];  ///< -zero * (the sum of the columns of each scale)
-    std::int32_t pairs[kTokens][8];   ///< Super256 with mins: two int16 sums that meet a pair of mins
+    std::int32_t pairs[kTokens]
+                      [8];  ///< Super256 with mins: two int16 sums that meet a pair of mins
 
     Tile(const TokenSlice& x, std::size_t first) {
       for (std::size_t t = 0; t < kTokens; ++t) {
@@ -92,7 +95,8 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
     void fill_super(std::size_t t, float scale, const std::int16_t* sum) {
       d[t][0] = scale;
       std::int16_t of_32[8];
-      for (std::size_t j = 0; j < 8; ++j) of_32[j] = static_cast<std::int16_t>(sum[2 * j] + sum[2 * j + 1]);
+      for (std::size_t j = 0; j < 8; ++j)
+        of_32[j] = static_cast<std::int16_t>(sum[2 * j] + sum[2 * j + 1]);
       if constexpr (shape.scales == 16) {
         for (std::size_t j = 0; j < 16; ++j) start[t][j] = -shape.zero * sum[j];
       } else {
@@ -115,20 +119,22 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+    unroll<kTokens>([&](auto t)
+                        CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
 
   /// sums = the start of scale j plus the products of 4n columns from panel row k on.
   template <std::size_t n, PanelShape shape>
-  CRIA_INLINE static void dot(const Tile<shape>& tile, std::size_t j, const Panel& panel, std::size_t k,
-                              std::size_t row, Sums& sums) {
+  CRIA_INLINE static void dot(const Tile<shape>& tile, std::size_t j, const Panel& panel,
+                              std::size_t k, std::size_t row, Sums& sums) {
     each([&](auto t, auto h) CRIA_INLINE {
       sums[t][h] = shape.zero != 0 && shape.bytes != PanelBytes::Halved ? splat(&tile.start[t][j])
                                                                         : _mm256_setzero_si256();
     });
     for (std::size_t i = k; i < k + n; i += 4) {
       unroll<4>([&](auto step) CRIA_INLINE {
-        const __m256i w[kHalves] = {load(panel.q[0][i + step][row]), load(panel.q[0][i + step][row + 8])};
+        const __m256i w[kHalves] = {load(panel.q[0][i + step][row]),
+                                    load(panel.q[0][i + step][row + 8])};
         unroll<kTokens>([&](auto t) CRIA_INLINE {
           const __m256i a = splat(tile.q[t] + 4 * (i + step));
           unroll<kHalves>([&](auto h) CRIA_INLINE {
@@ -147,8 +153,8 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
       dot<kGemmCols / 4>(tile, 0, panel, 0, row, block);
       if constexpr (shape.bytes == PanelBytes::Halved) {
         each([&](auto t, auto h) CRIA_INLINE {
-          block[t][h] =
-              _mm256_add_epi32(_mm256_add_epi32(block[t][h], block[t][h]), splat(&tile.start[t][0]));
+          block[t][h] = _mm256_add_epi32(_mm256_add_epi32(block[t][h], block[t][h]),
+                                         splat(&tile.start[t][0]));
         });
       }
     } else {
@@ -174,14 +180,16 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
     each([&](auto t, auto h) CRIA_INLINE { mins[t][h] = _mm256_setzero_si256(); });
     for (std::size_t p = 0; p < shape.mins / 2; ++p) {
       each([&](auto t, auto h) CRIA_INLINE {
-        mins[t][h] = Dot::words(mins[t][h], load(panel.min[p] + row + 8 * h), splat(&tile.pairs[t][p]));
+        mins[t][h] =
+            Dot::words(mins[t][h], load(panel.min[p] + row + 8 * h), splat(&tile.pairs[t][p]));
       });
     }
     each([&](auto t, auto h) CRIA_INLINE {
       const std::size_t lane = row + 8 * h;
       const __m256 da = _mm256_set1_ps(tile.d[t][0]);
       const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + lane), da);
-      __m256 sum = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(block[t][h]), _mm256_load_ps(acc[t] + lane));
+      __m256 sum =
+          _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(block[t][h]), _mm256_load_ps(acc[t] + lane));
       if constexpr (shape.mins != 0)
         sum = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0] + lane), da),
                                _mm256_cvtepi32_ps(mins[t][h]), sum);
@@ -190,17 +198,21 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   }
 
   template <PanelShape shape>
-  static void groups(const Tile<shape>& tile, std::size_t n, const Panel& panel, std::size_t row, Acc* acc) {
+  static void groups(const Tile<shape>& tile, std::size_t n, const Panel& panel, std::size_t row,
+                     Acc* acc) {
     constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
     for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
       dot<kRows>(tile, b, panel, kRows * b, row, sums);
       each([&](auto t, auto h) CRIA_INLINE {
         const std::size_t lane = row + 8 * h;
-        const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + lane), _mm256_set1_ps(tile.d[t][b]));
-        __m256 total = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
+        const __m256 scale =
+            _mm256_mul_ps(_mm256_load_ps(panel.d[b] + lane), _mm256_set1_ps(tile.d[t][b]));
+        __m256 total =
+            _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
         if constexpr (shape.mins != 0)
-          total = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + lane), _mm256_set1_ps(tile.d_sum[t][b]), total);
+          total = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + lane),
+                                  _mm256_set1_ps(tile.d_sum[t][b]), total);
         _mm256_store_ps(acc[t] + lane, total);
       });
     }

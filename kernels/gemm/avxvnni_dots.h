@@ -1,5 +1,5 @@
-// The products of few tokens on AVX-VNNI: bytes are multiplied in fours, and summed in int32, from what takes the weights' zero
-// away.
+// The products of few tokens on AVX-VNNI: bytes are multiplied in fours, and summed in int32, from
+// what takes the weights' zero away.
 #pragma once
 
 #include "kernels/gemm/few256_vectors.h"
@@ -14,7 +14,8 @@ requires(shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
   using Dot = Dot256<AvxVnni>;
   static constexpr bool kShorts = shape.sums == TileSums::Shorts;
 
-  /// Shorts: as the low of two factors, of which the high one, which meets the sign of a sum, is 0; else as int32.
+  /// Shorts: as the low of two factors, of which the high one, which meets the sign of a sum, is 0;
+  /// else as int32.
   CRIA_INLINE static void put_scales(__m256i pair, std::int32_t* even, std::int32_t* odd) {
     if constexpr (kShorts) {
       store(even, _mm256_and_si256(pair, _mm256_set1_epi32(0xFFFF)));
@@ -33,7 +34,8 @@ requires(shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
   /// sums = the products of what a scale or group covers.
   CRIA_INLINE static void dot(const Place& at, Sums& sums) {
     unroll<T>([&](auto t) CRIA_INLINE {
-      sums[t][0] = sums[t][1] = shape.zero == 0 ? _mm256_setzero_si256() : Vectors::splat(at.start + t);
+      sums[t][0] = sums[t][1] =
+          shape.zero == 0 ? _mm256_setzero_si256() : Vectors::splat(at.start + t);
     });
     constexpr std::size_t kSteps = shape.steps(), kPart = kSteps < 8 ? kSteps : 8;
 #pragma GCC unroll 1
@@ -54,7 +56,9 @@ requires(shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
   }
 
  private:
-  CRIA_INLINE static void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
+  CRIA_INLINE static void store(void* p, __m256i v) {
+    _mm256_store_si256(static_cast<__m256i*>(p), v);
+  }
 
   CRIA_INLINE static void multiply(const Place& at, std::size_t step, Sums& sums) {
     Half w;

@@ -1,5 +1,5 @@
-// Eight rows in lanes by transposition: what AVX2 and AVX-VNNI pack panels by. Templates by instruction set, so that each unit
-// has its own copy, compiled with its own flags.
+// Eight rows in lanes by transposition: what AVX2 and AVX-VNNI pack panels by. Templates by
+// instruction set, so that each unit has its own copy, compiled with its own flags.
 #pragma once
 
 #include "kernels/formats/formats.h"
@@ -10,8 +10,9 @@
 
 namespace cria {
 
-/// Sixteen columns of eight rows, transposed where they are loaded: part c holds columns 4c … 4c + 3 of all rows.
-/// For decoders that do the same to every byte, which then meet vectors before they are spread.
+/// Sixteen columns of eight rows, transposed where they are loaded: part c holds columns 4c … 4c +
+/// 3 of all rows. For decoders that do the same to every byte, which then meet vectors before they
+/// are spread.
 template <class Isa>
 struct Columns256 {};
 template <class Isa>
@@ -45,8 +46,12 @@ struct RowLanes<Columns256<Isa>> {
     return map<One::template take<N>>(v, mask);
   }
   /// Eight columns of a, then those of b.
-  CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
-  CRIA_INLINE static Vec join_high(Vec a, Vec b) { return {{a.part[2], a.part[3], b.part[2], b.part[3]}}; }
+  CRIA_INLINE static Vec join_low(Vec a, Vec b) {
+    return {{a.part[0], a.part[1], b.part[0], b.part[1]}};
+  }
+  CRIA_INLINE static Vec join_high(Vec a, Vec b) {
+    return {{a.part[2], a.part[3], b.part[2], b.part[3]}};
+  }
 
  private:
   CRIA_INLINE static Vec all(__m256i v) { return {{v, v, v, v}}; }
@@ -87,16 +92,17 @@ struct FifthBits<RowLanes<Columns256<Isa>>, At> {
     for (std::uint8_t i = 0; i < 16; ++i) from.at[i] = static_cast<std::uint8_t>(i / 4 * 4 + byte);
     return from;
   }
-  static constexpr LaneConstant<std::uint8_t> kCopies[4] = {copies(0), copies(1), copies(2), copies(3)},
+  static constexpr LaneConstant<std::uint8_t> kCopies[4] = {copies(0), copies(1), copies(2),
+                                                            copies(3)},
                                               kSixteen = {{0, 16, 16, 0, 16, 0, 0, 0, 16}};
 };
 
-/// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a type does the same to every
-/// byte, or nearly so, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as
-/// the eight blocks, fetched meanwhile.
+/// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a
+/// type does the same to every byte, or nearly so, rows are transposed as they lie in the file,
+/// which is less than what they decode to. far: as much as the eight blocks, fetched meanwhile.
 template <class Isa, DType type, class Put>
-CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                       const std::byte* far, Put put) {
+CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup],
+                                       std::size_t offset, const std::byte* far, Put put) {
   using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
   constexpr std::size_t kBytes = kRowGroup * W::kBytes;
@@ -128,7 +134,8 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
   }
 }
 
-/// Eight int16 of each row and vector, from get(k, those of rows k and k + 4): out[v][c] has the two from 2c on of all rows.
+/// Eight int16 of each row and vector, from get(k, those of rows k and k + 4): out[v][c] has the
+/// two from 2c on of all rows.
 template <class Isa, std::size_t n, class F>
 CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
   for (std::size_t k = 0; k < 4; ++k) {
@@ -139,7 +146,8 @@ CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
   for (auto& v : out) Transpose256<Isa>::transpose(v);
 }
 
-/// The integer scales and mins of a block of a Super256 type: calls scales(i, v) and mins(i, v), v the two from 2i on of all rows.
+/// The integer scales and mins of a block of a Super256 type: calls scales(i, v) and mins(i, v), v
+/// the two from 2i on of all rows.
 template <class Isa, DType type, class Scales, class Mins>
 CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       Scales scales, Mins mins) {
@@ -152,9 +160,11 @@ CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup],
       for (int c = 0; c < 4; ++c) put(4 * v + c, words[v][c]);
   };
   if constexpr (W::kScales != 0)
-    give(scales, [&](std::size_t k, __m256i(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); });
+    give(scales,
+         [&](std::size_t k, __m256i(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); });
   if constexpr (Format<type>::kTraits.has_min)
-    give(mins, [&](std::size_t k, __m256i(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); });
+    give(mins,
+         [&](std::size_t k, __m256i(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); });
 }
 
 }  // namespace cria

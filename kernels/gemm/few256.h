@@ -1,6 +1,6 @@
-// Products of a few tokens on AVX2 and AVX-VNNI, of which a GEMV would decode the weights more than once and a GEMM would pad:
-// sixteen rows at a time, walked along like those of a GEMV so that memory is read in order, and decoded into a panel that
-// stays in the first-level cache.
+// Products of a few tokens on AVX2 and AVX-VNNI, of which a GEMV would decode the weights more than
+// once and a GEMM would pad: sixteen rows at a time, walked along like those of a GEMV so that
+// memory is read in order, and decoded into a panel that stays in the first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -44,11 +44,14 @@ class RowPacker {
       s.centred = W::kZero != 0;
       return s;
     }
-    const auto fit = [](int max) { return static_cast<int>(std::bit_floor(32767U / (2 * 127U * max))); };
+    const auto fit = [](int max) {
+      return static_cast<int>(std::bit_floor(32767U / (2 * 127U * max)));
+    };
     if (W::kFull) return s;
     s.run = fit(W::kMax);
     const int centred = fit(kMost);
-    if (W::kZero != 0 && (centred >= s.steps() || centred > s.run)) s.centred = true, s.run = centred;
+    if (W::kZero != 0 && (centred >= s.steps() || centred > s.run))
+      s.centred = true, s.run = centred;
     return s;
   }
 
@@ -59,13 +62,15 @@ class RowPacker {
   static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.mins == 0);
 
-  /// The block at `offset` of the rows, which is the b-th of the panel, whose rows from `lane` on they are. far: as much as
-  /// it, fetched meanwhile.
-  CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset, std::size_t b,
-                                std::size_t lane, const std::byte* far, RowPanel& panel) {
+  /// The block at `offset` of the rows, which is the b-th of the panel, whose rows from `lane` on
+  /// they are. far: as much as it, fetched meanwhile.
+  CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                std::size_t b, std::size_t lane, const std::byte* far,
+                                RowPanel& panel) {
     auto* const to = panel.q + b * kBlockValues / 4;
-    decode_columns<Isa, type>(rows, offset, far,
-                              [&](std::size_t k, Vec v) CRIA_INLINE { Transpose::store(to[k][lane], v); });
+    decode_columns<Isa, type>(rows, offset, far, [&](std::size_t k, Vec v) CRIA_INLINE {
+      Transpose::store(to[k][lane], v);
+    });
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
     pack_floats<V, type>(rows, offset, b, lane, panel);
@@ -77,7 +82,8 @@ class RowPacker {
     pairs_of_rows<Isa, type>(
         rows, offset,
         [&](int i, Vec pair) CRIA_INLINE {
-          TileDots<kShape, 1>::put_scales(pair, panel.scale[2 * i] + lane, panel.scale[2 * i + 1] + lane);
+          TileDots<kShape, 1>::put_scales(pair, panel.scale[2 * i] + lane,
+                                          panel.scale[2 * i + 1] + lane);
           if constexpr (kShape.pairs() != 0 && kShape.mins == 0)
             Transpose::store(panel.pairs[i] + lane, V::mul16(pair, V::splat16(kShape.zero)));
         },
@@ -98,7 +104,8 @@ void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::si
 
 /// A MatMulFn for up to kTiledTokens tokens.
 template <class Isa, DType type>
-void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+              std::byte* scratch) {
   using Packer = RowPacker<Isa, type>;
   constexpr FewRowsShape kShape = Packer::kShape;
   constexpr std::size_t kBlockValues = Packer::kBlockValues, kBytes = Packer::kBytes;
@@ -115,7 +122,8 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
     const std::size_t n_rows = std::min(kPanelRows, row_end - r);
     const std::byte* rows[kHalves][kRowGroup];
     for (std::size_t i = 0; i < kPanelRows; ++i)
-      rows[i / kRowGroup][i % kRowGroup] = job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
+      rows[i / kRowGroup][i % kRowGroup] =
+          job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
     const std::byte* far = fetched_beside(rows[0][0], kPanelRows * job.row_bytes, end, job.next);
     std::size_t offset = kHeaderBytes<type>;
     const TokenTile* x = tiles;

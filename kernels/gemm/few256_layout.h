@@ -19,7 +19,8 @@ constexpr std::int32_t two_words(int low, int high) {
                                    static_cast<std::uint32_t>(high) << 16);
 }
 
-/// -zero times the sums of columns 4i, 4i + 1 and of columns 4i + 2, 4i + 3, as the two int16 of a sum take them.
+/// -zero times the sums of columns 4i, 4i + 1 and of columns 4i + 2, 4i + 3, as the two int16 of a
+/// sum take them.
 template <int columns, int zero>
 CRIA_INLINE inline std::int32_t start_of_sums(const std::int8_t* q) {
   __m128i sum = _mm_setzero_si128();
@@ -68,13 +69,14 @@ void lay_out_tile_token(const Activations& x, std::size_t token, std::size_t k, 
   if constexpr (shape.pairs() != 0) {
     const std::int16_t* const sum = x.sum + (token * x.cols + k) / 16;
     for (int i = 0; i < shape.pairs(); ++i)
-      out.pairs[i][t] = shape.pairs() == 8
-                            ? two_words(sum[2 * i], sum[2 * i + 1])
-                            : two_words(sum[4 * i] + sum[4 * i + 1], sum[4 * i + 2] + sum[4 * i + 3]);
+      out.pairs[i][t] = shape.pairs() == 8 ? two_words(sum[2 * i], sum[2 * i + 1])
+                                           : two_words(sum[4 * i] + sum[4 * i + 1],
+                                                       sum[4 * i + 2] + sum[4 * i + 3]);
   }
 }
 
-/// Fills TokenTile[block of 256 columns][tile] with tokens [t0, t1) of all: as few tiles as can be, and as equal.
+/// Fills TokenTile[block of 256 columns][tile] with tokens [t0, t1) of all: as few tiles as can be,
+/// and as equal.
 template <FewRowsShape shape>
 void lay_out_tiles(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
   auto* const tiles = reinterpret_cast<TokenTile*>(to);

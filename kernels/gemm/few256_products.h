@@ -10,11 +10,13 @@
 
 namespace cria {
 
-/// acc[token][row] += the products of a panel's first n_groups groups (Super256: its one) and a tile.
+/// acc[token][row] += the products of a panel's first n_groups groups (Super256: its one) and a
+/// tile.
 using TileProducts = void (*)(const RowPanel& panel, const TokenTile& x, std::size_t n_groups,
                               float (*acc)[kPanelRows]);
 
-/// Sums of int32 are more than there are registers for, beside those before a scale: they are in memory meanwhile.
+/// Sums of int32 are more than there are registers for, beside those before a scale: they are in
+/// memory meanwhile.
 template <FewRowsShape shape, int T>
 class TileKernel {
   using Dots = TileDots<shape, T>;
@@ -23,7 +25,8 @@ class TileKernel {
   using Place = typename Dots::Place;
 
  public:
-  static void run(const RowPanel& panel, const TokenTile& x, std::size_t n_groups, float (*acc)[kPanelRows]) {
+  static void run(const RowPanel& panel, const TokenTile& x, std::size_t n_groups,
+                  float (*acc)[kPanelRows]) {
     if constexpr (shape.groups())
       groups(panel, x, n_groups, acc);
     else
@@ -31,7 +34,8 @@ class TileKernel {
   }
 
  private:
-  CRIA_INLINE static void super256(const RowPanel& panel, const TokenTile& x, float (*acc)[kPanelRows]) {
+  CRIA_INLINE static void super256(const RowPanel& panel, const TokenTile& x,
+                                   float (*acc)[kPanelRows]) {
     Sums sums;
     Place at(panel, x);
     if constexpr (shape.scales == 0) {
@@ -81,22 +85,24 @@ class TileKernel {
   CRIA_INLINE static void groups(const RowPanel& panel, const TokenTile& x, std::size_t n_groups,
                                  float (*acc)[kPanelRows]) {
     __m256 total[T][kHalves];
-    Dots::each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + kRowGroup * h); });
+    Dots::each([&](auto t, auto h)
+                   CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + kRowGroup * h); });
     Place at(panel, x);
 #pragma GCC unroll 1
     for (std::size_t b = 0; b < n_groups; ++b, at.next()) {
       Sums sums;
       Dots::dot(at, sums);
       Dots::each([&](auto t, auto h) CRIA_INLINE {
-        const __m256 scale =
-            _mm256_mul_ps(_mm256_load_ps(panel.d[b] + kRowGroup * h), _mm256_broadcast_ss(&x.d[b][t]));
+        const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + kRowGroup * h),
+                                           _mm256_broadcast_ss(&x.d[b][t]));
         total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
         if constexpr (shape.mins != 0)
           total[t][h] = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + kRowGroup * h),
                                         _mm256_broadcast_ss(&x.d_sum[b][t]), total[t][h]);
       });
     }
-    Dots::each([&](auto t, auto h) CRIA_INLINE { _mm256_store_ps(acc[t] + kRowGroup * h, total[t][h]); });
+    Dots::each([&](auto t, auto h)
+                   CRIA_INLINE { _mm256_store_ps(acc[t] + kRowGroup * h, total[t][h]); });
   }
 };
 

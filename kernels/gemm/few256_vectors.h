@@ -1,4 +1,5 @@
-// What the micro-kernels of products of few tokens on AVX2 and AVX-VNNI work on: a panel of sixteen rows, and a tile's vectors.
+// What the micro-kernels of products of few tokens on AVX2 and AVX-VNNI work on: a panel of sixteen
+// rows, and a tile's vectors.
 #pragma once
 
 #include <immintrin.h>
@@ -8,8 +9,9 @@
 
 namespace cria {
 
-inline constexpr std::size_t kHalves = 2;                       ///< of a panel, eight rows each: one register
-inline constexpr std::size_t kPanelRows = kHalves * kRowGroup;  ///< that share one reading of the activations
+inline constexpr std::size_t kHalves = 2;  ///< of a panel, eight rows each: one register
+inline constexpr std::size_t kPanelRows =
+    kHalves * kRowGroup;  ///< that share one reading of the activations
 
 /// Sixteen rows of 256 columns, rows in lanes.
 struct alignas(64) RowPanel {
@@ -31,7 +33,9 @@ struct TileVectors {
   CRIA_INLINE static void each(F f) {
     unroll<T>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
-  CRIA_INLINE static __m256i load(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
+  CRIA_INLINE static __m256i load(const void* p) {
+    return _mm256_load_si256(static_cast<const __m256i*>(p));
+  }
   CRIA_INLINE static __m256i splat(const void* p) {
     std::int32_t bits;
     __builtin_memcpy(&bits, p, sizeof bits);
@@ -63,9 +67,10 @@ struct TileVectors {
   };
 };
 
-/// The products of a tile (avx2_dots.h, avxvnni_dots.h). dot(at, sums): sums = the products of what a scale or group covers;
-/// add_scaled(at, scale, sums): sums += scale times these; add_pairs<first>(a, b, sum): sum = or += the products of pairs of int16;
-/// put_scales(pair, even, odd): two scales of eight rows, given as pairs of int16, as add_scaled() wants them.
+/// The products of a tile (avx2_dots.h, avxvnni_dots.h). dot(at, sums): sums = the products of what
+/// a scale or group covers; add_scaled(at, scale, sums): sums += scale times these;
+/// add_pairs<first>(a, b, sum): sum = or += the products of pairs of int16; put_scales(pair, even,
+/// odd): two scales of eight rows, given as pairs of int16, as add_scaled() wants them.
 template <FewRowsShape shape, int T>
 struct TileDots;
 

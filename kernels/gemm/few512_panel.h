@@ -1,5 +1,6 @@
-// Packing for products of few tokens on AVX-512: a block of 256 columns of sixteen rows, decoded four registers
-// side by side and transposed there, so that it is written once and stays in the first-level cache.
+// Packing for products of few tokens on AVX-512: a block of 256 columns of sixteen rows, decoded
+// four registers side by side and transposed there, so that it is written once and stays in the
+// first-level cache.
 #pragma once
 
 #include <immintrin.h>
@@ -32,9 +33,9 @@ struct alignas(64) FewPanel {
   FewScales scales;
 };
 
-/// What is fetched while a panel is packed and multiplied, evenly, or memory idles for as long as one of both
-/// takes: `lines` lines of what lies further on in memory, into the second-level cache, and a block of each row, into the
-/// first.
+/// What is fetched while a panel is packed and multiplied, evenly, or memory idles for as long as
+/// one of both takes: `lines` lines of what lies further on in memory, into the second-level cache,
+/// and a block of each row, into the first.
 struct FewAhead {
   const std::byte* far = nullptr;
   std::size_t lines = 0;
@@ -47,7 +48,8 @@ struct FewAhead {
   [[gnu::always_inline]] void while_multiplied(std::size_t part) const {
     fetch_far(8 + part);
     for (std::size_t r = 2 * part; bytes != 0 && r < 2 * part + 2; ++r)
-      for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows[r] + offset + at, 0, 3);
+      for (std::size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(rows[r] + offset + at, 0, 3);
   }
 
  private:
@@ -57,8 +59,9 @@ struct FewAhead {
   }
 };
 
-/// Sixteen rows of sixteen columns, transposed where they are loaded: part c holds columns 4c … 4c + 3 of all
-/// rows. For decoders that do the same to every byte, which then meet half as many vectors, or a quarter.
+/// Sixteen rows of sixteen columns, transposed where they are loaded: part c holds columns 4c … 4c
+/// + 3 of all rows. For decoders that do the same to every byte, which then meet half as many
+/// vectors, or a quarter.
 struct Avx512Columns {};
 template <>
 struct RowLanes<Avx512Columns> : RowLanes<Avx512Parts<4>> {
@@ -69,12 +72,16 @@ struct RowLanes<Avx512Columns> : RowLanes<Avx512Parts<4>> {
     return v;
   }
   /// Eight columns of a, then those of b.
-  CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
-  CRIA_INLINE static Vec join_high(Vec a, Vec b) { return {{a.part[2], a.part[3], b.part[2], b.part[3]}}; }
+  CRIA_INLINE static Vec join_low(Vec a, Vec b) {
+    return {{a.part[0], a.part[1], b.part[0], b.part[1]}};
+  }
+  CRIA_INLINE static Vec join_high(Vec a, Vec b) {
+    return {{a.part[2], a.part[3], b.part[2], b.part[3]}};
+  }
 };
 
-/// Fifth bits, four columns of all rows a register, in bit 4 of their bytes beside others that add() drops. Of the four
-/// bytes from byte At of a block on; two rows' lie in a lane of 64 bits.
+/// Fifth bits, four columns of all rows a register, in bit 4 of their bytes beside others that
+/// add() drops. Of the four bytes from byte At of a block on; two rows' lie in a lane of 64 bits.
 template <int At>
 struct FifthBits<RowLanes<Avx512Columns>, At> {
   using V = RowLanes<Avx512Columns>;
@@ -84,13 +91,16 @@ struct FifthBits<RowLanes<Avx512Columns>, At> {
     __m512i bits = _mm512_srli_epi32(head.part[At / 4], 8 * (At % 4));
     if constexpr (At % 4 != 0)
       bits = _mm512_or_si512(bits, _mm512_slli_epi32(head.part[At / 4 + 1], 32 - 8 * (At % 4)));
-    first = V::each([&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c), bits); });
-    second = V::each([&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c + 16), bits); });
+    first =
+        V::each([&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c), bits); });
+    second = V::each(
+        [&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c + 16), bits); });
   }
   static V::Vec add(V::Vec nibbles, V::Vec hi) {
     constexpr int kFirstOrBoth = 0xF8;  // a | (b & c)
     return V::each([&](int c) CRIA_INLINE {
-      return _mm512_ternarylogic_epi32(nibbles.part[c], hi.part[c], _mm512_set1_epi8(16), kFirstOrBoth);
+      return _mm512_ternarylogic_epi32(nibbles.part[c], hi.part[c], _mm512_set1_epi8(16),
+                                       kFirstOrBoth);
     });
   }
 
@@ -102,7 +112,9 @@ struct FifthBits<RowLanes<Avx512Columns>, At> {
   }
 };
 
-CRIA_INLINE inline __m512i few_low_words(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi32(0xFFFF)); }
+CRIA_INLINE inline __m512i few_low_words(__m512i v) {
+  return _mm512_and_si512(v, _mm512_set1_epi32(0xFFFF));
+}
 
 /// Decodes blocks of sixteen rows, and transposes them.
 template <DType type>
@@ -120,15 +132,15 @@ class FewDecoder {
   static constexpr bool kColumns = kDecodesColumns<W>;
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
-  static constexpr FewShape kShape = {static_cast<int>(Format<type>::kGroupValues), W::kZero, W::kScales,
-                                      kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
+  static constexpr FewShape kShape = {static_cast<int>(Format<type>::kGroupValues), W::kZero,
+                                      W::kScales, kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
   /// Whether the sums that meet a scale fit in an int16.
-  static constexpr bool kFits =
-      W::kScales != 0 &&
-      256 / (W::kScales == 0 ? 1 : W::kScales) * 127 * std::max(W::kZero, W::kMax - W::kZero) <= 32767;
+  static constexpr bool kFits = W::kScales != 0 && 256 / (W::kScales == 0 ? 1 : W::kScales) * 127 *
+                                                           std::max(W::kZero, W::kMax - W::kZero) <=
+                                                       32767;
 
-  /// Sixteen rows, in their order and as the four registers of a transposition take them: rows i, i + 4 … in
-  /// the i-th.
+  /// Sixteen rows, in their order and as the four registers of a transposition take them: rows i, i
+  /// + 4 … in the i-th.
   struct Rows {
     const std::byte* at[kFewRows];
     const std::byte* of_parts[4][kRowGroup];
@@ -140,8 +152,8 @@ class FewDecoder {
     }
   };
 
-  /// f(j, w0, w1) for each 32 columns j of the block at `offset` of the rows: eight registers, each of four
-  /// columns, w0 the first sixteen, w1 the others.
+  /// f(j, w0, w1) for each 32 columns j of the block at `offset` of the rows: eight registers, each
+  /// of four columns, w0 the first sixteen, w1 the others.
   template <class F>
   CRIA_INLINE static void weights(const Rows& rows, std::size_t offset, F&& f) {
     LaneType<V, type>::weights(rows.of_parts[0], offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -154,14 +166,16 @@ class FewDecoder {
   }
 
   /// What else the block says. first: its first group in `to`.
-  CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, std::size_t first, FewScales& to) {
+  CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, std::size_t first,
+                                 FewScales& to) {
     const std::byte* const* const parts = rows.of_parts[0];
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs];
       LaneType<Four, type>::scales(parts, offset, scale);
       unroll<kVecs>([&](auto v) CRIA_INLINE {
         Kernel::transpose(scale[v].part);
-        unroll<4>([&](auto c) CRIA_INLINE { put_scales(scale[v].part[c], to.scale + 8 * v + 2 * c); });
+        unroll<4>([&](auto c)
+                      CRIA_INLINE { put_scales(scale[v].part[c], to.scale + 8 * v + 2 * c); });
       });
     }
     if constexpr (W::kSuper && kTraits.has_min) {
@@ -188,7 +202,8 @@ class FewDecoder {
 
  private:
   /// In one piece: it is read as one.
-  CRIA_INLINE static void put_floats(typename One::Float8 first, typename One::Float8 second, float* to) {
+  CRIA_INLINE static void put_floats(typename One::Float8 first, typename One::Float8 second,
+                                     float* to) {
     _mm512_store_ps(to, _mm512_insertf32x8(_mm512_castps256_ps512(first), second, 1));
   }
   /// Two int16 of each row as int32; where they fit, the high halves are zero.
@@ -203,7 +218,8 @@ class FewDecoder {
   }
 };
 
-/// Decodes the block of kBlockValues columns at `offset` of the rows, which is the b-th of the panel.
+/// Decodes the block of kBlockValues columns at `offset` of the rows, which is the b-th of the
+/// panel.
 template <DType type>
 CRIA_INLINE inline void few_pack(const typename FewDecoder<type>::Rows& rows, std::size_t offset,
                                  std::size_t b, FewPanel& panel, const FewAhead& ahead) {

@@ -12,7 +12,8 @@
 
 namespace cria {
 
-inline constexpr std::size_t kFewTokens = 64;  ///< that are multiplied with one decoding of the weights
+inline constexpr std::size_t kFewTokens =
+    64;  ///< that are multiplied with one decoding of the weights
 
 /// What 256 columns of a token bring to the products.
 struct alignas(64) FewToken {
@@ -33,8 +34,11 @@ struct FewShape {
 
 inline constexpr std::size_t kFewAtOnce = 8;  ///< tokens that may be multiplied without a panel
 
-/// Tokens of a block of columns, the last repeated: of an even number at once, which costs less than code for each.
-constexpr std::size_t few_tokens_stride(std::size_t n) { return n <= kFewAtOnce ? (n + 1) / 2 * 2 : n; }
+/// Tokens of a block of columns, the last repeated: of an even number at once, which costs less
+/// than code for each.
+constexpr std::size_t few_tokens_stride(std::size_t n) {
+  return n <= kFewAtOnce ? (n + 1) / 2 * 2 : n;
+}
 
 /// Bytes that n tokens of rows of `cols` values take.
 constexpr std::size_t few_tokens_bytes(std::size_t n, std::size_t cols) {
@@ -63,7 +67,8 @@ template <FewShape shape>
   if constexpr (shape.scales == 0) out.start[0] = -shape.zero * std::accumulate(sum, sum + 16, 0);
   if constexpr (shape.mins == 16) std::memcpy(out.pairs, sum, sizeof out.pairs);
   if constexpr (shape.mins == 8)
-    for (int i = 0; i < 8; ++i) out.pairs[i] = static_cast<std::int16_t>(sum[2 * i] + sum[2 * i + 1]);
+    for (int i = 0; i < 8; ++i)
+      out.pairs[i] = static_cast<std::int16_t>(sum[2 * i] + sum[2 * i + 1]);
 }
 
 /// LayOut::run: fills FewToken[block of 256 columns][few_tokens_stride()].
@@ -76,7 +81,8 @@ void lay_out_few(const Activations& x, std::size_t t0, std::size_t t1, std::byte
     for (std::size_t t = t0; t < end; ++t) {
       const std::size_t token = t < x.n_tokens ? t : x.n_tokens - 1;
       if (cols == kGemmCols)
-        lay_out_token<shape>(x, token, k, kGemmCols, out[t]);  // whole: loops that the compiler writes out
+        lay_out_token<shape>(x, token, k, kGemmCols,
+                             out[t]);  // whole: loops that the compiler writes out
       else
         lay_out_token<shape>(x, token, k, cols, out[t]);
     }

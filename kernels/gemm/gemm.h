@@ -1,6 +1,6 @@
-// Prompts: products of quantized weights with many tokens. A tile of rows is decoded once per 256 columns
-// into a panel of bytes in which the rows are the lanes, and a micro-kernel of the instruction set
-// (GemmKernel) runs it over all tokens.
+// Prompts: products of quantized weights with many tokens. A tile of rows is decoded once per 256
+// columns into a panel of bytes in which the rows are the lanes, and a micro-kernel of the
+// instruction set (GemmKernel) runs it over all tokens.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,9 @@ struct TokensOf<Kernel, shape> {
   using Type = typename Kernel::template Tokens<shape>;
 };
 
-/// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is `token`, over all
-/// columns: block 0, 1, 2 … as kernels/README.md wants it. Rows up to row_end are going to follow.
+/// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is
+/// `token`, over all columns: block 0, 1, 2 … as kernels/README.md wants it. Rows up to row_end are
+/// going to follow.
 template <class Isa, DType type, class Tokens>
 void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t row_end,
                const Tokens& x, std::size_t token, std::size_t n_tokens, GemmScratch& s) {
@@ -48,7 +49,8 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
     std::memset(s.acc[p], 0, (std::min(n_tokens, kGemmTokens) + kGemmPad) * sizeof s.acc[p][0]);
   using W = LaneType<RowLanes<Isa>, type>;
   using Packer = PanelPacker<Isa, type>;
-  constexpr std::size_t kBytes = W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
+  constexpr std::size_t kBytes =
+      W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
   const std::byte* const weights = job.weights + row * job.row_bytes;
   const std::byte* far = fetched_beside(weights, kGemmPanels * kGemmRows * job.row_bytes,
                                         job.weights + row_end * job.row_bytes, job.next);
@@ -60,7 +62,8 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
     if constexpr (requires { GemmKernel<Isa>::kFetchesPerPanel; })
       fetches *= n_panels * GemmKernel<Isa>::kFetchesPerPanel;
     Ahead ahead(weights + next, job.row_bytes, Packer::kFetches ? 0 : n_rows, kBytes, fetches);
-    if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
+    if (last)
+      ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
     for (std::size_t p = 0; p < n_panels; ++p, far += kGemmRows * kBytes)
       Packer::pack(job, row + p * kGemmRows, rows_of(p), k, far, s.panel[p]);
     GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(x.at(k), s, n_panels, ahead);

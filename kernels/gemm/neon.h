@@ -22,7 +22,9 @@ struct GemmKernel<Neon> {
     const Range r = scaled_range(t);
     return r.max - r.min <= 255 ? PanelBytes::Scaled : PanelBytes::Weights;
   }
-  static constexpr int scaled_zero(const DecodeTraits& t) { return std::min(0, 127 - scaled_range(t).max); }
+  static constexpr int scaled_zero(const DecodeTraits& t) {
+    return std::min(0, 127 - scaled_range(t).max);
+  }
 
   static void transpose(uint8x16_t (&v)[4]) {
     const uint32x4x2_t a = vtrnq_u32(vreinterpretq_u32_u8(v[0]), vreinterpretq_u32_u8(v[1]));
@@ -70,11 +72,14 @@ struct GemmKernel<Neon> {
     vst1q_s32(to[2 * c] + lane, vshrq_n_s32(vshlq_n_s32(v, 16), 16));
     vst1q_s32(to[2 * c + 1] + lane, vshrq_n_s32(v, 16));
   }
-  static std::size_t token(const TokenSlice& x, std::size_t t) { return t < x.n_tokens ? t : x.n_tokens - 1; }
+  static std::size_t token(const TokenSlice& x, std::size_t t) {
+    return t < x.n_tokens ? t : x.n_tokens - 1;
+  }
 
   /// sums += the products of 16n columns from panel row k on.
-  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, std::size_t n, std::size_t lane,
-                                         const std::int8_t* const (&q)[kTokens], Sums& sums) {
+  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, std::size_t n,
+                                         std::size_t lane, const std::int8_t* const (&q)[kTokens],
+                                         Sums& sums) {
     for (std::size_t i = k; i < k + 4 * n; i += 4) {
       int8x16_t a[kTokens];
       for (std::size_t t = 0; t < kTokens; ++t) a[t] = vld1q_s8(q[t] + 4 * i);
@@ -102,7 +107,8 @@ struct GemmKernel<Neon> {
     Sums block;
     for (std::size_t t = 0; t < kTokens; ++t) {
       q[t] = x.q + token(x, first + t) * x.q_stride;
-      block[t][0] = block[t][1] = vdupq_n_s32(start<shape>(x.sum + token(x, first + t) * x.sum_stride));
+      block[t][0] = block[t][1] =
+          vdupq_n_s32(start<shape>(x.sum + token(x, first + t) * x.sum_stride));
     }
     if constexpr (shape.scales == 0) {
       dot(panel, 0, kGemmCols / 16, lane, q, block);
@@ -114,7 +120,8 @@ struct GemmKernel<Neon> {
         dot(panel, j * 4 * kStep, kStep, lane, q, sums);
         for (int h = 0; h < 2; ++h) {
           const int32x4_t scale = vld1q_s32(panel.scale[j] + lane + 4 * h);
-          for (std::size_t t = 0; t < kTokens; ++t) block[t][h] = vmlaq_s32(block[t][h], sums[t][h], scale);
+          for (std::size_t t = 0; t < kTokens; ++t)
+            block[t][h] = vmlaq_s32(block[t][h], sums[t][h], scale);
         }
       }
     }
@@ -149,7 +156,8 @@ struct GemmKernel<Neon> {
   }
 
   template <PanelShape shape>
-  static void groups(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane, Acc* acc) {
+  static void groups(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane,
+                     Acc* acc) {
     std::size_t at[kTokens];
     const std::int8_t* q[kTokens];
     for (std::size_t t = 0; t < kTokens; ++t) {

@@ -10,10 +10,13 @@
 
 namespace cria {
 
-/// Whether panels of unscaled weights hold their halves, beside twice the scales: then more sums fit in an int16.
+/// Whether panels of unscaled weights hold their halves, beside twice the scales: then more sums
+/// fit in an int16.
 template <class Isa, DType type>
 constexpr bool halves_weights() {
-  return requires { requires GemmKernel<Isa>::kHalfWeights && LaneType<RowLanes<Isa>, type>::kEven; };
+  return requires {
+    requires GemmKernel<Isa>::kHalfWeights && LaneType<RowLanes<Isa>, type>::kEven;
+  };
 }
 
 template <class Isa, DType type>
@@ -23,9 +26,11 @@ constexpr PanelShape panel_shape() {
   constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kZero;
   constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
   if constexpr (!W::kSuper) {
-    constexpr PanelBytes kBytes = W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
+    constexpr PanelBytes kBytes =
+        W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
     constexpr int kGroup = Format<type>::kGroupValues;
-    if constexpr (kBytes == PanelBytes::Words) return {kBytes, kGroup, 0, 255, 0, traits.has_min ? 1 : 0};
+    if constexpr (kBytes == PanelBytes::Words)
+      return {kBytes, kGroup, 0, 255, 0, traits.has_min ? 1 : 0};
     return {PanelBytes::Weights, kGroup, kBias, kMax, 0, traits.has_min ? 1 : 0};
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
@@ -38,7 +43,8 @@ constexpr PanelShape panel_shape() {
   }
 }
 
-/// The float scales of eight rows' block, the b-th of a panel, whose rows from `lane` on they are, and dmin or m.
+/// The float scales of eight rows' block, the b-th of a panel, whose rows from `lane` on they are,
+/// and dmin or m.
 template <class V, DType type, class P>
 CRIA_INLINE inline void pack_floats(typename V::RowPtr rows, std::size_t offset, std::size_t b,
                                     std::size_t lane, P& panel) {
@@ -66,7 +72,8 @@ class PanelPacker {
   static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
-  static constexpr bool kHalved = halves_weights<Isa, type>() && kShape.bytes == PanelBytes::Weights;
+  static constexpr bool kHalved =
+      halves_weights<Isa, type>() && kShape.bytes == PanelBytes::Weights;
   static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
 
@@ -74,8 +81,8 @@ class PanelPacker {
   /// Whether pack() fetches the weights that are packed next.
   static constexpr bool kFetches = false;
 
-  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel. far: as much as
-  /// they, to be fetched meanwhile by who fetches.
+  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the
+  /// panel. far: as much as they, to be fetched meanwhile by who fetches.
   static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k,
                    const std::byte* /*far*/, Panel& panel) {
     const std::byte* rows[kGemmRows];
@@ -86,16 +93,18 @@ class PanelPacker {
   }
 
  private:
-  static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b, Panel& panel) {
+  static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b,
+                         Panel& panel) {
     for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
       pack_lanes(rows + lane, offset, b, lane, panel);
     for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup)
       pack_floats<V, type>(rows + lane, offset, b, lane, panel);
   }
 
-  /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in order.
-  static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b, std::size_t lane,
-                         Panel& panel) {
+  /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in
+  /// order.
+  static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b,
+                         std::size_t lane, Panel& panel) {
     constexpr int kDigits = kShape.bytes == PanelBytes::Digits || kWords ? 2 : 1;
     Vec q[kDigits][kBlockValues / 16][4], scale[kScaleVecs][4], min[kScaleVecs][4];
     for (std::size_t i = 0; i < 4; ++i) {

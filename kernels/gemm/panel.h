@@ -11,9 +11,9 @@
 
 namespace cria {
 
-inline constexpr std::size_t kGemmRows = 32;     ///< rows of a panel
-inline constexpr std::size_t kGemmPanels = 2;    ///< panels that share one reading of the activations
-inline constexpr std::size_t kGemmCols = 256;    ///< columns of a panel
+inline constexpr std::size_t kGemmRows = 32;   ///< rows of a panel
+inline constexpr std::size_t kGemmPanels = 2;  ///< panels that share one reading of the activations
+inline constexpr std::size_t kGemmCols = 256;  ///< columns of a panel
 inline constexpr std::size_t kGemmTokens = 512;  ///< tokens that one decoding of the weights serves
 /// How far a micro-kernel's last tile may reach beyond the tokens.
 inline constexpr std::size_t kGemmPad = 32;
@@ -24,7 +24,8 @@ enum class PanelBytes : std::uint8_t {
   Scaled,   ///< q*scale + zero: no scales are left to apply
   Halved,   ///< (q*scale + zero)/2 where q, scale and zero are odd
   Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
-  Words,    ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the second
+  Words,  ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the
+          ///< second
 };
 
 /// What a panel holds: the compile-time half of a type. Structural, so
@@ -59,9 +60,10 @@ constexpr Range scaled_range(const DecodeTraits& t) {
 struct alignas(64) Panel {
   /// Bytes of four consecutive columns per row; [1]: the second digit.
   std::uint8_t q[2][kGemmCols / 4][kGemmRows][4];
-  std::int32_t scale[16][kGemmRows], min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
-  float d[16][kGemmRows];                                 ///< Super256: [0]; else one per group of columns
-  float m[8][kGemmRows];                                  ///< dmin or m likewise
+  std::int32_t scale[16][kGemmRows],
+      min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
+  float d[16][kGemmRows];  ///< Super256: [0]; else one per group of columns
+  float m[8][kGemmRows];   ///< dmin or m likewise
 };
 
 /// Scratch of one thread, part of matmul_scratch_bytes().
@@ -90,9 +92,10 @@ struct TokenSlice {
         cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {}
 };
 
-/// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for the
-/// hardware to see them coming. Into the first-level cache and a few at a time: bursts for the second-level
-/// cache did not arrive (Zen 5). In the last tiles of tokens only, or the panels would push them out again.
+/// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for
+/// the hardware to see them coming. Into the first-level cache and a few at a time: bursts for the
+/// second-level cache did not arrive (Zen 5). In the last tiles of tokens only, or the panels would
+/// push them out again.
 class Ahead {
  public:
   /// The same bytes of n_rows rows; tiles: how often fetch() will be called.
@@ -105,8 +108,8 @@ class Ahead {
         waits_(tiles < kParts ? 0 : tiles - kParts),
         step_((left_ + tiles - waits_ - 1) / (tiles - waits_)) {}
 
-  /// And where n_tokens tokens' results go, `stride` floats apart, an equal part of them each time: into the second-level
-  /// cache, for writing.
+  /// And where n_tokens tokens' results go, `stride` floats apart, an equal part of them each time:
+  /// into the second-level cache, for writing.
   void also(const float* out, std::size_t stride, std::size_t n_rows, std::size_t n_tokens,
             std::size_t fetches) {
     out_ = out;
@@ -119,7 +122,8 @@ class Ahead {
   /// The next part. (Inlined, or GCC takes it for a function without effects.)
   [[gnu::always_inline]] void fetch() {
     for (std::size_t i = 0; i < out_step_ && out_left_ > 0; ++i, --out_left_, out_ += out_stride_)
-      for (std::size_t r = 0; r < out_rows_; r += 64 / sizeof(float)) __builtin_prefetch(out_ + r, 1, 2);
+      for (std::size_t r = 0; r < out_rows_; r += 64 / sizeof(float))
+        __builtin_prefetch(out_ + r, 1, 2);
     if (waits_ > 0) {
       --waits_;
       return;
@@ -141,19 +145,21 @@ class Ahead {
 /// The micro-kernel of an instruction set, gemm/NAME.h:
 ///   kSigned                bytes are signed where they hold unscaled weights
 ///   kSumsInt16             wants to know the range of the bytes
-///   kHalfWeights                optional: wants halves of the weights, beside twice the scales, where a type has even ones only
-///   kTokens                tokens of a tile
-///   bytes(traits, full)    how it wants the bytes of a Super256 type; full: LaneType::kFull
-///   scaled_zero(traits)    what is added to scale * q where PanelBytes::Scaled makes bytes of them
-///   store_scales(panel, c, lane, pair), store_mins<n>(…)   two scales, or mins, of the rows from `lane` on, as run() reads them
-///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
+///   kHalfWeights                optional: wants halves of the weights, beside twice the scales,
+///   where a type has even ones only kTokens                tokens of a tile bytes(traits, full)
+///   how it wants the bytes of a Super256 type; full: LaneType::kFull scaled_zero(traits)    what
+///   is added to scale * q where PanelBytes::Scaled makes bytes of them store_scales(panel, c,
+///   lane, pair), store_mins<n>(…)   two scales, or mins, of the rows from `lane` on, as run()
+///   reads them run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to
+///   s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
-///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel, not once for all panels
-///   Tokens<shape>          optional: what makes the slices, instead of TokensInPlace (gemm.h)
-///   Session                what a thread must hold while it runs
-///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if not at [digit][k][row]
-///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns
-///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
+///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel,
+///   not once for all panels Tokens<shape>          optional: what makes the slices, instead of
+///   TokensInPlace (gemm.h) Session                what a thread must hold while it runs
+///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if
+///   not at [digit][k][row] arrange<shape>(q)      optional: reorders sixteen rows' weights, a
+///   vector for every four columns transpose(v)           4×4 int32 in every 16-byte lane of four
+///   vectors; store(p, v)
 template <class Isa>
 struct GemmKernel;
 

@@ -1,4 +1,5 @@
-// How AVX2 and AVX-VNNI lay out a panel. A template, so that each unit has its own copy, compiled with its own flags.
+// How AVX2 and AVX-VNNI lay out a panel. A template, so that each unit has its own copy, compiled
+// with its own flags.
 #pragma once
 
 #include <immintrin.h>

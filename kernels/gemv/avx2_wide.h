@@ -1,6 +1,7 @@
-// Products of one token on AVX2, a register of 32 columns of one row at a time (in gemv.h: 16 columns of two rows), so that
-// weights are loaded without inserts and activations of a block, rearranged once, serve eight rows. What a
-// row leaves in eight int32 is added up for the eight rows together.
+// Products of one token on AVX2, a register of 32 columns of one row at a time (in gemv.h: 16
+// columns of two rows), so that weights are loaded without inserts and activations of a block,
+// rearranged once, serve eight rows. What a row leaves in eight int32 is added up for the eight
+// rows together.
 #pragma once
 
 #include <immintrin.h>
@@ -13,15 +14,15 @@
 
 namespace cria {
 
-/// How a type is multiplied so; an object is what the blocks of eight rows have in common. Specialised in avx2_wide_k.h and
-/// others beside it.
+/// How a type is multiplied so; an object is what the blocks of eight rows have in common.
+/// Specialised in avx2_wide_k.h and others beside it.
 ///   Block
 ///   kShift                    the integer sum is that many bits too large
-///   Avx2Wide(rows, offset, q, sum)   of the blocks at `offset` of the rows with their 256 activations and 16 sums
-///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
-///   d(), dmin()               of the eight rows
-///   more()                    optional: what the integer sums of the eight rows lack
-///   kNeighbours               optional: never read as streams, by which it loses on Zen 3
+///   Avx2Wide(rows, offset, q, sum)   of the blocks at `offset` of the rows with their 256
+///   activations and 16 sums row(p, r, sum)            fills eight int32 that add up to the integer
+///   sum of row r, whose block is at p d(), dmin()               of the eight rows more() optional:
+///   what the integer sums of the eight rows lack kNeighbours               optional: never read as
+///   streams, by which it loses on Zen 3
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
 ///   mins()                    their integer sums
@@ -31,14 +32,15 @@ class Avx2Wide;
 CRIA_INLINE inline __m256i load256(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
-/// Sixteen bytes in both halves, always from memory: GCC would rather put together what another load has left in a register,
-/// which takes a shuffle.
+/// Sixteen bytes in both halves, always from memory: GCC would rather put together what another
+/// load has left in a register, which takes a shuffle.
 CRIA_INLINE inline __m256i both_halves(const void* p) {
   asm("" : "+r"(p));
   return RowLanes<Avx2>::same(p);
 }
 
-/// The same of 32 bytes: it would load them again for every use, and they often lie across two cache lines.
+/// The same of 32 bytes: it would load them again for every use, and they often lie across two
+/// cache lines.
 CRIA_INLINE inline __m256i load_once256(const void* p) {
   __m256i v = load256(p);
   pin(v);
@@ -64,7 +66,9 @@ class Avx2WideScales {
     keep_in_memory(scales_);
   }
   /// Eight int16 of row r in both halves, from 8i on.
-  [[nodiscard]] CRIA_INLINE __m256i of(std::size_t r, int i = 0) const { return both_halves(&scales_[r][i]); }
+  [[nodiscard]] CRIA_INLINE __m256i of(std::size_t r, int i = 0) const {
+    return both_halves(&scales_[r][i]);
+  }
 
  private:
   __m128i scales_[kRowGroup][kVecs];
@@ -73,7 +77,8 @@ class Avx2WideScales {
 alignas(32) inline constexpr auto kPairsOfWords = [] {
   std::array<std::array<std::uint8_t, 32>, 4> from{};
   for (std::size_t i = 0; i < 4; ++i)
-    for (std::size_t k = 0; k < 32; ++k) from[i][k] = static_cast<std::uint8_t>(4 * i + k / 16 * 2 + k % 2);
+    for (std::size_t k = 0; k < 32; ++k)
+      from[i][k] = static_cast<std::uint8_t>(4 * i + k / 16 * 2 + k % 2);
   return from;
 }();
 
@@ -104,22 +109,23 @@ class Avx2WideGemv {
   using Lanes = RowLanes<Avx2>;
   static constexpr Reading kReading = reading;
 
-  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
-                  std::size_t token, __m256 (&acc)[1]) {
+  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead,
+                  const Activations& x, std::size_t token, __m256 (&acc)[1]) {
     acc[0] = _mm256_setzero_ps();
     const std::size_t n = x.cols / 256;
     const std::int8_t* const q = x.q + token * x.q_stride();
     const std::int16_t* const sum = x.sum + token * 16 * n;
     const float* const d = x.d + token * n;
     for (std::size_t b = 0; b < n; ++b)
-      super_block(rows, kHeaderBytes<type> + b * sizeof(Block), ahead + b * kRowGroup * sizeof(Block),
-                  q + 256 * b, sum + 16 * b, _mm256_set1_ps(d[b]), acc[0]);
+      super_block(rows, kHeaderBytes<type> + b * sizeof(Block),
+                  ahead + b * kRowGroup * sizeof(Block), q + 256 * b, sum + 16 * b,
+                  _mm256_set1_ps(d[b]), acc[0]);
   }
 
  private:
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
-                                      __m256 da, __m256& acc) {
+                                      const std::byte* ahead, const std::int8_t* q,
+                                      const std::int16_t* sum, __m256 da, __m256& acc) {
     const W blocks(rows, offset, q, sum);
     __m256i sums[kRowGroup], mins[kRowGroup];
     const auto row = [&](std::size_t r) CRIA_INLINE {
@@ -133,7 +139,8 @@ class Avx2WideGemv {
       else
         blocks.row(p, r, sums[r]);
     };
-    // Not unrolled: eight copies of a codebook's code overflow the cache of decoded instructions, which two threads share.
+    // Not unrolled: eight copies of a codebook's code overflow the cache of decoded instructions,
+    // which two threads share.
     for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
     __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
     if constexpr (requires { blocks.more(); }) isum = _mm256_add_epi32(isum, blocks.more());

@@ -1,5 +1,5 @@
-// What the codebook types of avx2_wide_iq.h and avx2_wide_iq1.h are made of: the order of a block's columns in the registers,
-// signs, and how entries are fetched.
+// What the codebook types of avx2_wide_iq.h and avx2_wide_iq1.h are made of: the order of a block's
+// columns in the registers, signs, and how entries are fetched.
 #pragma once
 
 #include <immintrin.h>
@@ -10,9 +10,10 @@
 
 namespace cria {
 
-/// A row's block in the registers: eight of 32 columns. Groups of eight columns are counted 0 … 31; registers 2j and 2j + 1
-/// have in their lanes groups 4j … 4j + 3 | 16 + 4j … 19 + 4j. Apart: the first has the even ones of them, the second
-/// the odd ones, so that both are multiplied by the same scales even where 16 columns share one; together: in order.
+/// A row's block in the registers: eight of 32 columns. Groups of eight columns are counted 0 … 31;
+/// registers 2j and 2j + 1 have in their lanes groups 4j … 4j + 3 | 16 + 4j … 19 + 4j. Apart: the
+/// first has the even ones of them, the second the odd ones, so that both are multiplied by the
+/// same scales even where 16 columns share one; together: in order.
 namespace avx2_groups {
 
 CRIA_INLINE inline __m256i load_dwords(const std::byte* p) {
@@ -31,21 +32,22 @@ inline __m256i fours(int a, int b, int c, int d) {
 template <class F>
 CRIA_INLINE inline __m256i words_from(F from) {
   const auto w = [&](int i) { return static_cast<short>((2 * from(i) + 1) << 8 | 2 * from(i)); };
-  return _mm256_setr_epi16(w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7), w(8), w(9), w(10), w(11), w(12),
-                           w(13), w(14), w(15));
+  return _mm256_setr_epi16(w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7), w(8), w(9), w(10), w(11),
+                           w(12), w(13), w(14), w(15));
 }
 template <class F>
 CRIA_INLINE inline __m256i bytes_from(F from) {
   const auto w = [&](int i) { return static_cast<short>(0x8000 | from(i)); };
-  return _mm256_setr_epi16(w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7), w(8), w(9), w(10), w(11), w(12),
-                           w(13), w(14), w(15));
+  return _mm256_setr_epi16(w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7), w(8), w(9), w(10), w(11),
+                           w(12), w(13), w(14), w(15));
 }
 
 /// 2s + 1 for the s of so many bits from bit shift + 1 of each int16 on.
 template <int shift, int bits>
 CRIA_INLINE inline __m256i odd(__m256i v) {
-  return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi16((2 << bits) - 2)),
-                         _mm256_set1_epi16(1));
+  return _mm256_or_si256(
+      _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi16((2 << bits) - 2)),
+      _mm256_set1_epi16(1));
 }
 
 /// 256 activations in the registers' order.
@@ -74,7 +76,8 @@ class Values {
  private:
   static __m256i sixteens(const std::int8_t* q) {
     const auto* const p = reinterpret_cast<const __m128i*>(q);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(p)), _mm_loadu_si128(p + 8), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(p)),
+                                   _mm_loadu_si128(p + 8), 1);
   }
   __m256i q_[8];
 };
@@ -91,16 +94,19 @@ class Signs {
   template <int i>
   CRIA_INLINE __m256i operator()(std::integral_constant<int, i>, __m256i a) const {
     constexpr int first = apart ? i : 2 * i, second = apart ? i + 2 : 2 * i + 1;
-    const __m256i groups = _mm256_setr_epi64x(kByte * first, kByte * second, kByte * first, kByte * second);
+    const __m256i groups =
+        _mm256_setr_epi64x(kByte * first, kByte * second, kByte * first, kByte * second);
     const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040'2010'0804'0201));
-    const __m256i m = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bytes_, groups), bits), bits);
+    const __m256i m =
+        _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bytes_, groups), bits), bits);
     return _mm256_sub_epi8(_mm256_xor_si256(a, m), m);
   }
   static __m256i weights(__m256i w) { return w; }
   /// Of seven signs in each byte: the eighth makes their number even.
   CRIA_INLINE static Signs even(__m256i sevens) {
     const __m256i low = _mm256_set1_epi8(15);
-    const __m256i folded = _mm256_and_si256(_mm256_xor_si256(sevens, _mm256_srli_epi16(sevens, 4)), low);
+    const __m256i folded =
+        _mm256_and_si256(_mm256_xor_si256(sevens, _mm256_srli_epi16(sevens, 4)), low);
     const __m256i parity = _mm256_setr_epi64x(kParity[0], kParity[1], kParity[0], kParity[1]);
     return Signs(_mm256_or_si256(sevens, _mm256_shuffle_epi8(parity, folded)));
   }
@@ -126,10 +132,13 @@ struct Shifted {
 struct NoMore {
   template <class V>
   NoMore(const V& /*q*/, const std::int16_t* /*sums*/) {}
-  __m256i operator()(const std::byte* /*p*/, __m256i /*scales*/) const { return _mm256_setzero_si256(); }
+  __m256i operator()(const std::byte* /*p*/, __m256i /*scales*/) const {
+    return _mm256_setzero_si256();
+  }
 };
 
-/// Four indices, from as many bytes or words, by one load: a load for each would wait for those of the entries.
+/// Four indices, from as many bytes or words, by one load: a load for each would wait for those of
+/// the entries.
 struct Four {
   std::uint64_t at[4];
   CRIA_INLINE explicit Four(const std::uint8_t* p) {
@@ -143,7 +152,8 @@ struct Four {
   }
 
  private:
-  /// GCC shall not take apart what follows with what v was made of. As 64 bits, or it clears the upper half of every index.
+  /// GCC shall not take apart what follows with what v was made of. As 64 bits, or it clears the
+  /// upper half of every index.
   CRIA_INLINE static std::uint64_t later(std::uint64_t v) {
     asm("" : "+r"(v));
     return v;
@@ -156,9 +166,11 @@ struct Four {
   }
 };
 
-CRIA_INLINE inline __m128i pair(const std::uint64_t* book, std::uint64_t first, std::uint64_t second) {
+CRIA_INLINE inline __m128i pair(const std::uint64_t* book, std::uint64_t first,
+                                std::uint64_t second) {
   const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
-  return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
+  return _mm_castps_si128(
+      _mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
 }
 CRIA_INLINE inline __m128i four(const std::uint32_t* book, const Four& i) {
   __m128i v = _mm_loadu_si32(book + i.at[0]);
@@ -170,12 +182,14 @@ CRIA_INLINE inline __m256i join(__m128i low, __m128i high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/// Weights of two registers whose indices begin at low and high: groups of eight, apart; groups of four, together.
+/// Weights of two registers whose indices begin at low and high: groups of eight, apart; groups of
+/// four, together.
 template <class Index>
 CRIA_INLINE inline void entries(const std::uint64_t* book, const Index* low, const Index* high,
                                 __m256i (&w)[2]) {
   const Four a(low), b(high);
-  for (int i = 0; i < 2; ++i) w[i] = join(pair(book, a.at[i], a.at[i + 2]), pair(book, b.at[i], b.at[i + 2]));
+  for (int i = 0; i < 2; ++i)
+    w[i] = join(pair(book, a.at[i], a.at[i + 2]), pair(book, b.at[i], b.at[i + 2]));
 }
 template <class Index>
 CRIA_INLINE inline void entries(const std::uint32_t* book, const Index* low, const Index* high,

@@ -6,8 +6,8 @@
 
 namespace cria {
 
-/// Sixteen columns of two sub-blocks side by side, as their nibbles lie. A weight takes the sign of its activation, whose
-/// magnitude multiplies it then: 2 * 127 * 127 fits an int16.
+/// Sixteen columns of two sub-blocks side by side, as their nibbles lie. A weight takes the sign of
+/// its activation, whose magnitude multiplies it then: 2 * 127 * 127 fits an int16.
 template <DType type>
 class Avx2WideIq4 {
  protected:
@@ -37,7 +37,8 @@ class Avx2WideIq4 {
       const __m256i scale = _mm256_shuffle_epi8(scales, load256(kPairsOfWords[i].data()));
       const auto add = [&](int j, __m256i nibbles) CRIA_INLINE {
         const __m256i w = _mm256_sign_epi8(_mm256_shuffle_epi8(values, nibbles), q_[j]);
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes_[j], w), scale));
+        sum = _mm256_add_epi32(sum,
+                               _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes_[j], w), scale));
       };
       add(2 * i, _mm256_and_si256(v, mask));
       add(2 * i + 1, _mm256_and_si256(_mm256_srli_epi16(v, 4), mask));
@@ -70,7 +71,8 @@ class Avx2Wide<DType::IQ4_KS> : public Avx2WideIq4<DType::IQ4_KS> {
       __m256i scales[1];
       LaneType<V, DType::IQ4_KS>::scales(rows + k, offset, scales);
       const __m256i bytes = V::zip_low8(V::load(rows + k, offset), V::zero());
-      const __m256i moved = _mm256_cmpeq_epi16(_mm256_and_si256(bytes, V::splat16(1)), V::splat16(1));
+      const __m256i moved =
+          _mm256_cmpeq_epi16(_mm256_and_si256(bytes, V::splat16(1)), V::splat16(1));
       sums[k] = _mm256_madd_epi16(_mm256_and_si256(scales[0], moved), pairs);
     });
     static_assert(kIq4Shift == 4);

@@ -26,7 +26,8 @@ CRIA_INLINE inline __m256i even_then_odd(__m256i v) {
   return _mm256_permute4x64_epi64(shuffle(v, kEvenThenOddWords), 0xD8);
 }
 
-/// Words, pairs or fours of them, of a and b in turn: each half's lower ones added to its upper ones.
+/// Words, pairs or fours of them, of a and b in turn: each half's lower ones added to its upper
+/// ones.
 CRIA_INLINE inline __m256i add_words(__m256i a, __m256i b) {
   return _mm256_add_epi16(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
 }
@@ -37,7 +38,8 @@ CRIA_INLINE inline __m256i add_qwords(__m256i a, __m256i b) {
   return _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
-/// The f16 d and dmin of the eight rows, where they lie side by side at `offset`: d in the lower half.
+/// The f16 d and dmin of the eight rows, where they lie side by side at `offset`: d in the lower
+/// half.
 CRIA_INLINE inline __m256i ends_of_eight(const std::byte* const* rows, std::size_t offset) {
   return even_then_odd(RowLanes<Avx2>::load_u32(rows, offset));
 }
@@ -45,9 +47,10 @@ CRIA_INLINE inline __m256i ends_of_eight(const std::byte* const* rows, std::size
 template <int i>
 using Number = std::integral_constant<int, i>;
 
-/// Numbers of two bits, four of which share a byte. A word of a register holds two columns. The lower two numbers are
-/// multiplied where they lie, the one in even words, the other in odd ones, where it is four times too large; then, with the
-/// words swapped, the other way round. So sums of 16 columns need half as many additions across a register.
+/// Numbers of two bits, four of which share a byte. A word of a register holds two columns. The
+/// lower two numbers are multiplied where they lie, the one in even words, the other in odd ones,
+/// where it is four times too large; then, with the words swapped, the other way round. So sums of
+/// 16 columns need half as many additions across a register.
 class WideTwoBits {
  public:
   CRIA_INLINE explicit WideTwoBits(const std::int8_t* q) {
@@ -57,20 +60,26 @@ class WideTwoBits {
       q_[i][1] = swap_words(_mm256_blend_epi16(b, a, 0xAA));
     });
   }
-  /// pair(i, v): of 32 bytes that begin with numbers 2i and 2i + 1, their sums of eight products in turn, the one four times
-  /// too large. The result: those of even sixteens of columns, then those of odd ones.
+  /// pair(i, v): of 32 bytes that begin with numbers 2i and 2i + 1, their sums of eight products in
+  /// turn, the one four times too large. The result: those of even sixteens of columns, then those
+  /// of odd ones.
   template <class F>
   CRIA_INLINE static __m256i sixteens(const std::uint8_t* q, F pair) {
     const __m256i first = load_once256(q), second = load_once256(q + 32);
-    const __m256i a = add_dwords(pair(Number<0>{}, first), pair(Number<1>{}, _mm256_srli_epi16(first, 4)));
-    const __m256i b = add_dwords(pair(Number<2>{}, second), pair(Number<3>{}, _mm256_srli_epi16(second, 4)));
+    const __m256i a =
+        add_dwords(pair(Number<0>{}, first), pair(Number<1>{}, _mm256_srli_epi16(first, 4)));
+    const __m256i b =
+        add_dwords(pair(Number<2>{}, second), pair(Number<3>{}, _mm256_srli_epi16(second, 4)));
     return add_qwords(a, b);
   }
   /// What pair() is to return, of weights and of weights whose words are swapped.
   [[nodiscard]] CRIA_INLINE __m256i products(int i, __m256i w, __m256i swapped) const {
-    return _mm256_add_epi16(_mm256_maddubs_epi16(w, q_[i][0]), _mm256_maddubs_epi16(swapped, q_[i][1]));
+    return _mm256_add_epi16(_mm256_maddubs_epi16(w, q_[i][0]),
+                            _mm256_maddubs_epi16(swapped, q_[i][1]));
   }
-  CRIA_INLINE static __m256i take(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi32(0x0C0C'0303)); }
+  CRIA_INLINE static __m256i take(__m256i v) {
+    return _mm256_and_si256(v, _mm256_set1_epi32(0x0C0C'0303));
+  }
 
  private:
   __m256i q_[4][2];
@@ -92,14 +101,17 @@ class Avx2Wide<DType::Q2_K> : WideTwoBits {
       : WideTwoBits(q), rows_(rows), offset_(offset), sum_(even_then_odd(load256(sum))) {}
   CRIA_INLINE void row(const std::byte* p, std::size_t /*r*/, __m256i& sum, __m256i& min) const {
     const auto* const block = reinterpret_cast<const Block*>(p);
-    const __m256i all = sixteens(
-        block->q, [&](auto i, __m256i v) CRIA_INLINE { return products(i, take(v), take(swap_words(v))); });
+    const __m256i all = sixteens(block->q, [&](auto i, __m256i v) CRIA_INLINE {
+      return products(i, take(v), take(swap_words(v)));
+    });
     const __m256i packed = _mm256_shuffle_epi8(both_halves(block->scales), load256(kEvenThenOdd));
     const __m256i scales = _mm256_and_si256(packed, _mm256_set1_epi16(15));
     sum = _mm256_madd_epi16(all, even_words_times_four(scales));
     min = _mm256_madd_epi16(_mm256_srli_epi16(packed, 4), sum_);
   }
-  [[nodiscard]] CRIA_INLINE __m256 d() const { return _mm256_cvtph_ps(_mm256_castsi256_si128(ends())); }
+  [[nodiscard]] CRIA_INLINE __m256 d() const {
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(ends()));
+  }
   [[nodiscard]] CRIA_INLINE __m256 dmin() const {
     return _mm256_cvtph_ps(_mm256_extracti128_si256(ends(), 1));
   }
@@ -118,8 +130,8 @@ class Avx2Wide<DType::Q2_K> : WideTwoBits {
   __m256i sum_;
 };
 
-/// As Q2_K with a third bit. Sums of 16 columns less four times the activations fit an int16: 16 * 4 * 127, four times
-/// too large; what overflows on the way there does not matter.
+/// As Q2_K with a third bit. Sums of 16 columns less four times the activations fit an int16: 16 *
+/// 4 * 127, four times too large; what overflows on the way there does not matter.
 template <>
 class Avx2Wide<DType::Q3_K> : WideTwoBits {
  public:
@@ -156,8 +168,8 @@ class Avx2Wide<DType::Q3_K> : WideTwoBits {
     static constexpr auto kPlaces = [] {
       LaneConstant<std::uint8_t> t{};
       for (unsigned n = 0; n < 16; ++n)
-        t.at[n] =
-            static_cast<std::uint8_t>((n & 1) << 2 | (n >> 1 & 1) << 4 | (n >> 2 & 1) << 3 | (n >> 3) << 5);
+        t.at[n] = static_cast<std::uint8_t>((n & 1) << 2 | (n >> 1 & 1) << 4 | (n >> 2 & 1) << 3 |
+                                            (n >> 3) << 5);
       return t;
     }();
     return _mm256_shuffle_epi8(RowLanes<Avx2>::same(&kPlaces), nibbles);
@@ -166,18 +178,18 @@ class Avx2Wide<DType::Q3_K> : WideTwoBits {
   CRIA_INLINE static __m256i scales(const std::byte* p) {
     static_assert(offsetof(Block, scales) == sizeof(Block) - 14);
     const __m256i tail = both_halves(p + sizeof(Block) - 16);
-    const __m256i low =
-        _mm256_mullo_epi16(_mm256_shuffle_epi8(tail, load256(kLowBytes)), RowLanes<Avx2>::same(&kLowFactor));
-    const __m256i top =
-        _mm256_mullo_epi16(_mm256_shuffle_epi8(tail, load256(kTopBytes)), RowLanes<Avx2>::same(&kTopFactor));
-    const __m256i biased =
-        _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(low, 4), _mm256_set1_epi32(15 << 16 | 60)),
-                        _mm256_and_si256(_mm256_srli_epi16(top, 2), _mm256_set1_epi32(0x30 << 16 | 0xC0)));
+    const __m256i low = _mm256_mullo_epi16(_mm256_shuffle_epi8(tail, load256(kLowBytes)),
+                                           RowLanes<Avx2>::same(&kLowFactor));
+    const __m256i top = _mm256_mullo_epi16(_mm256_shuffle_epi8(tail, load256(kTopBytes)),
+                                           RowLanes<Avx2>::same(&kTopFactor));
+    const __m256i biased = _mm256_or_si256(
+        _mm256_and_si256(_mm256_srli_epi16(low, 4), _mm256_set1_epi32(15 << 16 | 60)),
+        _mm256_and_si256(_mm256_srli_epi16(top, 2), _mm256_set1_epi32(0x30 << 16 | 0xC0)));
     return _mm256_sub_epi16(biased, _mm256_set1_epi32(32 << 16 | 128));
   }
-  alignas(32) static constexpr std::uint8_t kLowBytes[32] = {2, 128, 4, 128, 6, 128, 8, 128, 2, 128, 4, 128,
-                                                             6, 128, 8, 128, 3, 128, 5, 128, 7, 128, 9, 128,
-                                                             3, 128, 5, 128, 7, 128, 9, 128};
+  alignas(32) static constexpr std::uint8_t kLowBytes[32] = {
+      2, 128, 4, 128, 6, 128, 8, 128, 2, 128, 4, 128, 6, 128, 8, 128,
+      3, 128, 5, 128, 7, 128, 9, 128, 3, 128, 5, 128, 7, 128, 9, 128};
   alignas(32) static constexpr std::uint8_t kTopBytes[32] = {
       10, 128, 12, 128, 10, 128, 12, 128, 10, 128, 12, 128, 10, 128, 12, 128,
       11, 128, 13, 128, 11, 128, 13, 128, 11, 128, 13, 128, 11, 128, 13, 128};
@@ -208,7 +220,8 @@ class Avx2Wide<DType::Q6_K> {
     sum = _mm256_slli_epi32(_mm256_madd_epi16(scales, sum_), 5);
     sum = _mm256_sub_epi32(_mm256_setzero_si256(), sum);
     unroll<2>([&](auto half) CRIA_INLINE {
-      const __m256i a = load_once256(block->lo + 64 * half), b = load_once256(block->lo + 64 * half + 32);
+      const __m256i a = load_once256(block->lo + 64 * half),
+                    b = load_once256(block->lo + 64 * half + 32);
       const __m256i top = load_once256(block->hi + 32 * half);
       const __m256i eight = _mm256_permute4x64_epi64(scales, half == 0 ? 0x44 : 0xEE);
       const auto add = [&](int j, __m256i low, __m256i bits) CRIA_INLINE {
@@ -224,7 +237,9 @@ class Avx2Wide<DType::Q6_K> {
       add(3, V::take<4>(b, low), V::take<2>(top, two));
     });
   }
-  [[nodiscard]] CRIA_INLINE __m256 d() const { return V::eight_f16(rows_, offset_ + offsetof(Block, d)); }
+  [[nodiscard]] CRIA_INLINE __m256 d() const {
+    return V::eight_f16(rows_, offset_ + offsetof(Block, d));
+  }
 
  private:
   const std::byte* const* rows_;
@@ -233,16 +248,16 @@ class Avx2Wide<DType::Q6_K> {
   __m256i sum_;
 };
 
-/// Nibbles, and in Q5_K a fifth bit. A word holds what 16 columns of a sub-block add up to; with five bits less 16 times the
-/// activations, which it could not hold.
+/// Nibbles, and in Q5_K a fifth bit. A word holds what 16 columns of a sub-block add up to; with
+/// five bits less 16 times the activations, which it could not hold.
 template <DType type>
 class Avx2WideNibbles {
  public:
   using Block = typename Format<type>::Block;
   static constexpr int kShift = 0;
 
-  CRIA_INLINE Avx2WideNibbles(const std::byte* const* rows, std::size_t offset, const std::int8_t* q,
-                              const std::int16_t* sum)
+  CRIA_INLINE Avx2WideNibbles(const std::byte* const* rows, std::size_t offset,
+                              const std::int8_t* q, const std::int16_t* sum)
       : rows_(rows), offset_(offset), scales_(rows, offset), q_(q), sum_(sum) {
     if constexpr (kFive) centre_ = _mm256_slli_epi16(even_then_odd(load256(sum)), 4);
   }
@@ -251,7 +266,8 @@ class Avx2WideNibbles {
     if constexpr (kFive) fifth = load_once256(p + offsetof(Block, hi));
     const auto quarter = [&](auto i) CRIA_INLINE {
       const __m256i v = load_once256(p + offsetof(Block, lo) + 32 * i), mask = _mm256_set1_epi8(15);
-      __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+      __m256i low = _mm256_and_si256(v, mask),
+              high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
       if constexpr (kFive) {
         using V = RowLanes<Avx2>;
         low = _mm256_or_si256(low, V::take<2 * i - 4>(fifth, V::splat8(16)));
@@ -280,7 +296,9 @@ class Avx2WideNibbles {
     });
     return V::sum_rows(sums);
   }
-  [[nodiscard]] CRIA_INLINE __m256 d() const { return _mm256_cvtph_ps(_mm256_castsi256_si128(ends())); }
+  [[nodiscard]] CRIA_INLINE __m256 d() const {
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(ends()));
+  }
   [[nodiscard]] CRIA_INLINE __m256 dmin() const {
     return _mm256_cvtph_ps(_mm256_extracti128_si256(ends(), 1));
   }

@@ -1,6 +1,6 @@
-// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors, blocks in
-// order. Every block's sum is an exact integer; the floats follow in the order that kernels/README.md fixes.
-// Nothing outside a row is read.
+// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors,
+// blocks in order. Every block's sum is an exact integer; the floats follow in the order that
+// kernels/README.md fixes. Nothing outside a row is read.
 #pragma once
 
 #include <algorithm>
@@ -64,9 +64,9 @@ class Gemv {
   }
 
  private:
-  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
-                    const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
-                    Float8 (&acc)[T]) {
+  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead,
+                    const Activations& x, const std::int8_t* const (&tokens)[T], std::size_t first,
+                    std::size_t b, Float8 (&acc)[T]) {
     if constexpr (reading == Reading::InOrder) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
     for (const std::byte* row : rows) fetch_stream<W::kBytes, reading>(row + offset);
     Vec sums[T][kGroups][V::kPacks];
@@ -93,15 +93,16 @@ class Gemv {
     }
     Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
-    const std::size_t n_groups = x.cols / Format<type>::kGroupValues;  // x.d_stride(), of a type known here
+    const std::size_t n_groups =
+        x.cols / Format<type>::kGroupValues;  // x.d_stride(), of a type known here
     for (int t = 0; t < T; ++t) {
       for (std::size_t group = 0; group < kGroups; ++group) {
         const std::size_t i = (first + t) * n_groups + b * kGroups + group;
         const auto sum = V::sub_all(sum_rows(sums[t][group]), W::kZero * x.sum[i]);
         acc[t] = V::fma(V::mul(d[group], V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
         if constexpr (kTraits.has_min)
-          acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])),
-                          acc[t]);
+          acc[t] = V::fma(W::offset_of(rows, offset),
+                          V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
       }
     }
   }
@@ -111,7 +112,8 @@ class Gemv {
     return V::sum_rows(v);
   }
 
-  /// Sums of the activations of a block as the scales want them: of 16 values (two vectors) or of 32.
+  /// Sums of the activations of a block as the scales want them: of 16 values (two vectors) or
+  /// of 32.
   static void load_sums(const std::int16_t* sum, Vec (&out)[W::kScales == 16 ? 2 : 1]) {
     if constexpr (W::kScales == 16) {
       out[0] = V::same(sum);
@@ -121,9 +123,9 @@ class Gemv {
     }
   }
 
-  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
-                          const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
-                          Float8 (&acc)[T]) {
+  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead,
+                          const Activations& x, const std::int8_t* const (&tokens)[T],
+                          std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
     Vec sums[T][V::kPacks], mins[T][V::kPacks], a[T][kScaleVecs];
     const std::int8_t* values[T];
@@ -145,7 +147,8 @@ class Gemv {
       Vec sum[T];
       for (int t = 0; t < T; ++t) {
         sum[t] = V::zero();
-        for (int i = 0; i < kScaleVecs && kZero != 0; ++i) sum[t] = V::madd16(sum[t], correction[i], a[t][i]);
+        for (int i = 0; i < kScaleVecs && kZero != 0; ++i)
+          sum[t] = V::madd16(sum[t], correction[i], a[t][i]);
         if constexpr (kTraits.has_min) {
           mins[t][k] = V::zero();
           for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[t][i]);
@@ -162,15 +165,18 @@ class Gemv {
         }
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
-          sum[t] = add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
+          sum[t] =
+              add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
           pin(sum[t]);
         }
       };
       if constexpr (kMagnitudes) {
-        W::magnitudes(rows + k, offset, [&](int j, Vec w0, Vec negative0, Vec w1, Vec negative1) CRIA_INLINE {
-          add(j, w0, w1,
-              [&](int i, Vec q) CRIA_INLINE { return V::negate(q, i == 0 ? negative0 : negative1); });
-        });
+        W::magnitudes(rows + k, offset,
+                      [&](int j, Vec w0, Vec negative0, Vec w1, Vec negative1) CRIA_INLINE {
+                        add(j, w0, w1, [&](int i, Vec q) CRIA_INLINE {
+                          return V::negate(q, i == 0 ? negative0 : negative1);
+                        });
+                      });
       } else {
         W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
           add(j, w0, w1, [](int, Vec q) CRIA_INLINE { return q; });
@@ -183,7 +189,8 @@ class Gemv {
       const Float8 da = V::splat_float(x.d[(first + t) * x.d_stride() + b]);
       acc[t] = V::fma(V::mul(d, da), V::to_float(V::sum_rows(sums[t])), acc[t]);
       if constexpr (kTraits.has_min)
-        acc[t] = V::fnma(V::mul(W::dmin(rows, offset), da), V::to_float(V::sum_rows(mins[t])), acc[t]);
+        acc[t] =
+            V::fnma(V::mul(W::dmin(rows, offset), da), V::to_float(V::sum_rows(mins[t])), acc[t]);
     }
   }
 
@@ -207,8 +214,9 @@ class Gemv {
   }
 };
 
-/// What an instruction set multiplies a single token with: OneToken<Isa, type>::Type. Every instruction set
-/// says it (isa/NAME_gemv.cpp or a header included there), so that none uses a slower one by mistake.
+/// What an instruction set multiplies a single token with: OneToken<Isa, type>::Type. Every
+/// instruction set says it (isa/NAME_gemv.cpp or a header included there), so that none uses a
+/// slower one by mistake.
 template <class Isa, DType type>
 struct OneToken;
 
@@ -227,14 +235,15 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1) * apart) * job.row_bytes;
     typename V::Float8 acc[T];
-    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next, least), *job.x, first,
-                acc);
+    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next, least),
+                *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);
       const std::size_t at = (first + t) * job.out_stride + r;
       for (std::size_t i = 0; i < n; ++i)
-        job.out[at + i * apart] = job.residual ? job.residual[at + i * apart] + result[i] : result[i];
+        job.out[at + i * apart] =
+            job.residual ? job.residual[at + i * apart] + result[i] : result[i];
     }
   }
 }
@@ -245,8 +254,8 @@ struct LanesOfSeveral {
   using Type = Isa;
 };
 
-/// Products of one token for FetchAhead::Streams or NearStreams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the
-/// same for all. Of sets where kHasStreams.
+/// Products of one token for FetchAhead::Streams or NearStreams (isa/NAME_streams.cpp,
+/// avx2_gemv.cpp); null: the type's are the same for all. Of sets where kHasStreams.
 template <class Isa>
 MatMulFn streams_kernel(DType type, FetchAhead fetch);
 template <class Isa>
@@ -256,7 +265,8 @@ inline constexpr bool kHasStreams<Avx512> = true;
 
 /// A MatMulFn of one token.
 template <class Kernel>
-void gemv_of_one(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* /*scratch*/) {
+void gemv_of_one(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                 std::byte* /*scratch*/) {
   gemv_tokens<Kernel, 1>(job, row_begin, row_end, 0);
 }
 

@@ -1,5 +1,6 @@
-// Products of one token on AVX-512 for K types and IQ4_XS: a register holds 64 columns of one row (in gemv.h: 16 columns of four),
-// so that activations are loaded once for eight rows, and weights without inserts, which take a shuffle each on Zen 4.
+// Products of one token on AVX-512 for K types and IQ4_XS: a register holds 64 columns of one row
+// (in gemv.h: 16 columns of four), so that activations are loaded once for eight rows, and weights
+// without inserts, which take a shuffle each on Zen 4.
 #pragma once
 
 #include <type_traits>
@@ -25,8 +26,9 @@ constexpr std::size_t wide_sixteen(std::size_t j, std::size_t lane) {
   return 4 * j + lane;
 }
 
-/// The sixteen that int16 k of the scales of registers 2i and 2i + 1 belongs to: sums of four products,
-/// packed to int16, lie there four of the first register, four of the second in every lane.
+/// The sixteen that int16 k of the scales of registers 2i and 2i + 1 belongs to: sums of four
+/// products, packed to int16, lie there four of the first register, four of the second in every
+/// lane.
 template <WideOrder order>
 constexpr std::size_t wide_scale(std::size_t i, std::size_t k) {
   return wide_sixteen<order>(2 * i + k % 8 / 4, k / 8);
@@ -63,7 +65,8 @@ class WideValues {
   CRIA_INLINE WideValues(const std::int8_t* p, std::integral_constant<WideOrder, order>,
                          std::integral_constant<int, zero>) {
     unroll<4>([&](auto j) CRIA_INLINE {
-      constexpr std::size_t kFirst = 16 * wide_sixteen<order>(j, 0), kSecond = 16 * wide_sixteen<order>(j, 2);
+      constexpr std::size_t kFirst = 16 * wide_sixteen<order>(j, 0),
+                            kSecond = 16 * wide_sixteen<order>(j, 2);
       if constexpr (order == WideOrder::Lanes)
         q_[j] = every_other_sixteen<j % 2>(p + 128 * (j / 2));
       else if constexpr (kSecond == kFirst + 32)
@@ -73,7 +76,8 @@ class WideValues {
       start_[j] = _mm512_setzero_si512();
       if constexpr (zero != 0)
         start_[j] = _mm512_sub_epi32(
-            start_[j], _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(static_cast<char>(zero)), q_[j]));
+            start_[j],
+            _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(static_cast<char>(zero)), q_[j]));
     });
   }
   /// Sums of four products with the weights w - zero of register j.
@@ -93,7 +97,8 @@ class WideValues {
   __m512i q_[4], start_[4];
 };
 
-/// The types that are multiplied so by default. (wide_blocks.h, wide_q8.h and wide_codes.h are ways of their own; wide_iq.h is Intel's.)
+/// The types that are multiplied so by default. (wide_blocks.h, wide_q8.h and wide_codes.h are ways
+/// of their own; wide_iq.h is Intel's.)
 constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:
@@ -113,8 +118,10 @@ constexpr bool is_wide(DType type) {
 ///   kZero                  what is added to every weight
 ///   Rows(rows, offset)     what is decoded for the eight rows of a group together
 ///     d()                  of the eight rows
-///     each(r, p, x, f)     for row r, whose block is at p, twice: f(the products of a register, those of the
-///                          next, their scales as wide_scale() says), or, where those do not fit in an int16
+///     each(r, p, x, f)     for row r, whose block is at p, twice: f(the products of a register,
+///     those of the
+///                          next, their scales as wide_scale() says), or, where those do not fit in
+///                          an int16
 ///     total(r, p, x)       all of that, in sixteen sums
 ///     more(sums)           optional: what the integer sums of the eight rows lack
 /// and for types with mins
@@ -161,11 +168,13 @@ class WideGemv : public SuperBlocks<WideGemv<type, reading>, type, reading> {
   using W = WideType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
-  static constexpr bool kMinSums = requires(const typename W::Rows& rows) { rows.min_sums(nullptr); };
+  static constexpr bool kMinSums = requires(const typename W::Rows& rows) {
+    rows.min_sums(nullptr);
+  };
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
-                                      __m256 da, __m256& acc) {
+                                      const std::byte* ahead, const std::int8_t* q,
+                                      const std::int16_t* sum, __m256 da, __m256& acc) {
     const WideValues x(q, std::integral_constant<WideOrder, W::kOrder>{},
                        std::integral_constant<int, W::kZero>{});
     const typename W::Rows decoded(rows, offset);
@@ -174,9 +183,10 @@ class WideGemv : public SuperBlocks<WideGemv<type, reading>, type, reading> {
       if constexpr (requires { decoded.total(r, rows[r], x); })
         total = decoded.total(r, rows[r] + offset, x);
       else
-        decoded.each(r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
-          total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
-        });
+        decoded.each(
+            r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
+              total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
+            });
       pin(total);
       return total;
     };

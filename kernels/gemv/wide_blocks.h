@@ -1,5 +1,6 @@
-// Types of nibbles in blocks of 32 times one token on AVX-512: four blocks of a row in a register, a lane each, so that a row's
-// 128 columns are two loads and no inserts, their sums are transposed together and the scales of 32 blocks become floats together.
+// Types of nibbles in blocks of 32 times one token on AVX-512: four blocks of a row in a register,
+// a lane each, so that a row's 128 columns are two loads and no inserts, their sums are transposed
+// together and the scales of 32 blocks become floats together.
 #pragma once
 
 #include "kernels/gemv/wide_walk.h"
@@ -48,12 +49,14 @@ CRIA_INLINE inline __m512 f16_of_four(const __m512i (&rows)[4]) {
   alignas(64) static constexpr auto kFrom = [] {
     std::array<std::uint16_t, 32> from{};
     for (int i = 0; i < 16; ++i)
-      from[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i % 2 * 32 + kFirst + i / 4 * kApart);
+      from[static_cast<std::size_t>(i)] =
+          static_cast<std::uint16_t>(i % 2 * 32 + kFirst + i / 4 * kApart);
     return from;
   }();
   const __m512i from = _mm512_load_si512(kFrom.data());
-  const __m512i words = _mm512_or_si512(_mm512_maskz_permutex2var_epi16(0x3333, rows[0], from, rows[1]),
-                                        _mm512_maskz_permutex2var_epi16(0xCCCC, rows[2], from, rows[3]));
+  const __m512i words =
+      _mm512_or_si512(_mm512_maskz_permutex2var_epi16(0x3333, rows[0], from, rows[1]),
+                      _mm512_maskz_permutex2var_epi16(0xCCCC, rows[2], from, rows[3]));
   return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
 }
 
@@ -66,8 +69,12 @@ class Nibbles4 {
  public:
   using Block = Block_;
   __m512i head;  ///< what scales and mins are taken from
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, kWords>(heads); }
-  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<1, kWords>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) {
+    return f16_of_four<0, kWords>(heads);
+  }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) {
+    return f16_of_four<1, kWords>(heads);
+  }
 
  protected:
   __m512i nibbles_;
@@ -104,7 +111,8 @@ class NamedNibbles : public Nibbles4<Block> {
     return _mm512_permutexvar_epi8(this->nibbles_, RowLanes<Avx512>::same(&table));
   }
   [[nodiscard]] CRIA_INLINE __m512i high() const {
-    return _mm512_permutexvar_epi8(_mm512_srli_epi16(this->nibbles_, 4), RowLanes<Avx512>::same(&table));
+    return _mm512_permutexvar_epi8(_mm512_srli_epi16(this->nibbles_, 4),
+                                   RowLanes<Avx512>::same(&table));
   }
 };
 
@@ -115,8 +123,12 @@ class FiveBits : public PlainNibbles<Block> {
   CRIA_INLINE explicit FiveBits(const FourBlocks<Block>& blocks) : PlainNibbles<Block>(blocks) {
     this->head = blocks.template bytes<kHead>();
   }
-  [[nodiscard]] CRIA_INLINE __m512i low() const { return with_fifth<0>(PlainNibbles<Block>::low()); }
-  [[nodiscard]] CRIA_INLINE __m512i high() const { return with_fifth<16>(PlainNibbles<Block>::high()); }
+  [[nodiscard]] CRIA_INLINE __m512i low() const {
+    return with_fifth<0>(PlainNibbles<Block>::low());
+  }
+  [[nodiscard]] CRIA_INLINE __m512i high() const {
+    return with_fifth<16>(PlainNibbles<Block>::high());
+  }
   CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
   CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<3, 8>(heads); }
 
@@ -144,7 +156,8 @@ class Fp4Nibbles4 : public NamedNibbles<BlockMXFP4, Fp4Nibbles<RowLanes<Avx512>>
     const __m512i exponent = _mm512_srli_epi32(_mm512_shuffle_epi8(first, load_bytes(kToTop)), 1);
     const __m512i normal = _mm512_sub_epi32(exponent, _mm512_set1_epi32(0x00800000));
     // 2^-128 and 2^-127 for bytes of 0 and 1; not above `normal` for others.
-    const __m512i subnormal = _mm512_add_epi32(_mm512_srli_epi32(exponent, 2), _mm512_set1_epi32(0x00200000));
+    const __m512i subnormal =
+        _mm512_add_epi32(_mm512_srli_epi32(exponent, 2), _mm512_set1_epi32(0x00200000));
     return _mm512_castsi512_ps(_mm512_max_epi32(normal, subnormal));
   }
 
@@ -190,17 +203,20 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
   using Blocks = FourBlocks<typename Nibbles::Block>;
   using W = LaneType<RowLanes<Avx512>, type>;
   using Four = __m512i[4];
-  static constexpr int kLargest = std::max(W::kZero, W::kMax - W::kZero);  // weight, without its sign
-  static constexpr bool kSmall = 16 * kLargest * 127 <= 32767;  // sums of sixteen products fit in an int16
+  static constexpr int kLargest =
+      std::max(W::kZero, W::kMax - W::kZero);  // weight, without its sign
+  static constexpr bool kSmall =
+      16 * kLargest * 127 <= 32767;  // sums of sixteen products fit in an int16
   static constexpr bool kMins = Format<type>::kTraits.has_min;
 
   CRIA_INLINE static void step(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                               const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
-                               const float* d, __m256& acc) {
+                               const std::byte* ahead, const std::int8_t* q,
+                               const std::int16_t* sum, const float* d, __m256& acc) {
     const Values x(q);
     const __m128 d4 = _mm_loadu_ps(d);
-    const __m512 da = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
-                                            _mm512_castps128_ps512(d4));
+    const __m512 da =
+        _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                              _mm512_castps128_ps512(d4));
     __m512 sums[2], scales[2], mins[2];
     unroll<2>([&](auto half) CRIA_INLINE {
       Four heads, products;
@@ -221,7 +237,8 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
     const __m128 sums4 = _mm_mul_ps(d4, _mm_cvtepi32_ps(_mm_cvtepi16_epi32(_mm_loadu_si64(sum))));
     unroll<2>([&](auto i) CRIA_INLINE {
       const auto add = [&](const __m512& a, const __m512& b, auto part) CRIA_INLINE {
-        acc = _mm256_fmadd_ps(_mm512_extractf32x8_ps(a, part), _mm512_extractf32x8_ps(b, part), acc);
+        acc =
+            _mm256_fmadd_ps(_mm512_extractf32x8_ps(a, part), _mm512_extractf32x8_ps(b, part), acc);
       };
       const __m512 sum_of = blocks_of<2 * i>(sums), scale = blocks_of<2 * i>(scales);
       unroll<2>([&](auto part) CRIA_INLINE {
@@ -240,8 +257,8 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
       start = _mm512_setzero_si512();
       if constexpr (W::kZero != 0) {
         const __m512i zero = _mm512_set1_epi8(static_cast<char>(W::kZero));
-        start =
-            _mm512_sub_epi32(start, _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, zero, low), zero, high));
+        start = _mm512_sub_epi32(
+            start, _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, zero, low), zero, high));
       }
     }
     /// In each lane four sums of eight products.
@@ -266,15 +283,16 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
   template <int b>
   CRIA_INLINE static __m512 blocks_of(const __m512 (&v)[2]) {
     constexpr int k = 4 * b;
-    const __m512i from = _mm512_setr_epi32(k, k + 1, k + 2, k + 3, k + 16, k + 17, k + 18, k + 19, k + 4,
-                                           k + 5, k + 6, k + 7, k + 20, k + 21, k + 22, k + 23);
+    const __m512i from =
+        _mm512_setr_epi32(k, k + 1, k + 2, k + 3, k + 16, k + 17, k + 18, k + 19, k + 4, k + 5,
+                          k + 6, k + 7, k + 20, k + 21, k + 22, k + 23);
     return _mm512_permutex2var_ps(v[0], from, v[1]);
   }
   /// Number b eight times, then b + 1.
   template <int b>
   CRIA_INLINE static __m512 splat2(__m128 v) {
-    const __m512i from =
-        _mm512_setr_epi32(b, b, b, b, b, b, b, b, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1);
+    const __m512i from = _mm512_setr_epi32(b, b, b, b, b, b, b, b, b + 1, b + 1, b + 1, b + 1,
+                                           b + 1, b + 1, b + 1, b + 1);
     return _mm512_permutexvar_ps(from, _mm512_castps128_ps512(v));
   }
 };

@@ -1,6 +1,7 @@
-// Products of one token on AVX-512 for codebook types. The entries of two rows' blocks (IQ3: of one's) are looked up together,
-// 64 in a register: their codes by permutations, then value j of each by one more, which takes two or three digits of a code at
-// once. So nothing is loaded entry by entry, and a register holds value j of entries 0 … 31 of both rows (IQ3: of entries 0 … 63):
+// Products of one token on AVX-512 for codebook types. The entries of two rows' blocks (IQ3: of
+// one's) are looked up together, 64 in a register: their codes by permutations, then value j of
+// each by one more, which takes two or three digits of a code at once. So nothing is loaded entry
+// by entry, and a register holds value j of entries 0 … 31 of both rows (IQ3: of entries 0 … 63):
 // activations come in that order. Four neighbours in it share their scale, or two and two.
 #pragma once
 
@@ -16,7 +17,8 @@ struct EntryCodes {
   __m512i low, high;
 };
 
-/// How the digits of a code lie in its planes' bytes: of two bits, eight in two bytes, or of three, two in each.
+/// How the digits of a code lie in its planes' bytes: of two bits, eight in two bytes, or of three,
+/// two in each.
 template <class Book>
 struct Digits {
   static constexpr int kBits = Book::levels.size() <= 4 ? 2 : 3;
@@ -24,7 +26,8 @@ struct Digits {
 };
 
 inline constexpr int kNoSign = 6;  // a permutation sees six bits of a byte
-/// What those stand for whose digit begins at bit `digit`: a level, or where bit `sign` is set the level below zero; plus `bias`.
+/// What those stand for whose digit begins at bit `digit`: a level, or where bit `sign` is set the
+/// level below zero; plus `bias`.
 template <class Book, int digit, int sign = kNoSign, int bias = 0>
 alignas(64) inline constexpr auto kLevels = bytes_by([](std::size_t i) {
   const std::size_t d = i >> digit & ((1U << Digits<Book>::kBits) - 1);
@@ -35,7 +38,8 @@ template <class Book, int digit, int sign = kNoSign, int bias = 0>
 CRIA_INLINE inline __m512i find_levels(__m512i index) {
   return _mm512_permutexvar_epi8(index, load_bytes(kLevels<Book, digit, sign, bias>));
 }
-/// Bits of every byte moved up (down where negative) by so many. Those that come from the next byte are not to be used.
+/// Bits of every byte moved up (down where negative) by so many. Those that come from the next byte
+/// are not to be used.
 template <int up>
 CRIA_INLINE inline __m512i move_up(__m512i v) {
   if constexpr (up > 0) return _mm512_slli_epi16(v, up);
@@ -56,8 +60,9 @@ struct DigitBytes {
   }
 };
 
-/// Values of entries with signs (bit j of a byte: of value j of the entry), plus kBias, so that none is below zero. The signs are
-/// put beside the digits, where a permutation sees both; nothing has to be negated.
+/// Values of entries with signs (bit j of a byte: of value j of the entry), plus kBias, so that
+/// none is below zero. The signs are put beside the digits, where a permutation sees both; nothing
+/// has to be negated.
 template <class Book>
 class SignedEntries {
   static constexpr int kBits = Digits<Book>::kBits;
@@ -121,7 +126,8 @@ class EntryValues {
   alignas(64) static constexpr auto kFrom = bytes_by([](std::size_t i) {
     return i % kEntries * n + first + i / kEntries;
   });
-  /// Part j of one, then of the other register; all of that again where it does not fill a register.
+  /// Part j of one, then of the other register; all of that again where it does not fill a
+  /// register.
   template <std::size_t j>
   alignas(64) static constexpr auto kPart = [] {
     std::array<std::uint64_t, 8> from{};
@@ -141,8 +147,9 @@ CRIA_INLINE inline __m512i load32(const std::byte* a, const std::byte* b) {
 }
 /// 16 bytes of each.
 CRIA_INLINE inline __m256i load16(const std::byte* a, const std::byte* b) {
-  const auto load = [](const std::byte* p)
-                        CRIA_INLINE { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+  const auto load = [](const std::byte* p) CRIA_INLINE {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  };
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load(a)), load(b), 1);
 }
 /// Eight bytes of each.
@@ -180,7 +187,8 @@ CRIA_INLINE inline __m512i signs_of_dwords(__m512i signs_scales) {
   return signs_of_sevens(_mm512_multishift_epi64_epi8(load_bytes(kSevens), signs_scales));
 }
 
-/// Indices of 64 entries: the low byte of each, and what is above it in the lowest bits of one more.
+/// Indices of 64 entries: the low byte of each, and what is above it in the lowest bits of one
+/// more.
 struct CodedIndices {
   __m512i low, high;
 };
@@ -189,15 +197,18 @@ template <class Book>
 CRIA_INLINE inline void find_codes(const CodedIndices& first, const CodedIndices& second,
                                    EntryCodes& first_codes, EntryCodes& second_codes) {
   __m512i low[2], high[2];
-  RowLanes<Avx512>::find_planes<Book>({first.low, second.low}, {first.high, second.high}, low, high);
+  RowLanes<Avx512>::find_planes<Book>({first.low, second.low}, {first.high, second.high}, low,
+                                      high);
   first_codes = {low[0], high[0]};
   second_codes = {low[1], high[1]};
 }
 
-/// The products of 64 entries with signs, four neighbours in a sum. unbias: what kBias adds to each, below zero.
+/// The products of 64 entries with signs, four neighbours in a sum. unbias: what kBias adds to
+/// each, below zero.
 template <class Book>
 CRIA_INLINE inline __m512i signed_sums(const EntryCodes& codes, __m512i signs,
-                                       const EntryValues<Digits<Book>::kValues>& x, __m512i unbias) {
+                                       const EntryValues<Digits<Book>::kValues>& x,
+                                       __m512i unbias) {
   const SignedEntries<Book> entries(codes, signs);
   __m512i sums[2] = {unbias, _mm512_setzero_si512()};
   unroll<Digits<Book>::kValues>([&](auto j) CRIA_INLINE {
@@ -224,8 +235,8 @@ class CodedGemv : public SuperBlocks<CodedGemv<type>, type, Reading::InOrder> {
   static constexpr bool kShared = Pair::kRegisters == 1;
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
-                                      __m256 da, __m256& acc) {
+                                      const std::byte* ahead, const std::int8_t* q,
+                                      const std::int16_t* sum, __m256 da, __m256& acc) {
     const typename Pair::Values x(q, sum);
     __m512i products[4];
     unroll<2>([&](auto i) CRIA_INLINE {
@@ -243,12 +254,14 @@ class CodedGemv : public SuperBlocks<CodedGemv<type>, type, Reading::InOrder> {
       products[2 * i + 1] = pair(second, x);
     });
     const __m256 sums = _mm256_cvtepi32_ps(kShared ? sum_both(products) : sum_rows(products));
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(LaneType<RowLanes<Avx512>, type>::d(rows, offset), da), sums, acc);
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(LaneType<RowLanes<Avx512>, type>::d(rows, offset), da),
+                          sums, acc);
   }
   /// Of two rows: sixteen sums of both, or both added as neighbours.
   CRIA_INLINE static __m512i pair(const Pair& rows, const typename Pair::Values& x) {
     if constexpr (kShared) return rows.template products<0>(x);
-    if constexpr (!kShared) return add_neighbours(rows.template products<0>(x), rows.template products<1>(x));
+    if constexpr (!kShared)
+      return add_neighbours(rows.template products<0>(x), rows.template products<1>(x));
   }
   /// The sums of eight rows; register i has those of row i and of row i + 4.
   CRIA_INLINE static __m256i sum_both(const __m512i (&v)[4]) {

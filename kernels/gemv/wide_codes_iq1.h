@@ -26,7 +26,8 @@ class CodedTernary {
   static constexpr int kRegisters = 1;
   CRIA_INLINE static void find(CodedTernary& first, CodedTernary& second) {
     __m512i low[2];
-    RowLanes<Avx512>::find_plane<Book::kSize>(Book::planes.low.data(), {first.index_.low, second.index_.low},
+    RowLanes<Avx512>::find_plane<Book::kSize>(Book::planes.low.data(),
+                                              {first.index_.low, second.index_.low},
                                               {first.index_.high, second.index_.high}, low);
     first.codes_ = {low[0], first.high_codes()};
     second.codes_ = {low[1], second.high_codes()};
@@ -45,8 +46,9 @@ class CodedTernary {
   /// The window's first or its second code.
   [[nodiscard]] CRIA_INLINE __m512i high_codes() const {
     constexpr int kSelect = 0xCA;  // a ? b : c
-    const __m512i window = _mm512_ternarylogic_epi32(_mm512_set1_epi8(0x0F), _mm512_srli_epi16(index_.low, 4),
-                                                     _mm512_slli_epi16(index_.high, 4), kSelect);
+    const __m512i window =
+        _mm512_ternarylogic_epi32(_mm512_set1_epi8(0x0F), _mm512_srli_epi16(index_.low, 4),
+                                  _mm512_slli_epi16(index_.high, 4), kSelect);
     const auto find = [&](const auto& table) CRIA_INLINE {
       return _mm512_permutex2var_epi8(_mm512_load_si512(table.data()), window,
                                       _mm512_load_si512(table.data() + 64));
@@ -71,11 +73,13 @@ class CodedRows<DType::IQ1_S> : public CodedTernary {
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
     // Entries begin at zero instead of -7 (plus) or -9 (minus).
     const __m512i times8 = _mm512_madd_epi16(x.sums, _mm512_set1_epi16(8)),
-                  once = _mm512_madd_epi16(x.sums, _mm512_set1_epi16(1)), none = _mm512_setzero_si512(),
-                  plus = _mm512_sub_epi32(once, times8),
+                  once = _mm512_madd_epi16(x.sums, _mm512_set1_epi16(1)),
+                  none = _mm512_setzero_si512(), plus = _mm512_sub_epi32(once, times8),
                   minus = _mm512_sub_epi32(none, _mm512_add_epi32(once, times8));
     __m512i sums[2] = {_mm512_mask_blend_epi32(minus_, plus, minus), none};
-    unroll<8>([&](auto j) CRIA_INLINE { sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], value<j>(), x[j]); });
+    unroll<8>([&](auto j) CRIA_INLINE {
+      sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], value<j>(), x[j]);
+    });
     return _mm512_mullo_epi32(_mm512_add_epi32(sums[0], sums[1]), scales_);
   }
 
@@ -101,8 +105,8 @@ class CodedRows<DType::IQ1_M> : public CodedTernary {
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
     // Entries begin at zero instead of -9, and plus adds 2. Sums of eight products fit in an int16.
     const __m512i nines = _mm512_mullo_epi16(x.sums, _mm512_set1_epi16(-9));
-    const __m512i plus =
-        _mm512_maskz_mov_epi8(_mm512_testn_epi8_mask(index_.high, _mm512_set1_epi8(8)), _mm512_set1_epi8(2));
+    const __m512i plus = _mm512_maskz_mov_epi8(
+        _mm512_testn_epi8_mask(index_.high, _mm512_set1_epi8(8)), _mm512_set1_epi8(2));
     __m512i total = _mm512_dpwssd_epi32(_mm512_setzero_si512(), nines, scales_);
     unroll<2>([&](auto half) CRIA_INLINE {
       __m512i sum = _mm512_setzero_si512();

@@ -32,8 +32,8 @@ class CodedSixteens : public CodedTwoBits<type> {
       unroll<3>([&](auto i) CRIA_INLINE {
         unbias[i] = _mm512_setzero_si512();
         CodedSixteens::template each_of<i>([&](auto j) CRIA_INLINE {
-          unbias[i] =
-              _mm512_sub_epi16(unbias[i], _mm512_maddubs_epi16(_mm512_set1_epi8(Entries::kBias), (*this)[j]));
+          unbias[i] = _mm512_sub_epi16(
+              unbias[i], _mm512_maddubs_epi16(_mm512_set1_epi8(Entries::kBias), (*this)[j]));
         });
       });
     }
@@ -57,14 +57,17 @@ class CodedSixteens : public CodedTwoBits<type> {
   /// Sixteen nibbles of each row.
   CRIA_INLINE void take_scales(const std::byte* a, const std::byte* b) {
     const __m512i words = _mm512_cvtepu16_epi64(load8(a, b));
-    scales_ = odd_scales<4, std::int16_t>(_mm512_multishift_epi64_epi8(load_bytes(kNibbles), words));
+    scales_ =
+        odd_scales<4, std::int16_t>(_mm512_multishift_epi64_epi8(load_bytes(kNibbles), words));
   }
 
  private:
-  /// f(j) for the values of part i of three: two columns each of three at most, whose sums fit in an int16.
+  /// f(j) for the values of part i of three: two columns each of three at most, whose sums fit in
+  /// an int16.
   template <int i, class F>
   CRIA_INLINE static void each_of(F f) {
-    unroll<(i < 2 ? 3 : 2)>([&](auto k) CRIA_INLINE { f(std::integral_constant<int, 3 * i + k>{}); });
+    unroll<(i < 2 ? 3 : 2)>([&](auto k)
+                                CRIA_INLINE { f(std::integral_constant<int, 3 * i + k>{}); });
   }
   __m512i scales_;
   /// Four nibbles of each quadword to bits 1 … 4 of int16.
@@ -88,7 +91,8 @@ class CodedRows<DType::IQ2_XXS> : public CodedTwoBits<DType::IQ2_XXS> {
    public:
     CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* sum)
         : EntryValues(q),
-          unbias(_mm512_madd_epi16(load_twice(sum), _mm512_set1_epi16(-SignedEntries<Book>::kBias))) {}
+          unbias(
+              _mm512_madd_epi16(load_twice(sum), _mm512_set1_epi16(-SignedEntries<Book>::kBias))) {}
     __m512i unbias;  ///< what the bias adds to 32 columns, below zero
   };
   template <int>
@@ -101,7 +105,8 @@ class CodedRows<DType::IQ2_XXS> : public CodedTwoBits<DType::IQ2_XXS> {
   /// The even (0) or odd (1) ones of both.
   template <int odd>
   CRIA_INLINE static __m512i dwords(__m512i a, __m512i b) {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_epi32(a, _mm512_add_epi32(even, _mm512_set1_epi32(odd)), b);
   }
 };
@@ -126,8 +131,10 @@ template <>
 class CodedRows<DType::IQ2_S> : public CodedSixteens<DType::IQ2_S> {
  public:
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    constexpr std::size_t kIndex = offsetof(BlockIQ2_S, index), kHigh = offsetof(BlockIQ2_S, index_hi),
-                          kSigns = offsetof(BlockIQ2_S, signs), kScales = offsetof(BlockIQ2_S, scales);
+    constexpr std::size_t kIndex = offsetof(BlockIQ2_S, index),
+                          kHigh = offsetof(BlockIQ2_S, index_hi),
+                          kSigns = offsetof(BlockIQ2_S, signs),
+                          kScales = offsetof(BlockIQ2_S, scales);
     index_ = {load32(a + kIndex, b + kIndex),
               _mm512_multishift_epi64_epi8(load_bytes(kTwos), repeat8(a + kHigh, b + kHigh))};
     signs_ = load32(a + kSigns, b + kSigns);

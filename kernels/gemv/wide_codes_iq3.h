@@ -5,7 +5,8 @@
 
 namespace cria {
 
-/// What IQ3 types share: the 64 entries of a row fill a register. Sixteen columns in a sum, 32 to a scale.
+/// What IQ3 types share: the 64 entries of a row fill a register. Sixteen columns in a sum, 32 to a
+/// scale.
 template <DType type>
 class CodedThreeBits {
  public:
@@ -40,14 +41,15 @@ class CodedRows<DType::IQ3_XXS> : public CodedThreeBits<DType::IQ3_XXS> {
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     constexpr std::size_t kIndex = offsetof(BlockIQ3_XXS, index),
                           kSigns = offsetof(BlockIQ3_XXS, signs_scale);
-    const __m512i signs_scales = load32(a + kSigns, b + kSigns), signs = signs_of_dwords(signs_scales),
+    const __m512i signs_scales = load32(a + kSigns, b + kSigns),
+                  signs = signs_of_dwords(signs_scales),
                   scales = odd_scales<4>(_mm512_srli_epi32(signs_scales, 27));
     unroll<2>([&](auto i) CRIA_INLINE {
       index_[i] = {_mm512_loadu_si512((i == 0 ? a : b) + kIndex), _mm512_setzero_si512()};
       signs_[i] = spread_nibbles(_mm512_extracti64x4_epi64(signs, i));
       constexpr int k = 8 * i;
-      const __m512i twice = _mm512_setr_epi32(k, k, k + 1, k + 1, k + 2, k + 2, k + 3, k + 3, k + 4, k + 4,
-                                              k + 5, k + 5, k + 6, k + 6, k + 7, k + 7);
+      const __m512i twice = _mm512_setr_epi32(k, k, k + 1, k + 1, k + 2, k + 2, k + 3, k + 3, k + 4,
+                                              k + 4, k + 5, k + 5, k + 6, k + 6, k + 7, k + 7);
       scales_[i] = _mm512_permutexvar_epi32(twice, scales);
     });
   }
@@ -58,13 +60,14 @@ class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     unroll<2>([&](auto i) CRIA_INLINE {
       const std::byte* const p = i == 0 ? a : b;
-      const __m512i high = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));
+      const __m512i high =
+          _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));
       index_[i] = {_mm512_loadu_si512(p + offsetof(BlockIQ3_S, index)),
                    _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
       signs_[i] = spread_nibbles(load32(p + offsetof(BlockIQ3_S, signs)));
       const auto nibbles = load_bits<std::int32_t>(p + offsetof(BlockIQ3_S, scales));
-      scales_[i] =
-          odd_scales<4>(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
+      scales_[i] = odd_scales<4>(
+          _mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
     });
   }
 

@@ -1,5 +1,5 @@
-// IQ2_XS, IQ2_S, IQ1_S and IQ1_M on Intel's processors, a register of 64 columns at a time: eight entries are gathered, which
-// takes 4.7 cycles there. See wide.h.
+// IQ2_XS, IQ2_S, IQ1_S and IQ1_M on Intel's processors, a register of 64 columns at a time: eight
+// entries are gathered, which takes 4.7 cycles there. See wide.h.
 #pragma once
 
 #include "kernels/gemv/wide.h"
@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// The bits of an index above its low eight: `bits` of them, `step` from one index to the next, those of four indices in a
-/// word of Word_ and of the next four in another.
+/// The bits of an index above its low eight: `bits` of them, `step` from one index to the next,
+/// those of four indices in a word of Word_ and of the next four in another.
 template <class Word_, int step, int bits>
 struct UpperBits {
   using Word = Word_;
@@ -25,13 +25,17 @@ struct UpperBits {
 struct GatheredEntries {
   /// Of indices that are the low nine bits of eight words.
   CRIA_INLINE static __m512i of_nine(const std::uint64_t* book, const std::byte* words) {
-    const __m512i index = _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words)));
+    const __m512i index =
+        _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words)));
     return _mm512_i64gather_epi64(_mm512_and_si512(index, _mm512_set1_epi64(511)), book, 8);
   }
   template <class Upper>
-  CRIA_INLINE static __m512i of(const std::uint64_t* book, const std::byte* low, const std::byte* high) {
-    using Both = std::conditional_t<sizeof(typename Upper::Word) == 1, std::uint16_t, std::uint32_t>;
-    const __m512i bytes = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(low)));
+  CRIA_INLINE static __m512i of(const std::uint64_t* book, const std::byte* low,
+                                const std::byte* high) {
+    using Both =
+        std::conditional_t<sizeof(typename Upper::Word) == 1, std::uint16_t, std::uint32_t>;
+    const __m512i bytes =
+        _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(low)));
     const __m512i words = _mm512_srlv_epi64(
         _mm512_set1_epi64(static_cast<long long>(std::uint64_t{load_bits<Both>(high)} << 8)),
         _mm512_load_si512(Upper::kShifts.data()));
@@ -55,7 +59,9 @@ struct WideCodebook {
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
       const typename WideType<type>::Row row(p);
-      unroll<2>([&](auto i) CRIA_INLINE { f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i)); });
+      unroll<2>([&](auto i) CRIA_INLINE {
+        f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i));
+      });
     }
   };
 };
@@ -70,7 +76,8 @@ struct WideType<DType::IQ2_S> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
       const auto negative = load_bits<std::uint64_t>(p_ + offsetof(Block, signs) + 8 * j);
       const __m512i entries = GatheredEntries::of<UpperBits<std::uint8_t, 2, 2>>(
-          kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j, p_ + offsetof(Block, index_hi) + 2 * j);
+          kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j,
+          p_ + offsetof(Block, index_hi) + 2 * j);
       return x.dot(j, entries, _cvtu64_mask64(negative));
     }
 
@@ -88,8 +95,8 @@ struct WideType<DType::IQ2_XS> : WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0> {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p + offsetof(Block, q)) {
       const __m512i words = _mm512_loadu_si512(p_);
-      const __m512i sevens =
-          _mm512_permutexvar_epi8(_mm512_load_si512(kEvenBytes.data()), _mm512_srli_epi16(words, 9));
+      const __m512i sevens = _mm512_permutexvar_epi8(_mm512_load_si512(kEvenBytes.data()),
+                                                     _mm512_srli_epi16(words, 9));
       const __m512i signs = _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
                                                      _mm512_load_si512(kEvenSigns.data() + 64));
       const __m128i low = _mm512_castsi512_si128(signs), high = _mm512_extracti32x4_epi32(signs, 1);
@@ -122,7 +129,8 @@ struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
   class Rows : public Base::Rows {
    public:
     Rows(const std::byte* const* rows, std::size_t offset)
-        : Base::Rows(rows, offset), signed_{with_signs(rows, offset, 0), with_signs(rows, offset, 1)} {}
+        : Base::Rows(rows, offset),
+          signed_{with_signs(rows, offset, 0), with_signs(rows, offset, 1)} {}
     /// Σ ± scale * the sums of the eight rows.
     [[nodiscard]] __m256i more(const std::int16_t* sum) const {
       using V = RowLanes<Avx512>;
@@ -166,7 +174,8 @@ struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
       const std::byte* const hi = p_ + offsetof(Block, hi) + 4 * j;
       const __m512i entries = GatheredEntries::of<UpperBits<std::uint16_t, 4, 3>>(
           kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, hi);
-      const auto minus = static_cast<__mmask8>(_pext_u32(load_bits<std::uint32_t>(hi), 0x8888'8888));
+      const auto minus =
+          static_cast<__mmask8>(_pext_u32(load_bits<std::uint32_t>(hi), 0x8888'8888));
       const __m512i one = _mm512_mask_blend_epi64(minus, _mm512_set1_epi8(Base::kZero + 1),
                                                   _mm512_set1_epi8(Base::kZero - 1));
       return x.dot(j, _mm512_add_epi8(entries, one));
@@ -179,7 +188,8 @@ struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
 
 /// Types whose WideType gathers entries of a codebook.
 constexpr bool has_wide_entries(DType type) {
-  return type == DType::IQ2_S || type == DType::IQ2_XS || type == DType::IQ1_S || type == DType::IQ1_M;
+  return type == DType::IQ2_S || type == DType::IQ2_XS || type == DType::IQ1_S ||
+         type == DType::IQ1_M;
 }
 
 }  // namespace cria

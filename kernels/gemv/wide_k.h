@@ -31,12 +31,13 @@ struct WideType<DType::Q2_K> {
     template <class F>
     CRIA_INLINE void each(int, const std::byte* p, const WideValues& x, F f) const {
       const __m512i q = load_once(p + offsetof(Block, q)), three = _mm512_set1_epi8(3);
-      const __m512i scales =
-          _mm512_and_si512(RowLanes<Avx512>::same(p + offsetof(Block, scales)), _mm512_set1_epi8(15));
+      const __m512i scales = _mm512_and_si512(RowLanes<Avx512>::same(p + offsetof(Block, scales)),
+                                              _mm512_set1_epi8(15));
       unroll<2>([&](auto i) CRIA_INLINE {
         const __m512i spread = _mm512_load_si512(kSpreadScales[i].data());
         f(x.dot(2 * i, RowLanes<Avx512>::take<4 * i>(q, three)),
-          x.dot(2 * i + 1, RowLanes<Avx512>::take<4 * i + 2>(q, three)), _mm512_shuffle_epi8(scales, spread));
+          x.dot(2 * i + 1, RowLanes<Avx512>::take<4 * i + 2>(q, three)),
+          _mm512_shuffle_epi8(scales, spread));
       });
     }
     [[nodiscard]] CRIA_INLINE __m512i mins(const std::byte* p, const std::byte* q) const {
@@ -44,7 +45,8 @@ struct WideType<DType::Q2_K> {
         return RowLanes<Avx512>::load128(block + offsetof(Block, scales));
       };
       const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(load(p)), load(q), 1);
-      return _mm512_cvtepu8_epi16(_mm256_and_si256(_mm256_srli_epi16(both, 4), _mm256_set1_epi8(15)));
+      return _mm512_cvtepu8_epi16(
+          _mm256_and_si256(_mm256_srli_epi16(both, 4), _mm256_set1_epi8(15)));
     }
 
    private:
@@ -61,8 +63,9 @@ struct WideType<DType::Q2_K> {
       std::array<std::array<std::uint8_t, 64>, 2> from{};
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t k = 0; k < 64; ++k)
-          from[i][k] = k % 2 == 0 ? static_cast<std::uint8_t>(wide_scale<WideOrder::Halves>(i, k / 2))
-                                  : std::uint8_t{0x80};
+          from[i][k] = k % 2 == 0
+                           ? static_cast<std::uint8_t>(wide_scale<WideOrder::Halves>(i, k / 2))
+                           : std::uint8_t{0x80};
       return from;
     }();
 
@@ -84,8 +87,9 @@ struct WideType<DType::Q3_K> {
       const __m512i lo = load_once(p + offsetof(Block, lo)), three = _mm512_set1_epi8(3);
       // Bits 0 … 3 of every byte are now those of the registers 0 … 3;
       // what else is shifted in is not looked at.
-      const __m512i hi = _mm512_srlv_epi32(load_twice(p + offsetof(Block, hi)),
-                                           _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4));
+      const __m512i hi =
+          _mm512_srlv_epi32(load_twice(p + offsetof(Block, hi)),
+                            _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4));
       const auto dot = [&](auto j) CRIA_INLINE {
         return x.dot(j, _mm512_or_si512(RowLanes<Avx512>::take<2 * j>(lo, three),
                                         RowLanes<Avx512>::take<j - 2>(hi, _mm512_set1_epi8(4))));
@@ -98,7 +102,8 @@ struct WideType<DType::Q3_K> {
   };
 };
 
-/// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + 2 on in the others, above nibbles.
+/// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + 2 on in the
+/// others, above nibbles.
 template <int first, int bits>
 CRIA_INLINE inline __m512i with_top(__m512i nibbles, __m512i hi) {
   alignas(64) static constexpr auto kTop =
@@ -142,7 +147,8 @@ struct WideNibblesK {
         return x.dot(j, nibbles);
       };
       unroll<2>([&](auto i) CRIA_INLINE {
-        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i), nibble = _mm512_set1_epi8(15);
+        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
+                      nibble = _mm512_set1_epi8(15);
         f(dot(std::integral_constant<int, 2 * i>{}, RowLanes<Avx512>::take<0>(lo, nibble)),
           dot(std::integral_constant<int, 2 * i + 1>{}, RowLanes<Avx512>::take<4>(lo, nibble)),
           this->scales(r, i));
@@ -175,7 +181,8 @@ struct WideType<DType::Q6_K> {
       const __m512i scales = _mm512_castsi256_si512(
           _mm256_cvtepi8_epi16(RowLanes<Avx512>::load128(p + offsetof(Block, scales))));
       unroll<2>([&](auto i) CRIA_INLINE {
-        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i), nibble = _mm512_set1_epi8(15);
+        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
+                      nibble = _mm512_set1_epi8(15);
         const __m512i hi = load_twice(p + offsetof(Block, hi) + 32 * i);
         f(x.dot(2 * i, with_top<0, 2>(RowLanes<Avx512>::take<0>(lo, nibble), hi)),
           x.dot(2 * i + 1, with_top<4, 2>(RowLanes<Avx512>::take<4>(lo, nibble), hi)),
@@ -212,7 +219,8 @@ struct WideType<DType::IQ4_XS> {
                       table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
         // Four tables side by side: what stands above a nibble chooses one of them.
         const __m512i low = x.dot(2 * i, _mm512_permutexvar_epi8(lo, table)),
-                      high = x.dot(2 * i + 1, _mm512_permutexvar_epi8(_mm512_srli_epi16(lo, 4), table));
+                      high = x.dot(2 * i + 1,
+                                   _mm512_permutexvar_epi8(_mm512_srli_epi16(lo, 4), table));
         halves[i] = _mm512_mullo_epi32(_mm512_add_epi32(low, high), scales32(r, i));
       });
       return _mm512_add_epi32(halves[0], halves[1]);

@@ -7,12 +7,14 @@
 
 namespace cria {
 
-/// Panels are laid out for at least 32 tokens of tiles' work: measured, vectors are faster up to one and a half tiles, or
-/// where scale·q is one byte and nothing else is to be done, up to three quarters of one (bench/processors/xeon_amx.md).
+/// Panels are laid out for at least 32 tokens of tiles' work: measured, vectors are faster up to
+/// one and a half tiles, or where scale·q is one byte and nothing else is to be done, up to three
+/// quarters of one (bench/processors/xeon_amx.md).
 template <DType type>
 struct MostTokens<Amx, type> {
   static constexpr std::size_t kGemv = MostTokens<Avx512, type>::kGemv,
-                               kFew = panel_shape<Amx, type>().bytes == PanelBytes::Scaled ? 24 : 48;
+                               kFew =
+                                   panel_shape<Amx, type>().bytes == PanelBytes::Scaled ? 24 : 48;
   static_assert(kFew <= kFewTokens);
 };
 

@@ -6,8 +6,9 @@
 
 namespace cria {
 
-/// Measured on Zen 3, and 3, 4 and 33 to 64 tokens on Zen 5 (bench/processors/zen3.md): two tokens are a GEMV's, more have panels of few
-/// rows, of weights of the full range of a byte until it pays to make them words (avx2_gemm.cpp).
+/// Measured on Zen 3, and 3, 4 and 33 to 64 tokens on Zen 5 (bench/processors/zen3.md): two tokens
+/// are a GEMV's, more have panels of few rows, of weights of the full range of a byte until it pays
+/// to make them words (avx2_gemm.cpp).
 template <DType type>
 struct MostTokens<Avx2, type> {
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;

@@ -1,5 +1,5 @@
-// The products of integer types with many tokens on avx2. Weights of the full range of a byte are words, with up to
-// kWordsMostTokens tokens in panels of few rows.
+// The products of integer types with many tokens on avx2. Weights of the full range of a byte are
+// words, with up to kWordsMostTokens tokens in panels of few rows.
 #include "kernels/gemm/avx2.h"
 #include "kernels/gemm/avx2_pack.h"
 #include "kernels/gemm/avx2_words.h"

@@ -1,4 +1,5 @@
-// avx512vnni on processors that have the dot product of bfloat16 pairs: BF16 weights are multiplied by it.
+// avx512vnni on processors that have the dot product of bfloat16 pairs: BF16 weights are multiplied
+// by it.
 #include "kernels/isa/instruction_set.h"
 #include "kernels/isa/peak.h"
 #include "kernels/matmul/bf16.h"

@@ -1,5 +1,5 @@
-// The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, those of one
-// token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
+// The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's
+// processors, those of one token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
 #include "kernels/gemm/avx512_intel.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/avx512_variant.h"
@@ -16,8 +16,8 @@ inline constexpr bool kLaysOutForGemm<Avx512Intel> = true;
 
 extern template MatMulFn gemm_kernel<Avx512>(DType type);
 
-/// Where 16 scales meet large weights, sums are seldom known to fit in an int16, and avx512vnni, which looks at each, is
-/// ahead (IQ2_S, IQ2_XS: 327 beside 311 tokens/s).
+/// Where 16 scales meet large weights, sums are seldom known to fit in an int16, and avx512vnni,
+/// which looks at each, is ahead (IQ2_S, IQ2_XS: 327 beside 311 tokens/s).
 template <DType type>
 constexpr bool has_own_gemm() {
   if constexpr (!is_integer(Format<type>::kClass)) {

@@ -4,7 +4,7 @@
 
 namespace cria {
 
-static_assert(MostTokens<Avx512, DType::Q4_0>::kGemv + 1 >= kLeastFewTile &&
+static_assert(MostTokens<Avx512, DType::Q4_0>::kGemv + 1 >= kMinFewTile &&
               MostTokens<Avx512, DType::Q4_0>::kFew <= kFewTokens);
 
 template <>

@@ -6,7 +6,8 @@
 
 namespace cria {
 
-/// Measured on Zen 5 (bench/processors/avxvnni.md): from two or three tokens on, panels of sixteen rows pay.
+/// Measured on Zen 5 (bench/processors/avxvnni.md): from two or three tokens on, panels of sixteen
+/// rows pay.
 template <DType type>
 struct MostTokens<AvxVnni, type> {
   static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 1 : 2,

@@ -20,8 +20,8 @@ bool runs_here<ScalarIsa>() noexcept {
 }
 
 #if defined(__x86_64__)
-/// The compiler's test asks CPUID for the instructions and XGETBV whether the system saves their registers;
-/// F16C is not among the names that Clang knows.
+/// The compiler's test asks CPUID for the instructions and XGETBV whether the system saves their
+/// registers; F16C is not among the names that Clang knows.
 template <>
 bool runs_here<Avx2>() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -38,7 +38,8 @@ bool runs_here<AvxVnni>() noexcept {
   return runs_here<Avx2>() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
 }
 
-/// Whether the compiler may use all that x86-64-v4 has beside vectors; a virtual machine may lack some of it.
+/// Whether the compiler may use all that x86-64-v4 has beside vectors; a virtual machine may lack
+/// some of it.
 static bool has_bit_instructions() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -75,8 +76,9 @@ static bool others_alone(std::string_view isa) noexcept {
   return forced != nullptr && *forced != '\0' && forced != isa;
 }
 
-/// Tiles are large registers that Linux grants a process only on demand, to all of its threads and for good. Small stacks for
-/// signals are refused from then on: so they are demanded by those alone who may use them.
+/// Tiles are large registers that Linux grants a process only on demand, to all of its threads and
+/// for good. Small stacks for signals are refused from then on: so they are demanded by those alone
+/// who may use them.
 template <>
 bool runs_here<Amx>() noexcept {
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25;  // CPUID 7.0 EDX

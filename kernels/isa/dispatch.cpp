@@ -21,7 +21,9 @@ class Available {
       if (set.runs_here()) add(set.kernels());
     }
   }
-  [[nodiscard]] std::span<const KernelSet* const> sets() const noexcept { return {pointers_, count_}; }
+  [[nodiscard]] std::span<const KernelSet* const> sets() const noexcept {
+    return {pointers_, count_};
+  }
 
  private:
   void add(const KernelSet& kernels) noexcept {

@@ -1,5 +1,5 @@
-// What an instruction set is to the rest of the room: whether it runs here, and its kernels. The sets that are
-// compiled in are the list CRIA_ISAS, which CMakeLists.txt makes, best first.
+// What an instruction set is to the rest of the room: whether it runs here, and its kernels. The
+// sets that are compiled in are the list CRIA_ISAS, which CMakeLists.txt makes, best first.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -7,7 +7,8 @@
 
 namespace cria {
 
-/// Whether this machine and its operating system can run it (isa/cpu.cpp, compiled for the baseline).
+/// Whether this machine and its operating system can run it (isa/cpu.cpp, compiled for the
+/// baseline).
 template <class Isa>
 bool runs_here() noexcept;
 

@@ -16,12 +16,15 @@
 
 namespace cria {
 
-/// The F32, F16 and BF16 kernels, the integer types' own (Int), or the scalar kernel where a set has none.
+/// The F32, F16 and BF16 kernels, the integer types' own (Int), or the scalar kernel where a set
+/// has none.
 template <class Isa, MatMulKernel (*Int)(DType)>
 MatMulKernel any_matmul(DType type) {
-  if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;
+  if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr)
+    return kernel;
   if (type == DType::BF16)
-    return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>, float_layout<Bf16Pairs<Isa>, Stored::F32>()};
+    return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>,
+            float_layout<Bf16Pairs<Isa>, Stored::F32>()};
   if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
   return scalar_matmul(type);
 }

@@ -1,5 +1,5 @@
-// The machine's own limits in the instructions that the kernels use: loops out of registers, and a streaming
-// read. `cria bench --roofline` and bench/ time them; the kernels are held against them.
+// The machine's own limits in the instructions that the kernels use: loops out of registers, and a
+// streaming read. `cria bench --roofline` and bench/ time them; the kernels are held against them.
 #pragma once
 
 #include <cassert>
@@ -53,7 +53,9 @@ struct DotUnit<Neon> {
   using Acc = int32x4_t;
   static constexpr int kMacs = 16;
   static Acc zero() { return vdupq_n_s32(0); }
-  static Acc step(Acc acc, Acc a) { return vdotq_s32(acc, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a)); }
+  static Acc step(Acc acc, Acc a) {
+    return vdotq_s32(acc, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(a));
+  }
 };
 #endif
 
@@ -92,8 +94,8 @@ std::uint64_t float_peak(std::uint64_t rounds) {
   return rounds * kPeakChains * Batch::size * macs_per_lane;
 }
 
-/// Reads bytes (64-byte aligned, a multiple of 4096 long) once, as a streaming kernel does: four lines at a
-/// time, prefetched ahead.
+/// Reads bytes (64-byte aligned, a multiple of 4096 long) once, as a streaming kernel does: four
+/// lines at a time, prefetched ahead.
 template <class Isa>
 void read_peak(const std::byte* bytes, std::size_t n) {
   using Batch = xsimd::batch<std::uint8_t, typename Isa::Arch>;
@@ -101,23 +103,26 @@ void read_peak(const std::byte* bytes, std::size_t n) {
   Batch acc[4] = {Batch(std::uint8_t{0}), Batch(std::uint8_t{0}), Batch(std::uint8_t{0}),
                   Batch(std::uint8_t{0})};
   for (std::size_t i = 0; i < n; i += kStep) {
-    for (std::size_t line = 0; line < kStep; line += 64) __builtin_prefetch(bytes + i + line + kAhead);
+    for (std::size_t line = 0; line < kStep; line += 64)
+      __builtin_prefetch(bytes + i + line + kAhead);
     for (std::size_t j = 0; j < kStep; j += Batch::size)
-      acc[j / Batch::size % 4] = acc[j / Batch::size % 4] ^
-                                 Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(bytes + i + j));
+      acc[j / Batch::size % 4] =
+          acc[j / Batch::size % 4] ^
+          Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(bytes + i + j));
   }
   for (auto& a : acc) pin(a.data);
 }
 
-/// Reads n bytes, at least kLeastOfStreams, but for the last few thousand, as eight streams that the processor's own prefetchers follow, as products of one
-/// token do on some (RowGroups). None is a multiple of a page from another: they would push each other out of the caches.
+/// Reads n bytes, at least kMinOfStreams, but for the last few thousand, as eight streams that the
+/// processor's own prefetchers follow, as products of one token do on some (RowGroups). None is a
+/// multiple of a page from another: they would push each other out of the caches.
 template <class Isa>
 void read_streams_peak(const std::byte* bytes, std::size_t n) {
   using Batch = xsimd::batch<std::uint8_t, typename Isa::Arch>;
   constexpr std::size_t kStreams = 8, kLine = 64, kPage = 4096;
-  static_assert(kLeastOfStreams == kStreams * kPage);
-  assert(n >= kLeastOfStreams);
-  const std::size_t apart = n / kLeastOfStreams * kPage - kPage / kStreams;
+  static_assert(kMinOfStreams == kStreams * kPage);
+  assert(n >= kMinOfStreams);
+  const std::size_t apart = n / kMinOfStreams * kPage - kPage / kStreams;
   Batch acc[kStreams];
   for (auto& a : acc) a = Batch(std::uint8_t{0});
   for (std::size_t i = 0; i < apart; i += kLine) {

@@ -67,7 +67,8 @@ struct LaneType<V, DType::Q1_0> : LaneBlock32<V, BlockQ1_0, true> {
     const auto spread = [&](const auto& from) CRIA_INLINE {
       return V::add_where(V::zero(), V::lookup(bits, V::same(&from)), bit_of_byte, V::splat8(2));
     };
-    unroll<4>([&](auto j) CRIA_INLINE { f(j, spread(kSpread<4 * j>), spread(kSpread<4 * j + 2>)); });
+    unroll<4>([&](auto j)
+                  CRIA_INLINE { f(j, spread(kSpread<4 * j>), spread(kSpread<4 * j + 2>)); });
   }
 };
 

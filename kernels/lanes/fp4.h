@@ -49,7 +49,8 @@ struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
   static constexpr bool kBytewise = true;
   static constexpr int kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
   static auto d(typename V::RowPtr rows, std::size_t offset) {
-    return V::half_of_e8m0(V::template load_u8<sizeof(BlockMXFP4), offsetof(BlockMXFP4, e)>(rows, offset));
+    return V::half_of_e8m0(
+        V::template load_u8<sizeof(BlockMXFP4), offsetof(BlockMXFP4, e)>(rows, offset));
   }
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {

@@ -1,5 +1,6 @@
-// The codebook types in lanes. A half of a block, 128 values, is sixteen groups of eight values with a byte
-// of signs each; codebook indices are unpacked as vectors, entries are loaded or permuted.
+// The codebook types in lanes. A half of a block, 128 values, is sixteen groups of eight values
+// with a byte of signs each; codebook indices are unpacked as vectors, entries are loaded or
+// permuted.
 #pragma once
 
 #include "kernels/formats/iq.h"
@@ -7,7 +8,8 @@
 
 namespace cria {
 
-/// A codebook in the forms that lookups want: its entries, or its codes and what their digits stand for.
+/// A codebook in the forms that lookups want: its entries, or its codes and what their digits stand
+/// for.
 template <const auto& entries_, const auto& planes_, const auto& levels_>
 struct Codebook {
   static constexpr auto& entries = entries_;
@@ -23,8 +25,8 @@ alignas(64) inline constexpr auto kEvenSigns = [] {
   return signs;
 }();
 
-/// Whether V has so many registers side by side that unrolled code for a whole block would leave no room for a
-/// product's in the processor's store of decoded instructions.
+/// Whether V has so many registers side by side that unrolled code for a whole block would leave no
+/// room for a product's in the processor's store of decoded instructions.
 template <class V>
 inline constexpr bool kLongCode = requires {
   requires V::kLongCode;
@@ -42,9 +44,9 @@ CRIA_INLINE inline void each_part(F f) {
   }
 }
 
-/// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
-/// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
-/// higher bits. w: the entries' bytes.
+/// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook
+/// indices, sixteen per lane and vector (one vector of groups of eight values, two of groups of
+/// four); top: their higher bits. w: the entries' bytes.
 template <class V, class Book, class Vec, std::size_t N, class F>
 CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
   if constexpr (V::kPermutes) {
@@ -66,9 +68,11 @@ CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& 
   }
 }
 
-/// The same where a type's index(block, g) reads the index of group g of 4 or 8 values from the block itself.
+/// The same where a type's index(block, g) reads the index of group g of 4 or 8 values from the
+/// block itself.
 template <class V, class Type, class F>
-CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t offset, int half, F&& f) {
+CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t offset, int half,
+                                         F&& f) {
   constexpr int kPerLane = Type::kIndexVecs == 1 ? 2 : 4;
   const auto entries = [&](int i) CRIA_INLINE {
     return V::entries(Type::Book::entries.data(), [&](int lane, int n) CRIA_INLINE {
@@ -78,8 +82,8 @@ CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t of
   unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
 }
 
-/// What IQ2 and IQ3 types share: w = kZero ± magnitude. Type::half() fills the codebook indices of 128 values
-/// and returns a byte of signs for each eight.
+/// What IQ2 and IQ3 types share: w = kZero ± magnitude. Type::half() fills the codebook indices of
+/// 128 values and returns a byte of signs for each eight.
 template <class V, class Type, class Block, int scale_count, int zero>
 struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   using Vec = typename V::Vec;
@@ -110,11 +114,13 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   /// f(which 32, which of the half's four, entries, signs of the half).
   template <class F>
   CRIA_INLINE static void entries(RowPtr rows, std::size_t offset, F&& f) {
-    // Half a block of indices of four values is too short for a loop: what it keeps in registers is loaded again.
+    // Half a block of indices of four values is too short for a loop: what it keeps in registers is
+    // loaded again.
     each_part<kLongCode<V> && Type::kIndexVecs == 1, 2>([&](auto half) CRIA_INLINE {
       Vec index[Type::kIndexVecs], top[Type::kIndexVecs];
       const typename V::Signs signs = V::signs(Type::half(rows, offset, half, index, top));
-      const auto give = [&](auto j, Vec w0, Vec w1) CRIA_INLINE { f(4 * half + j, j, w0, w1, signs); };
+      const auto give = [&](auto j, Vec w0, Vec w1)
+                            CRIA_INLINE { f(4 * half + j, j, w0, w1, signs); };
       if constexpr (!V::kPermutes && requires { Type::index(rows[0], 0); })
         look_up_in_place<V, Type>(rows, offset, half, give);
       else
@@ -136,27 +142,27 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   }
   /// 2s + 1 for the s in the top four bits of 4 + 4 int32.
   static Vec odd_scales_of_tops(Vec a, Vec b) {
-    const Vec tops = V::bit_or(V::lookup(a, V::same(&kTopsFirst)), V::lookup(b, V::same(&kTopsSecond)));
+    const Vec tops =
+        V::bit_or(V::lookup(a, V::same(&kTopsFirst)), V::lookup(b, V::same(&kTopsSecond)));
     return V::bit_or(V::bit_and(V::template shr16<3>(tops), V::splat16(30)), V::splat16(1));
   }
   static constexpr std::uint8_t kNo = 0x80;
   template <int first>
-  static constexpr LaneConstant<std::uint8_t> kNibblesFrom = {{first, kNo, first, kNo, first + 1, kNo,
-                                                               first + 1, kNo, first + 2, kNo, first + 2, kNo,
-                                                               first + 3, kNo, first + 3, kNo}};
+  static constexpr LaneConstant<std::uint8_t> kNibblesFrom = {
+      {first, kNo, first, kNo, first + 1, kNo, first + 1, kNo, first + 2, kNo, first + 2, kNo,
+       first + 3, kNo, first + 3, kNo}};
 
  private:
-  static constexpr LaneConstant<std::uint8_t> kParity = {{0, kNo, kNo, 0, kNo, 0, 0, kNo, kNo, 0, 0, kNo, 0,
-                                                          kNo, kNo, 0}},
-                                              kTopsFirst = {{3, kNo, 7, kNo, 11, kNo, 15, kNo, kNo, kNo, kNo,
-                                                             kNo, kNo, kNo, kNo, kNo}},
-                                              kTopsSecond = {{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 3, kNo,
-                                                              7, kNo, 11, kNo, 15, kNo}};
+  static constexpr LaneConstant<std::uint8_t>
+      kParity = {{0, kNo, kNo, 0, kNo, 0, 0, kNo, kNo, 0, 0, kNo, 0, kNo, kNo, 0}},
+      kTopsFirst = {{3, kNo, 7, kNo, 11, kNo, 15, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo}},
+      kTopsSecond = {{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 3, kNo, 7, kNo, 11, kNo, 15, kNo}};
   static constexpr LaneConstant<std::uint16_t> kToHighNibble = {{16, 1, 16, 1, 16, 1, 16, 1}};
 };
 
 template <class V>
-struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>, BlockIQ2_XXS, 8, 43> {
+struct LaneType<V, DType::IQ2_XXS>
+    : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>, BlockIQ2_XXS, 8, 43> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   using Book = Codebook<kIq2xxsGrid, kIq2xxsPlanes, kIq2Levels>;
@@ -186,7 +192,8 @@ struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>
 };
 
 template <class V>
-struct LaneType<V, DType::IQ2_XS> : LaneCodebook<V, LaneType<V, DType::IQ2_XS>, BlockIQ2_XS, 16, 43> {
+struct LaneType<V, DType::IQ2_XS>
+    : LaneCodebook<V, LaneType<V, DType::IQ2_XS>, BlockIQ2_XS, 16, 43> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   using Book = Codebook<kIq2xsGrid, kIq2xsPlanes, kIq2Levels>;
@@ -227,22 +234,26 @@ struct LaneType<V, DType::IQ2_S> : LaneCodebook<V, LaneType<V, DType::IQ2_S>, Bl
     index[0] = V::load(rows, offset + offsetof(BlockIQ2_S, index) + 16 * h);
     const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_S) - 16);
     const Vec hi = V::lookup(tail, V::add8(V::same(&kFours), V::splat8(4 * h)));
-    top[0] = V::bit_or(V::bit_or(V::bit_and(hi, mask(0)), V::template take<2>(hi, mask(1))),
-                       V::bit_or(V::template take<4>(hi, mask(2)), V::template take<6>(hi, mask(3))));
+    top[0] =
+        V::bit_or(V::bit_or(V::bit_and(hi, mask(0)), V::template take<2>(hi, mask(1))),
+                  V::bit_or(V::template take<4>(hi, mask(2)), V::template take<6>(hi, mask(3))));
     return V::load(rows, offset + offsetof(BlockIQ2_S, signs) + 16 * h);
   }
 
  private:
   static Vec mask(int byte) { return V::same(&kMask[byte]); }
-  static constexpr LaneConstant<std::uint8_t> kFours = {{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
-  static constexpr LaneConstant<std::uint32_t> kMask[4] = {{{3, 3, 3, 3}},
-                                                           {{0x300, 0x300, 0x300, 0x300}},
-                                                           {{0x30000, 0x30000, 0x30000, 0x30000}},
-                                                           {{0x3000000, 0x3000000, 0x3000000, 0x3000000}}};
+  static constexpr LaneConstant<std::uint8_t> kFours = {
+      {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+  static constexpr LaneConstant<std::uint32_t> kMask[4] = {
+      {{3, 3, 3, 3}},
+      {{0x300, 0x300, 0x300, 0x300}},
+      {{0x30000, 0x30000, 0x30000, 0x30000}},
+      {{0x3000000, 0x3000000, 0x3000000, 0x3000000}}};
 };
 
 template <class V>
-struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>, BlockIQ3_XXS, 8, 62> {
+struct LaneType<V, DType::IQ3_XXS>
+    : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>, BlockIQ3_XXS, 8, 62> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   using Book = Codebook<kIq3xxsGrid, kIq3xxsPlanes, kIq3xxsLevels>;
@@ -250,7 +261,8 @@ struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>
   static constexpr bool kEven = true;
   static constexpr float kScaleOfD = 0.25F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
-    s[0] = LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
+    s[0] =
+        LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
   }
   static std::size_t index(const std::byte* block, int g) {
     return static_cast<std::size_t>(block[offsetof(BlockIQ3_XXS, index) + g]);
@@ -315,13 +327,14 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   using RowPtr = typename V::RowPtr;
   static constexpr int kZero = 9, kMax = 18;
 
-  /// Type::top(rows, offset, v): for eight groups of each lane as int16, the top bits of the index in bits
-  /// 8…10, the sign of the offset in bit 11.
+  /// Type::top(rows, offset, v): for eight groups of each lane as int16, the top bits of the index
+  /// in bits 8…10, the sign of the offset in bit 11.
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     each_part<kLongCode<V>, 4>([&](auto v) CRIA_INLINE {
       const Vec top = Type::top(rows, offset, v);
-      const Vec wide = V::zip_low8(V::load(rows, offset + offsetof(Block, index) + 8 * v), V::zero());
+      const Vec wide =
+          V::zip_low8(V::load(rows, offset + offsetof(Block, index) + 8 * v), V::zero());
       const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
       const Vec offsets = V::sub8(V::splat8(kZero + 1), V::template take<2>(top, V::splat8(2)));
       look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
@@ -335,12 +348,13 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   /// The high bytes of two int16, eight times each.
   template <int first>
   static constexpr LaneConstant<std::uint8_t> kHighBytes = {
-      {first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 3,
-       first + 3, first + 3, first + 3, first + 3, first + 3, first + 3, first + 3}};
+      {first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1,
+       first + 3, first + 3, first + 3, first + 3, first + 3, first + 3, first + 3, first + 3}};
 };
 
 template <class V>
-struct LaneType<V, DType::IQ1_S> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_S>, BlockIQ1_S, 8> {
+struct LaneType<V, DType::IQ1_S>
+    : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_S>, BlockIQ1_S, 8> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   static auto d(RowPtr rows, std::size_t offset) {
@@ -348,8 +362,8 @@ struct LaneType<V, DType::IQ1_S> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
                   V::splat_float(0.125F));
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
-    const Vec bits =
-        V::bit_and(V::template shr16<11>(V::load(rows, offset + offsetof(BlockIQ1_S, hi))), V::splat16(14));
+    const Vec bits = V::bit_and(
+        V::template shr16<11>(V::load(rows, offset + offsetof(BlockIQ1_S, hi))), V::splat16(14));
     s[0] = V::bit_or(bits, V::splat16(1));
   }
   static Vec top(RowPtr rows, std::size_t offset, int v) {  // of sub-blocks 2v and 2v + 1
@@ -361,11 +375,13 @@ struct LaneType<V, DType::IQ1_S> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
   }
 
  private:
-  static constexpr LaneConstant<std::uint8_t> kWords = {{0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3}};
+  static constexpr LaneConstant<std::uint8_t> kWords = {
+      {0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3}};
 };
 
 template <class V>
-struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_M>, BlockIQ1_M, 16> {
+struct LaneType<V, DType::IQ1_M>
+    : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_M>, BlockIQ1_M, 16> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   /// The top nibbles of the four scale words are the f16.
@@ -374,8 +390,8 @@ struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       const Vec tail = V::load(rows + k, offset + sizeof(BlockIQ1_M) - 16);
       const Vec nibbles = V::mul16(V::template shr16<12>(tail), V::same(&kEveryOtherTimes16));
-      bits[k] =
-          V::bit_or(V::lookup(nibbles, V::same(&kWords0And2)), V::lookup(nibbles, V::same(&kWords1And3)));
+      bits[k] = V::bit_or(V::lookup(nibbles, V::same(&kWords0And2)),
+                          V::lookup(nibbles, V::same(&kWords1And3)));
     }
     return V::mul(V::template f16_of_lanes<0>(bits), V::splat_float(0.125F));
   }
@@ -391,18 +407,22 @@ struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
   static Vec top(RowPtr rows, std::size_t offset, int v) {
     const Vec hi = V::load(rows, offset + offsetof(BlockIQ1_M, hi));
     const Vec bytes = V::lookup(hi, V::add8(V::same(&kBytes4), V::splat8(4 * v)));
-    return V::bit_and(V::mul16(V::bit_and(bytes, V::splat16(0xFF)), V::same(&kNibbleTo8)), V::splat16(0xF00));
+    return V::bit_and(V::mul16(V::bit_and(bytes, V::splat16(0xFF)), V::same(&kNibbleTo8)),
+                      V::splat16(0xF00));
   }
 
  private:
-  static constexpr LaneConstant<std::uint8_t> kScaleWords = {{8, 9, 8, 9, 8, 9, 8, 9, 10, 11, 10, 11, 10, 11,
-                                                              10, 11}},
-                                              kBytes4 = {{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+  static constexpr LaneConstant<std::uint8_t> kScaleWords = {{8, 9, 8, 9, 8, 9, 8, 9, 10, 11, 10,
+                                                              11, 10, 11, 10, 11}},
+                                              kBytes4 = {
+                                                  {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
   static constexpr std::uint8_t kNo = 0x80;
-  static constexpr LaneConstant<std::uint8_t> kWords0And2 = {{8, 12, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo,
-                                                              kNo, kNo, kNo, kNo, kNo, kNo}},
-                                              kWords1And3 = {{10, 14, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo,
-                                                              kNo, kNo, kNo, kNo, kNo, kNo}};
+  static constexpr LaneConstant<std::uint8_t> kWords0And2 = {{8, 12, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo}},
+                                              kWords1And3 = {{10, 14, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo}};
   static constexpr LaneConstant<std::uint16_t> kEveryOtherTimes16 = {{1, 16, 1, 16, 1, 16, 1, 16}};
   static constexpr LaneConstant<std::uint16_t> kNibbleTo8 = {{256, 16, 256, 16, 256, 16, 256, 16}};
 };

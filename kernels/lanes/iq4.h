@@ -60,15 +60,16 @@ struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
 
  private:
   static constexpr std::uint8_t kNo = 0x80;
-  static constexpr LaneConstant<std::uint8_t> kLowBytes = {{4, kNo, 4, kNo, 5, kNo, 5, kNo, 6, kNo, 6, kNo, 7,
-                                                            kNo, 7, kNo}},
-                                              kTopBytes = {{2, kNo, 2, kNo, 2, kNo, 2, kNo, 3, kNo, 3, kNo, 3,
-                                                            kNo, 3, kNo}};
+  static constexpr LaneConstant<std::uint8_t> kLowBytes = {{4, kNo, 4, kNo, 5, kNo, 5, kNo, 6, kNo,
+                                                            6, kNo, 7, kNo, 7, kNo}},
+                                              kTopBytes = {{2, kNo, 2, kNo, 2, kNo, 2, kNo, 3, kNo,
+                                                            3, kNo, 3, kNo, 3, kNo}};
   static constexpr LaneConstant<std::uint16_t> kLowShift = {{16, 1, 16, 1, 16, 1, 16, 1}},
                                                kTopShift = {{64, 16, 4, 1, 64, 16, 4, 1}};
 };
 
-/// d is the row's; the first eight bytes of a block are scales, their lowest bits say what is shifted.
+/// d is the row's; the first eight bytes of a block are scales, their lowest bits say what is
+/// shifted.
 template <class V>
 struct LaneType<V, DType::IQ4_KS> : LaneBlock256<V, BlockIQ4_KS, 8> {
   using Vec = typename V::Vec;

@@ -30,7 +30,8 @@ struct LaneScalesAndMins : LaneBlock256<V, Block, 8> {
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     const Vec head = V::load(rows, offset), low = V::lookup(head, V::same(&kScaleBytes));
-    s[0] = V::bit_or(V::bit_and(low, V::same(&kLowBits)), top_bits(V::lookup(head, V::same(&kScaleTops))));
+    s[0] = V::bit_or(V::bit_and(low, V::same(&kLowBits)),
+                     top_bits(V::lookup(head, V::same(&kScaleTops))));
   }
   /// Those of the second half are high nibbles.
   static void mins(RowPtr rows, std::size_t offset, Vec (&m)[1]) {
@@ -91,8 +92,8 @@ struct LaneType<V, DType::Q5_K> : LaneScalesAndMins<V, BlockQ5_K> {
   }
 };
 
-/// 256 two-bit numbers: per half of 128, bits 2j and 2j+1 of byte l are number 32j + l. f(half, j, first 16,
-/// next 16), j by compile time.
+/// 256 two-bit numbers: per half of 128, bits 2j and 2j+1 of byte l are number 32j + l. f(half, j,
+/// first 16, next 16), j by compile time.
 template <class V, class F>
 CRIA_INLINE inline void two_bits(typename V::RowPtr rows, std::size_t offset, F&& f) {
   unroll<2>([&](auto half) CRIA_INLINE {
@@ -124,7 +125,8 @@ struct LaneType<V, DType::Q2_K> : LaneBlock256<V, BlockQ2_K, 16> {
  private:
   template <int Shift>
   static void nibbles(RowPtr rows, std::size_t offset, Vec (&out)[2]) {
-    const Vec v = V::template take<Shift>(V::load(rows, offset + offsetof(BlockQ2_K, scales)), V::splat8(15));
+    const Vec v =
+        V::template take<Shift>(V::load(rows, offset + offsetof(BlockQ2_K, scales)), V::splat8(15));
     out[0] = V::zip_low8(v, V::zero());
     out[1] = V::zip_high8(v, V::zero());
   }
@@ -149,13 +151,14 @@ struct LaneType<V, DType::Q3_K> : LaneBlock256<V, BlockQ3_K, 16> {
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     const Vec top0 = V::load(rows, offset + offsetof(BlockQ3_K, hi));
     const Vec top1 = V::load(rows, offset + offsetof(BlockQ3_K, hi) + 16);
-    two_bits<V>(rows, offset + offsetof(BlockQ3_K, lo), [&](int half, auto j, Vec w0, Vec w1) CRIA_INLINE {
-      if (half == 0) {
-        f(j, third<j>(w0, top0), third<j>(w1, top1));
-      } else {
-        f(4 + j, third<4 + j>(w0, top0), third<4 + j>(w1, top1));
-      }
-    });
+    two_bits<V>(rows, offset + offsetof(BlockQ3_K, lo),
+                [&](int half, auto j, Vec w0, Vec w1) CRIA_INLINE {
+                  if (half == 0) {
+                    f(j, third<j>(w0, top0), third<j>(w1, top1));
+                  } else {
+                    f(4 + j, third<4 + j>(w0, top0), third<4 + j>(w1, top1));
+                  }
+                });
   }
 
  private:
@@ -168,10 +171,10 @@ struct LaneType<V, DType::Q3_K> : LaneBlock256<V, BlockQ3_K, 16> {
     return V::bit_or(low, V::template take<Bit - 2>(top, V::splat8(4)));
   }
   static constexpr std::uint8_t kNo = 0x80;
-  static constexpr LaneConstant<std::uint8_t> kLowBytes = {{2, kNo, 3, kNo, 4, kNo, 5, kNo, 6, kNo, 7, kNo, 8,
-                                                            kNo, 9, kNo}},
-                                              kTopBytes = {{10, kNo, 11, kNo, 12, kNo, 13, kNo, 10, kNo, 11,
-                                                            kNo, 12, kNo, 13, kNo}};
+  static constexpr LaneConstant<std::uint8_t> kLowBytes = {{2, kNo, 3, kNo, 4, kNo, 5, kNo, 6, kNo,
+                                                            7, kNo, 8, kNo, 9, kNo}},
+                                              kTopBytes = {{10, kNo, 11, kNo, 12, kNo, 13, kNo, 10,
+                                                            kNo, 11, kNo, 12, kNo, 13, kNo}};
   static constexpr LaneConstant<std::uint16_t> kTopShift = {{16, 16, 16, 16, 4, 4, 4, 4}};
 };
 

@@ -17,9 +17,9 @@ struct LaneType<V, DType::TQ2_0> : LaneBlock256<V, BlockTQ2_0, 0> {
   }
 };
 
-/// A byte holds its trits as a fraction of 256: times three, the part above 256 is the next trit. The bytes
-/// are kept less 128, which times three is again less 128 (modulo
-/// 256), so that signed comparisons find the trit.
+/// A byte holds its trits as a fraction of 256: times three, the part above 256 is the next trit.
+/// The bytes are kept less 128, which times three is again less 128 (modulo 256), so that signed
+/// comparisons find the trit.
 template <class V>
 struct LaneType<V, DType::TQ1_0> : LaneBlock256<V, BlockTQ1_0, 0> {
   using Vec = typename V::Vec;

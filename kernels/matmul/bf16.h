@@ -1,6 +1,7 @@
-// Products of BF16 weights with activations rounded to bfloat16 (numerics: kernels/README.md): the float
-// kernel, run over pairs. Where it sees one float column, weights and tokens hold two bfloat16, and its fused
-// multiply-add is the dot product of both pairs: one instruction on processors that have it.
+// Products of BF16 weights with activations rounded to bfloat16 (numerics: kernels/README.md): the
+// float kernel, run over pairs. Where it sees one float column, weights and tokens hold two
+// bfloat16, and its fused multiply-add is the dot product of both pairs: one instruction on
+// processors that have it.
 #pragma once
 
 #include "kernels/matmul/floats.h"
@@ -9,8 +10,8 @@
 
 namespace cria {
 
-/// An instruction set whose float lanes hold pairs of bfloat16, the first in the low half. Panels hold the
-/// halves as floats, in the order in which they are multiplied.
+/// An instruction set whose float lanes hold pairs of bfloat16, the first in the low half. Panels
+/// hold the halves as floats, in the order in which they are multiplied.
 template <class Isa>
 struct Bf16Pairs {};
 
@@ -21,7 +22,8 @@ struct FloatOps<Bf16Pairs<Isa>> : FloatOps<Isa> {
   /// sum + the second halves' product, + the first halves'.
   [[gnu::always_inline]] static Batch fma(Batch w, Batch x, Batch sum) {
     using Ops = FloatOps<Isa>;
-    return Ops::fma(Ops::low_bf16(w), Ops::low_bf16(x), Ops::fma(Ops::high_bf16(w), Ops::high_bf16(x), sum));
+    return Ops::fma(Ops::low_bf16(w), Ops::low_bf16(x),
+                    Ops::fma(Ops::high_bf16(w), Ops::high_bf16(x), sum));
   }
 };
 #if defined(__AVX512BF16__)
@@ -56,7 +58,8 @@ struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
 
 /// MatMulFn of BF16. Pairs: what multiplies them, Bf16Pairs<Isa> or Avx512Bf16.
 template <class Pairs>
-void bf16_matmul(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void bf16_matmul(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                 std::byte* scratch) {
   if (job.cols % 2 != 0) {  // rows that no model has: their last value has no pair
     scalar_matmul(DType::BF16).run(job, row_begin, row_end, scratch);
     return;

@@ -8,35 +8,38 @@
 
 namespace cria {
 
-/// How up to most_tokens tokens meet rows straight from the file: in register blocks of rows × tokens. All tokens meet `bytes`
-/// bytes of a few rows before the next bytes of these rows are read.
+/// How up to most_tokens tokens meet rows straight from the file: in register blocks of rows ×
+/// tokens. All tokens meet `bytes` bytes of a few rows before the next bytes of these rows are
+/// read.
 struct DirectBlock {
   std::size_t most_tokens, rows, tokens, bytes;
   bool operator==(const DirectBlock&) const = default;
 };
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
-/// Where the first-level cache is small (kSmallFirstCache): F16, and BF16 as pairs. Measured on Zen 4 (bench/processors/zen4.md).
-inline constexpr std::size_t kMostDirectSmall = 256;
-/// From `least` to `most` tokens (at most eight) meet three rows at once instead, and rows are fetched into the first-level cache
-/// meanwhile: such products wait for memory.
+/// Where the first-level cache is small (kSmallFirstCache): F16, and BF16 as pairs. Measured on Zen
+/// 4 (bench/processors/zen4.md).
+inline constexpr std::size_t kMaxDirectSmall = 256;
+/// From `least` to `most` tokens (at most eight) meet three rows at once instead, and rows are
+/// fetched into the first-level cache meanwhile: such products wait for memory.
 struct TokensAtOnce {
   std::size_t least, most;
   [[nodiscard]] constexpr bool has(std::size_t n) const { return least <= n && n <= most; }
 };
 inline constexpr TokensAtOnce kNoTokens{1, 0};
-inline constexpr std::size_t kMostTileTokens = 12;
-/// Up to how many tokens rows are read in long streams (RowGroups): always, and where FetchAhead::Streams is the faster way.
+inline constexpr std::size_t kMaxTileTokens = 12;
+/// Up to how many tokens rows are read in long streams (RowGroups): always, and where
+/// FetchAhead::Streams is the faster way.
 struct StreamTokens {
   std::size_t always, wanted;
 };
 
-/// kRows × kTokens: rows and tokens of a register block out of a panel, which is multiplied a register of the 16 lanes at a time.
-/// kRowsOfOne: rows that a single token meets together. direct(): the block straight from the file, of all 16 lanes;
-/// direct_small(), where there is one: with a small first-level cache.
-/// kPacked: the tokens of a block are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie
-/// 4 KiB apart or a multiple).
-/// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
-/// kTileTokens: of a tile, at most kMostTileTokens.
+/// kRows × kTokens: rows and tokens of a register block out of a panel, which is multiplied a
+/// register of the 16 lanes at a time. kRowsOfOne: rows that a single token meets together.
+/// direct(): the block straight from the file, of all 16 lanes; direct_small(), where there is one:
+/// with a small first-level cache. kPacked: the tokens of a block are copied together, for want of
+/// registers (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
+/// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the
+/// instruction set has a transpose; kTileTokens: of a tile, at most kMaxTileTokens.
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3;
@@ -67,26 +70,28 @@ struct FloatBlock<Avx512> {
   static constexpr TokensAtOnce at_once(Stored type) {
     return type == Stored::F16 ? TokensAtOnce{3, 5} : TokensAtOnce{4, 8};
   }
-  /// Fewer rows: these stay in a cache of 32 KiB, beside more tokens. (Not F32, whose rows of 2048 columns lie 8 KiB apart and
-  /// compete for a few sets of the cache.)
+  /// Fewer rows: these stay in a cache of 32 KiB, beside more tokens. (Not F32, whose rows of 2048
+  /// columns lie 8 KiB apart and compete for a few sets of the cache.)
   static constexpr DirectBlock direct_small(Stored type) {
-    return type == Stored::F16 ? DirectBlock{kMostDirectSmall, 4, 6, kAll} : direct(type);
+    return type == Stored::F16 ? DirectBlock{kMaxDirectSmall, 4, 6, kAll} : direct(type);
   }
   [[gnu::always_inline]] static std::size_t tiles_from(Stored type) {
     if (type != Stored::F16) return 32;
-    return kSmallFirstCache ? kMostDirectSmall + 1 : 80;
+    return kSmallFirstCache ? kMaxDirectSmall + 1 : 80;
   }
 };
 
-/// The block straight from the file with a small first-level cache: direct() where there is no other.
+/// The block straight from the file with a small first-level cache: direct() where there is no
+/// other.
 template <class Block>
 constexpr DirectBlock small_direct(Stored type) {
   if constexpr (requires { Block::direct_small(type); }) return Block::direct_small(type);
   return Block::direct(type);
 }
 
-/// With a small first-level cache: tokens that meet the rows of direct_small() where these fill half of it at most, so that they
-/// stay there for the next tokens (0: as many as ever); and whether rows are fetched into it (measured: bench/processors/zen4.md).
+/// With a small first-level cache: tokens that meet the rows of direct_small() where these fill
+/// half of it at most, so that they stay there for the next tokens (0: as many as ever); and
+/// whether rows are fetched into it (measured: bench/processors/zen4.md).
 template <class Isa>
 inline constexpr std::size_t kShortTokens = 0;
 inline constexpr std::size_t kShortBytes = 16 << 10;
@@ -101,7 +106,8 @@ constexpr std::size_t lane_cols(std::size_t cols) {
   return kPairs<Isa> ? (cols + 1) / 2 : cols;
 }
 
-/// What multiplies numbers that have been split where lanes hold two halves: the operations of those, or the lanes' own.
+/// What multiplies numbers that have been split where lanes hold two halves: the operations of
+/// those, or the lanes' own.
 template <class Isa>
 struct HalfOpsOf {
   using Type = FloatOps<Isa>;

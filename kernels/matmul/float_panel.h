@@ -1,6 +1,7 @@
-// Float products of many tokens from a panel (numerics: kernels/README.md): rows converted once to float32 and laid out in the
-// order in which the inner loop reads them, in pieces of kPiece columns. The sums of a few rows and tokens stay in registers
-// for a piece and wait in memory between pieces. A block of tokens stays in L1; a piece of the panel and the sums of a wave of
+// Float products of many tokens from a panel (numerics: kernels/README.md): rows converted once to
+// float32 and laid out in the order in which the inner loop reads them, in pieces of kPiece
+// columns. The sums of a few rows and tokens stay in registers for a piece and wait in memory
+// between pieces. A block of tokens stays in L1; a piece of the panel and the sums of a wave of
 // tokens stay in an L2 of 512 KiB.
 #pragma once
 
@@ -19,8 +20,8 @@ namespace cria {
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
 inline constexpr std::size_t kFloatPanelRows = 60;    ///< rows converted together, at most
 inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights, at most
-inline constexpr std::size_t kWave = 48;              ///< tokens that pass a piece of the panel together
-inline constexpr std::size_t kPiece = 512;            ///< columns
+inline constexpr std::size_t kWave = 48;    ///< tokens that pass a piece of the panel together
+inline constexpr std::size_t kPiece = 512;  ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
 constexpr std::size_t padded_cols(std::size_t cols) { return round_up(cols, kFloatLanes); }
@@ -31,8 +32,8 @@ constexpr std::size_t panel_rows(std::size_t cols) {
       kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / kPanelRowUnit * kPanelRowUnit;
   return fit < kPanelRowUnit ? kPanelRowUnit : fit > kFloatPanelRows ? kFloatPanelRows : fit;
 }
-/// Scratch: the panel, the sums of its rows for a wave of tokens, a piece of a block of tokens. (Halves come in steps of twice
-/// 16 columns.)
+/// Scratch: the panel, the sums of its rows for a wave of tokens, a piece of a block of tokens.
+/// (Halves come in steps of twice 16 columns.)
 constexpr std::size_t float_panel_scratch_bytes(std::size_t cols) {
   return (panel_rows(cols) * (padded_cols(cols) + kFloatLanes + kWave * kFloatLanes) +
           kPiece * kMaxBlockTokens) *
@@ -61,7 +62,8 @@ class FloatPanel : FloatJob {
 
   void run(std::size_t begin, std::size_t end) {
     const std::size_t step = panel_rows(job_.cols * kSplit);
-    for (std::size_t row = begin; row < end; row += step) panel_times_tokens(row, std::min(step, end - row));
+    for (std::size_t row = begin; row < end; row += step)
+      panel_times_tokens(row, std::min(step, end - row));
   }
 
  private:
@@ -99,9 +101,11 @@ class FloatPanel : FloatJob {
     }
   }
 
-  /// Steps of the inner loop in the piece that starts at column k: groups of 16 columns, or of 16 halves.
+  /// Steps of the inner loop in the piece that starts at column k: groups of 16 columns, or of 16
+  /// halves.
   [[nodiscard]] std::size_t steps(std::size_t k) const {
-    return padded_cols(job_.cols - k < kPieceCols ? job_.cols - k : kPieceCols) / kFloatLanes * kSplit;
+    return padded_cols(job_.cols - k < kPieceCols ? job_.cols - k : kPieceCols) / kFloatLanes *
+           kSplit;
   }
   /// Panel: [piece][group of kRows rows][part][step][row][kPart].
   float* panel_piece(std::size_t k, std::size_t group) {
@@ -145,25 +149,29 @@ class FloatPanel : FloatJob {
   /// tokens_: [part][step][token][kPart] of the piece at column k.
   template <std::size_t Tokens>
   void pack_tokens(std::size_t t, std::size_t k) {
-    const std::size_t n = steps(k), whole = (job_.cols - k) / kFloatLanes, stride = n * Tokens * kPart;
+    const std::size_t n = steps(k), whole = (job_.cols - k) / kFloatLanes,
+                      stride = n * Tokens * kPart;
     for (std::size_t j = 0; j < Tokens; ++j) {
       const float* x = token(t + j) + k;
       float* to = tokens_ + j * kPart;
-      for (std::size_t step = 0; step < n / kSplit; ++step, x += kFloatLanes, to += kSplit * Tokens * kPart)
+      for (std::size_t step = 0; step < n / kSplit;
+           ++step, x += kFloatLanes, to += kSplit * Tokens * kPart)
         store_steps(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to,
                     Tokens * kPart, stride);
     }
   }
-  /// What the inner loop asks for while it runs over a group, a line in every step, or null: in the last
-  /// groups, what pack_tokens will read next. (All at once would keep the loop's own loads waiting; earlier,
-  /// L1 would lose it again.)
+  /// What the inner loop asks for while it runs over a group, a line in every step, or null: in the
+  /// last groups, what pack_tokens will read next. (All at once would keep the loop's own loads
+  /// waiting; earlier, L1 would lose it again.)
   template <std::size_t Tokens>
   [[nodiscard]] const float* ahead(std::size_t group) const {
-    const std::size_t first = groups_ < Tokens ? 0 : groups_ - Tokens, t = next_token_ + group - first;
+    const std::size_t first = groups_ < Tokens ? 0 : groups_ - Tokens,
+                      t = next_token_ + group - first;
     return group >= first && t < job_.x->n_tokens ? token(t) + next_col_ : nullptr;
   }
 
-  /// sums[row][token] += the piece at column k, for all rows of the panel and Tokens tokens from t on.
+  /// sums[row][token] += the piece at column k, for all rows of the panel and Tokens tokens from t
+  /// on.
   template <std::size_t Tokens>
   void piece(std::size_t t, std::size_t k, float* sums) {
     if (kHalves || Block::kPacked || job_.cols % kFloatLanes != 0) {
@@ -198,11 +206,11 @@ class FloatPanel : FloatJob {
         block<Tokens>(w, part_x, n, k == 0, saved, part == 0 ? next : nullptr);
     }
   }
-  /// One register of the lanes: saved[row][token] += w[step][row]·x[step][token]. (Not inlined, or GCC 12
-  /// keeps sums in memory.)
+  /// One register of the lanes: saved[row][token] += w[step][row]·x[step][token]. (Not inlined, or
+  /// GCC 12 keeps sums in memory.)
   template <std::size_t Tokens, class X>
-  [[gnu::noinline]] static void block(const float* w, X x, std::size_t n_steps, bool first, float* saved,
-                                      const float* next) {
+  [[gnu::noinline]] static void block(const float* w, X x, std::size_t n_steps, bool first,
+                                      float* saved, const float* next) {
     const std::size_t stride = next == nullptr ? 0 : kFloatLanes;
     if (next == nullptr) next = w;
     Part sums[kRows][Tokens];
@@ -212,7 +220,8 @@ class FloatPanel : FloatJob {
       for (std::size_t j = 0; j < Tokens; ++j)
         sums[i][j] = first ? Ops::broadcast(0) : Ops::load(saved + (i * Tokens + j) * kFloatLanes);
     }
-    for (std::size_t step = 0; step < n_steps; ++step, w += kRows * kPart, x.step(), next += stride) {
+    for (std::size_t step = 0; step < n_steps;
+         ++step, w += kRows * kPart, x.step(), next += stride) {
       __builtin_prefetch(next, 0, 3);
       Part tokens[Tokens];
       CRIA_UNROLL
@@ -221,18 +230,21 @@ class FloatPanel : FloatJob {
       for (std::size_t i = 0; i < kRows; ++i) {
         const Part row = Ops::load(w + i * kPart);
         CRIA_UNROLL
-        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = HalfOps<Isa>::fma(row, tokens[j], sums[i][j]);
+        for (std::size_t j = 0; j < Tokens; ++j)
+          sums[i][j] = HalfOps<Isa>::fma(row, tokens[j], sums[i][j]);
       }
     }
     CRIA_UNROLL
     for (std::size_t i = 0; i < kRows; ++i) {
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) Ops::store(saved + (i * Tokens + j) * kFloatLanes, sums[i][j]);
+      for (std::size_t j = 0; j < Tokens; ++j)
+        Ops::store(saved + (i * Tokens + j) * kFloatLanes, sums[i][j]);
     }
   }
 
   /// Adds up the lanes of n rows of one token.
-  void finish(std::size_t row, std::size_t n, std::size_t t, const float* sums, std::size_t stride) {
+  void finish(std::size_t row, std::size_t n, std::size_t t, const float* sums,
+              std::size_t stride) {
     std::size_t i = 0;
     for (; i + kFloatLanes <= n; i += kFloatLanes) {
       const V all = V::sums([&](std::size_t r) { return V::load(sums + (i + r) * stride); });
@@ -241,8 +253,8 @@ class FloatPanel : FloatJob {
     }
     for (; i + 4 <= n; i += 4) {
       float four[4];
-      V::sum4(V::load(sums + i * stride), V::load(sums + (i + 1) * stride), V::load(sums + (i + 2) * stride),
-              V::load(sums + (i + 3) * stride), four);
+      V::sum4(V::load(sums + i * stride), V::load(sums + (i + 1) * stride),
+              V::load(sums + (i + 2) * stride), V::load(sums + (i + 3) * stride), four);
       for (std::size_t r = 0; r < 4; ++r) put(row + i + r, t, four[r]);
     }
     for (; i < n; ++i) put(row + i, t, V::load(sums + i * stride).sum());

@@ -1,5 +1,5 @@
-// Float products straight from the file (numerics: kernels/README.md): a few rows meet all tokens, a block of registers at a
-// time.
+// Float products straight from the file (numerics: kernels/README.md): a few rows meet all tokens,
+// a block of registers at a time.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,13 @@
 
 namespace cria {
 
-inline constexpr std::size_t kDirectWave = 128;  ///< tokens that meet the same rows in the file, at most,
+inline constexpr std::size_t kDirectWave =
+    128;  ///< tokens that meet the same rows in the file, at most,
 inline constexpr std::size_t kDirectWaveBytes = 512 << 10;  ///< so that they stay in L2
-inline constexpr std::size_t kDirectLeast = 24;          ///< but so many, or the weights would come too often
-inline constexpr std::size_t kDirectRowBytes = 2 << 20;  ///< rows that all waves meet: they stay in L3
+inline constexpr std::size_t kDirectLeast =
+    24;  ///< but so many, or the weights would come too often
+inline constexpr std::size_t kDirectRowBytes =
+    2 << 20;  ///< rows that all waves meet: they stay in L3
 
 /// Scratch: sums of a wave, between pieces of long rows. (Blocks of rows have at most eight.)
 inline constexpr std::size_t kFloatRowsScratchBytes = kDirectWave * 8 * kFloatLanes * sizeof(float);
@@ -29,8 +32,9 @@ class FloatRows : FloatJob {
   static constexpr DirectBlock kDirect = Block::direct(type);
   static constexpr TokensAtOnce kTokensAtOnce = Block::at_once(type);
   static_assert(kDirect.rows <= 8 && kTokensAtOnce.most <= 8);
-  /// Blocks of registers: rows × least to most tokens. All tokens of a wave pass `piece` columns together, so that weights
-  /// stay in L1, into which rows are fetched where `near`. streams: rows are read in long streams, and nothing is fetched.
+  /// Blocks of registers: rows × least to most tokens. All tokens of a wave pass `piece` columns
+  /// together, so that weights stay in L1, into which rows are fetched where `near`. streams: rows
+  /// are read in long streams, and nothing is fetched.
   struct Way {
     std::size_t rows, least, most, piece;
     bool near, streams;
@@ -63,7 +67,8 @@ class FloatRows : FloatJob {
       if (kTokensAtOnce.has(n)) return direct<kAtOnce>(begin, end);
     }
     if constexpr (Block::kStreams.wanted > 1) {
-      if (n <= (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
+      if (n <=
+          (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
         return in_waves<kManyInStreams>(begin, end);
     }
     if constexpr (kShortTokens<Isa> != 0) {
@@ -79,10 +84,12 @@ class FloatRows : FloatJob {
  private:
   template <Way way>
   void in_waves(std::size_t begin, std::size_t end) {
-    const std::size_t n = job_.x->n_tokens, fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
+    const std::size_t n = job_.x->n_tokens,
+                      fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
                       most = std::clamp(fit, kDirectLeast, kDirectWave), waves = divide_up(n, most),
                       blocks = kDirectRowBytes / (job_.row_bytes + 1) / way.rows,
-                      together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * way.rows;
+                      together =
+                          waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * way.rows;
     for (std::size_t row = begin; row < end; row += together)
       for (std::size_t wave = 0; wave < waves; ++wave) {
         first_token_ = n * wave / waves;
@@ -91,9 +98,11 @@ class FloatRows : FloatJob {
       }
   }
 
-  /// One step of 16 columns, a register of the lanes at a time and rows one at a time, which leaves registers for the sums.
+  /// One step of 16 columns, a register of the lanes at a time and rows one at a time, which leaves
+  /// registers for the sums.
   template <std::size_t Rows, std::size_t Tokens, class RowAt, class TokenAt>
-  [[gnu::always_inline]] static void multiply_add(RowAt row, TokenAt token, Sums<Rows, Tokens>& sums) {
+  [[gnu::always_inline]] static void multiply_add(RowAt row, TokenAt token,
+                                                  Sums<Rows, Tokens>& sums) {
     CRIA_UNROLL
     for (std::size_t part = 0; part < V::kParts; ++part) {
       typename V::Batch x[Tokens];
@@ -121,8 +130,8 @@ class FloatRows : FloatJob {
         for (std::size_t i = 0; i < n; ++i) direct_rows<1, way>(row + i);
     }
   }
-  /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
-  /// while the others do.
+  /// Each block of tokens that meets the same rows fetches its part of those that come later, or
+  /// memory would idle while the others do.
   struct Fetches {
     std::size_t block, blocks;
   };
@@ -136,7 +145,8 @@ class FloatRows : FloatJob {
                                                 {b, blocks});
   }
   template <std::size_t Rows, std::size_t Tokens, Way way>
-  std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, std::size_t k, Fetches fetches) {
+  std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, std::size_t k,
+                            Fetches fetches) {
     if constexpr (Tokens > way.least) {
       if (n < Tokens) return direct_tokens<Rows, Tokens - 1, way>(n, row, t, k, fetches);
     }
@@ -163,7 +173,8 @@ class FloatRows : FloatJob {
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type), kNear = 1024;
     [[maybe_unused]] const std::byte* ahead =
-        fetched_beside(weights, Rows * row_bytes, job_.weights + end_row_ * job_.row_bytes, job_.next) +
+        fetched_beside(weights, Rows * row_bytes, job_.weights + end_row_ * job_.row_bytes,
+                       job_.next) +
         Rows * first * stored_bytes(type);
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= end; k += kFloatLanes) {
@@ -189,13 +200,16 @@ class FloatRows : FloatJob {
     CRIA_UNROLL
     for (std::size_t i = 0; i < Rows; ++i) {
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
+      for (std::size_t j = 0; j < Tokens; ++j)
+        sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
     }
   }
   /// The trees, as many at once as there are.
   template <std::size_t Rows, std::size_t Tokens>
-  [[gnu::always_inline]] void finish(std::size_t row, std::size_t t, const Sums<Rows, Tokens>& sums) {
-    constexpr std::size_t kSums = Rows * Tokens, kSixteens = kSums / 16 * 16, kFours = kSums / 4 * 4;
+  [[gnu::always_inline]] void finish(std::size_t row, std::size_t t,
+                                     const Sums<Rows, Tokens>& sums) {
+    constexpr std::size_t kSums = Rows * Tokens, kSixteens = kSums / 16 * 16,
+                          kFours = kSums / 4 * 4;
     const auto sum = [&](std::size_t i) -> const V& { return sums[i % Rows][i / Rows]; };
     alignas(64) float total[kSums];
     CRIA_UNROLL
@@ -213,7 +227,7 @@ class FloatRows : FloatJob {
   float* saved_;
   std::size_t first_token_ = 0, end_token_;  ///< of the wave
   std::size_t end_row_ = 0;                  ///< of all that run() multiplies
-  std::size_t apart_ = 1;                    ///< rows between those that direct_rows() takes together
+  std::size_t apart_ = 1;  ///< rows between those that direct_rows() takes together
 };
 
 }  // namespace cria

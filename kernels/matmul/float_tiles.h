@@ -1,10 +1,11 @@
-// Float products of many tokens with rows in lanes, for instruction sets that transpose a square of their registers
-// (numerics: kernels/README.md).
+// Float products of many tokens with rows in lanes, for instruction sets that transpose a square of
+// their registers (numerics: kernels/README.md).
 //
-// Each of the sixteen lanes of a row and a token is a chain of its own: columns l, l + 16, … So the chains of one l are a
-// matrix product by themselves, and a few registers of rows × a few tokens of it an outer product in every step: all
-// operands are read once, sums stay in registers for a piece of the columns, and the tree at the end adds whole registers.
-// That is what rows and tokens are transposed for: tokens once for the whole product (LayOut), rows for all tokens.
+// Each of the sixteen lanes of a row and a token is a chain of its own: columns l, l + 16, … So the
+// chains of one l are a matrix product by themselves, and a few registers of rows × a few tokens of
+// it an outer product in every step: all operands are read once, sums stay in registers for a piece
+// of the columns, and the tree at the end adds whole registers. That is what rows and tokens are
+// transposed for: tokens once for the whole product (LayOut), rows for all tokens.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +18,17 @@
 
 namespace cria {
 
-/// Tiles of tokens whose sums are kept while they meet all lanes. If these are all tokens, rows are packed piece by piece, and
-/// a piece of long rows stays in L2.
+/// Tiles of tokens whose sums are kept while they meet all lanes. If these are all tokens, rows are
+/// packed piece by piece, and a piece of long rows stays in L2.
 inline constexpr std::size_t kTilesTogether = 11;
-inline constexpr std::size_t kTileSteps = 128;  ///< of a piece, at most: a lane's slice of it stays in L1
+inline constexpr std::size_t kTileSteps =
+    128;  ///< of a piece, at most: a lane's slice of it stays in L1
 
 /// Of any instruction set.
 constexpr std::size_t float_tiles_scratch_bytes(std::size_t cols) {
   constexpr std::size_t kRows = kTileRegisters * kFloatLanes;
   const std::size_t steps = (cols + 2 * kFloatLanes - 1) / (2 * kFloatLanes) * 2;
-  return kFloatLanes * ((steps | 1) + kTilesTogether * kMostTileTokens) * kRows * sizeof(float);
+  return kFloatLanes * ((steps | 1) + kTilesTogether * kMaxTileTokens) * kRows * sizeof(float);
 }
 
 /// Products of tokens that are laid out (MatMulJob::laid_out).
@@ -61,7 +63,8 @@ class FloatTiles : FloatJob {
         const Tiles now{tiles * group / groups, tiles * (group + 1) / groups};
         for (std::size_t p = 0; p < pieces(); ++p) {
           if (group == 0) pack_rows(rows, n, piece(p));
-          // The file's rows that are packed next arrive during the last tiles, or they would be pushed out again.
+          // The file's rows that are packed next arrive during the last tiles, or they would be
+          // pushed out again.
           multiply(now, p, group + 1 < groups ? nullptr : p + 1 < pieces() ? rows : after);
         }
         for (std::size_t i = 0; i < now.size(); ++i) finish(row, n, now.begin + i, sums_at(0, i));
@@ -82,13 +85,16 @@ class FloatTiles : FloatJob {
     [[nodiscard]] std::size_t col() const { return begin / Shape::kSplit * kFloatLanes; }
     [[nodiscard]] std::size_t cols() const { return size() / Shape::kSplit * kFloatLanes; }
   };
-  [[nodiscard]] std::size_t pieces() const { return (shape_.steps() + kTileSteps - 1) / kTileSteps; }
+  [[nodiscard]] std::size_t pieces() const {
+    return (shape_.steps() + kTileSteps - 1) / kTileSteps;
+  }
   [[nodiscard]] Piece piece(std::size_t i) const {
     const std::size_t steps = shape_.steps() / Shape::kSplit, n = pieces();
     return {steps * i / n * Shape::kSplit, steps * (i + 1) / n * Shape::kSplit};
   }
 
-  /// [lane][step][row] of a piece of n rows of the file; rows that are not there are the last one again.
+  /// [lane][step][row] of a piece of n rows of the file; rows that are not there are the last one
+  /// again.
   void pack_rows(const std::byte* rows, std::size_t n, Piece piece) {
     constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines, while they are in L1
     constexpr std::size_t kAhead = 256;                     // bytes
@@ -99,14 +105,14 @@ class FloatTiles : FloatJob {
       for (const std::byte* row : at) __builtin_prefetch(row + first * stored_bytes(type) + kAhead);
       for (std::size_t r = 0; r < kRows; r += kPart)
         for (std::size_t col = first; col < std::min(end, first + kLine); col += kPart)
-          pack_square(
-              shape_, at + r, col,
-              rows_ + col % kFloatLanes * shape_.row_slice() + col / kFloatLanes * Shape::kSplit * kRows + r);
+          pack_square(shape_, at + r, col,
+                      rows_ + col % kFloatLanes * shape_.row_slice() +
+                          col / kFloatLanes * Shape::kSplit * kRows + r);
     }
   }
   /// kPart columns of kPart rows. (Not inlined, or GCC 12 computes each address anew.)
-  [[gnu::noinline]] static void pack_square(const Shape& shape, const std::byte* const* rows, std::size_t col,
-                                            float* to) {
+  [[gnu::noinline]] static void pack_square(const Shape& shape, const std::byte* const* rows,
+                                            std::size_t col, float* to) {
     const std::size_t left = shape.left(col), slice = shape.row_slice();
     const auto transpose = [&](std::size_t there) __attribute__((always_inline)) {
       Shape::transpose(
@@ -132,7 +138,8 @@ class FloatTiles : FloatJob {
     const std::size_t n = job_.x->n_tokens;
     return Shape::first_token(tile + 1, n) - Shape::first_token(tile, n);
   }
-  /// What a block fetches in steps: the next block's tokens, a part of the next slice of rows, and of the file.
+  /// What a block fetches in steps: the next block's tokens, a part of the next slice of rows, and
+  /// of the file.
   struct Ahead {
     const float *tokens, *rows;
     std::size_t rows_step;  ///< floats
@@ -140,8 +147,8 @@ class FloatTiles : FloatJob {
     std::size_t file_step;  ///< bytes
   };
 
-  /// sums_[lane][token][row] of some tiles += piece p of the columns. next: null, or the rows of the file whose next piece
-  /// (after the last one: whose first) is packed after this.
+  /// sums_[lane][token][row] of some tiles += piece p of the columns. next: null, or the rows of
+  /// the file whose next piece (after the last one: whose first) is packed after this.
   void multiply(const Tiles& tiles, std::size_t p, const std::byte* next) {
     const Piece now = piece(p), then = piece((p + 1) % pieces());
     const std::size_t n = tiles.size();
@@ -150,19 +157,20 @@ class FloatTiles : FloatJob {
                         next_step = next_lane == 0 ? then.begin : now.begin;
       for (std::size_t i = 0; i < n; ++i) {
         const std::size_t tile = tiles.begin + i;
-        const float* const tokens =
-            i + 1 < n ? tokens_at(tile + 1, lane, now.begin) : tokens_at(tiles.begin, next_lane, next_step);
+        const float* const tokens = i + 1 < n ? tokens_at(tile + 1, lane, now.begin)
+                                              : tokens_at(tiles.begin, next_lane, next_step);
         Ahead ahead{tokens, rows_at(next_lane, next_step + now.size() * i / n), kRows / n,
                     reinterpret_cast<const std::byte*>(tokens), 0};
         if (next != nullptr) fetch_rows(ahead, next, then, lane, i, n, now.size());
-        block_of(tokens_of(tile), rows_at(lane, now.begin), tokens_at(tile, lane, now.begin), now.size(),
-                 p == 0, sums_at(lane, i), ahead);
+        block_of(tokens_of(tile), rows_at(lane, now.begin), tokens_at(tile, lane, now.begin),
+                 now.size(), p == 0, sums_at(lane, i), ahead);
       }
     }
   }
-  /// Sets what tile i of n fetches of a piece of the file's rows. Each lane fetches some rows, each row several tiles.
-  void fetch_rows(Ahead& ahead, const std::byte* rows, const Piece& then, std::size_t lane, std::size_t i,
-                  std::size_t n, std::size_t steps) const {
+  /// Sets what tile i of n fetches of a piece of the file's rows. Each lane fetches some rows, each
+  /// row several tiles.
+  void fetch_rows(Ahead& ahead, const std::byte* rows, const Piece& then, std::size_t lane,
+                  std::size_t i, std::size_t n, std::size_t steps) const {
     constexpr std::size_t kOfLane = kRows / kFloatLanes;
     const std::size_t row = i * kOfLane / n, first = (row * n + kOfLane - 1) / kOfLane,
                       parts = ((row + 1) * n + kOfLane - 1) / kOfLane - first,
@@ -181,10 +189,11 @@ class FloatTiles : FloatJob {
     }
     block<Tokens>(args...);
   }
-  /// sums[token][row] += rows[step][row] · tokens[step][token]. (Not inlined, or GCC 12 keeps sums in memory.)
+  /// sums[token][row] += rows[step][row] · tokens[step][token]. (Not inlined, or GCC 12 keeps sums
+  /// in memory.)
   template <std::size_t Tokens>
-  [[gnu::noinline]] static void block(const float* rows, const float* tokens, std::size_t n_steps, bool first,
-                                      float* to, const Ahead& ahead) {
+  [[gnu::noinline]] static void block(const float* rows, const float* tokens, std::size_t n_steps,
+                                      bool first, float* to, const Ahead& ahead) {
     Part sums[Tokens][kTileRegisters];
     CRIA_UNROLL
     for (std::size_t t = 0; t < Tokens; ++t) {
@@ -215,7 +224,8 @@ class FloatTiles : FloatJob {
     CRIA_UNROLL
     for (std::size_t t = 0; t < Tokens; ++t) {
       CRIA_UNROLL
-      for (std::size_t r = 0; r < kTileRegisters; ++r) Ops::store(to + t * kRows + r * kPart, sums[t][r]);
+      for (std::size_t r = 0; r < kTileRegisters; ++r)
+        Ops::store(to + t * kRows + r * kPart, sums[t][r]);
     }
   }
 
@@ -223,7 +233,8 @@ class FloatTiles : FloatJob {
   void finish(std::size_t row, std::size_t n, std::size_t tile, const float* from) {
     const std::size_t first = Shape::first_token(tile, job_.x->n_tokens);
     for (std::size_t t = 0; t < tokens_of(tile); ++t, from += kRows)
-      for (std::size_t r = 0; r < n; r += kFloatLanes) add_lanes(row + r, n - r, first + t, from + r);
+      for (std::size_t r = 0; r < n; r += kFloatLanes)
+        add_lanes(row + r, n - r, first + t, from + r);
   }
   /// Of token t and n rows, or sixteen of them.
   void add_lanes(std::size_t row, std::size_t n, std::size_t t, const float* from) {

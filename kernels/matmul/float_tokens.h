@@ -1,4 +1,5 @@
-// The shape of float products with rows in lanes (float_tiles.h), and how their tokens are laid out, once for all rows.
+// The shape of float products with rows in lanes (float_tiles.h), and how their tokens are laid
+// out, once for all rows.
 #pragma once
 
 #include <algorithm>
@@ -13,25 +14,30 @@ namespace cria {
 
 inline constexpr std::size_t kTileRegisters = 2;  ///< of rows
 
-/// The shape of a product whose columns are chains. Where lanes hold two halves (bf16.h), each is two steps, the second half
-/// first.
+/// The shape of a product whose columns are chains. Where lanes hold two halves (bf16.h), each is
+/// two steps, the second half first.
 template <class Isa>
 struct TileShape {
   using Ops = FloatOps<Isa>;
   using Part = typename Ops::Batch;
   static constexpr bool kHalves = requires { typename Ops::Halves; };
-  static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1, kRows = kTileRegisters * kPart,
+  static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1,
+                               kRows = kTileRegisters * kPart,
                                kTokens = FloatBlock<Isa>::kTileTokens;
-  static_assert(kTokens <= kPart && kTokens <= kMostTileTokens && kFloatLanes % kPart == 0 &&
+  static_assert(kTokens <= kPart && kTokens <= kMaxTileTokens && kFloatLanes % kPart == 0 &&
                 kRows % kFloatLanes == 0);
 
   std::size_t cols;  ///< of what lies in memory
 
-  [[nodiscard]] constexpr std::size_t steps() const { return divide_up(cols, kFloatLanes) * kSplit; }
-  /// Floats from a chain to the next one. Of rows: not a multiple of 4 KiB, or stores would meet in a set. Of tokens: a
-  /// register is stored for kTokens, and the last one reaches beyond them.
+  [[nodiscard]] constexpr std::size_t steps() const {
+    return divide_up(cols, kFloatLanes) * kSplit;
+  }
+  /// Floats from a chain to the next one. Of rows: not a multiple of 4 KiB, or stores would meet in
+  /// a set. Of tokens: a register is stored for kTokens, and the last one reaches beyond them.
   [[nodiscard]] constexpr std::size_t row_slice() const { return (steps() | 1) * kRows; }
-  [[nodiscard]] constexpr std::size_t token_slice() const { return steps() * kTokens + kFloatLanes; }
+  [[nodiscard]] constexpr std::size_t token_slice() const {
+    return steps() * kTokens + kFloatLanes;
+  }
   /// Floats of a tile of tokens.
   [[nodiscard]] constexpr std::size_t token_tile() const { return kFloatLanes * token_slice(); }
   [[nodiscard]] static constexpr std::size_t tiles(std::size_t n_tokens) {
@@ -44,8 +50,8 @@ struct TileShape {
     return std::min(units * tile / tiles(n_tokens) * kUnit, n_tokens);
   }
 
-  /// A square of numbers: register i is from(i), and column i goes to to(i); two columns of halves to to(i) and what lies
-  /// `step` floats behind it.
+  /// A square of numbers: register i is from(i), and column i goes to to(i); two columns of halves
+  /// to to(i) and what lies `step` floats behind it.
   template <class From, class To>
   [[gnu::always_inline]] static void transpose(From from, To to, std::size_t step) {
     Part square[kPart];
@@ -75,7 +81,8 @@ struct TileShape {
   [[nodiscard]] std::size_t left(std::size_t col) const { return col < cols ? cols - col : 0; }
 };
 
-/// LayOut of the float products: [tile][lane][step][token of the tile]; tokens that are not there are the last one again.
+/// LayOut of the float products: [tile][lane][step][token of the tile]; tokens that are not there
+/// are the last one again.
 template <class Isa>
 struct FloatTokens {
   using Shape = TileShape<Isa>;
@@ -95,8 +102,8 @@ struct FloatTokens {
  private:
   static void lay_out_tile(const Activations& x, const Shape& shape, std::size_t first, float* to) {
     constexpr std::size_t kPart = Shape::kPart;
-    const std::byte* const rows =
-        kPairs<Isa> ? reinterpret_cast<const std::byte*>(x.q) : reinterpret_cast<const std::byte*>(x.f32);
+    const std::byte* const rows = kPairs<Isa> ? reinterpret_cast<const std::byte*>(x.q)
+                                              : reinterpret_cast<const std::byte*>(x.f32);
     const std::size_t stride = kPairs<Isa> ? x.q_stride() : x.f32_stride * sizeof(float);
     const std::byte* token[kPart];
     for (std::size_t i = 0; i < kPart; ++i)

@@ -1,5 +1,6 @@
-// Products of F32 and F16 weights with float activations: 16 lanes along the row, one tree at its end, for one token and for
-// many alike (numerics: kernels/README.md). Which of the three ways is taken is a matter of speed only.
+// Products of F32 and F16 weights with float activations: 16 lanes along the row, one tree at its
+// end, for one token and for many alike (numerics: kernels/README.md). Which of the three ways is
+// taken is a matter of speed only.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace cria {
 
 /// Of any instruction set.
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return std::max({float_panel_scratch_bytes(cols), float_tiles_scratch_bytes(cols), kFloatRowsScratchBytes});
+  return std::max(
+      {float_panel_scratch_bytes(cols), float_tiles_scratch_bytes(cols), kFloatRowsScratchBytes});
 }
 
 /// Whether an instruction set has tiles.
@@ -32,16 +34,19 @@ std::size_t most_direct(Stored type) {
   return (kSmallFirstCache ? small_direct<Block>(type) : Block::direct(type)).most_tokens;
 }
 
-/// MatMulFn. Isa: of the float lanes (bf16.h: of pairs of bfloat16), which hold what the file stores as `type`.
+/// MatMulFn. Isa: of the float lanes (bf16.h: of pairs of bfloat16), which hold what the file
+/// stores as `type`.
 template <class Isa, Stored type>
-void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                    std::byte* scratch) {
   using Block = FloatBlock<Isa>;
   const std::size_t n = job.x->n_tokens;
   if constexpr (kHasFloatTiles<Isa>) {
     if (n >= Block::tiles_from(type) && job.laid_out != nullptr)
       return FloatTiles<Isa, type>(job, scratch).run(row_begin, row_end);
   }
-  if (n <= most_direct<Block>(type)) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
+  if (n <= most_direct<Block>(type))
+    return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
   FloatPanel<Isa, type>(job, scratch).run(row_begin, row_end);
 }
 
@@ -49,7 +54,8 @@ void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row
 template <class Isa, Stored type>
 LayOut float_layout() {
   if constexpr (kHasFloatTiles<Isa>) {
-    return {FloatTokens<Isa>::run, FloatTokens<Isa>::bytes, FloatBlock<Isa>::tiles_from(type), SIZE_MAX};
+    return {FloatTokens<Isa>::run, FloatTokens<Isa>::bytes, FloatBlock<Isa>::tiles_from(type),
+            SIZE_MAX};
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// The matrix products of the integer types: a GEMV for one token or few, a GEMM for more, and where there is one a
-// kernel for those in between; each compiled in a unit of its own (isa/NAME_gemv.cpp, NAME_gemm.cpp, NAME_few.cpp).
+// The matrix products of the integer types: a GEMV for one token or few, a GEMM for more, and where
+// there is one a kernel for those in between; each compiled in a unit of its own
+// (isa/NAME_gemv.cpp, NAME_gemm.cpp, NAME_few.cpp).
 #pragma once
 
 #include <algorithm>
@@ -27,8 +28,8 @@ LayOut gemm_layout(DType type);
 template <class Isa>
 inline constexpr bool kLaysOutForGemm = false;
 
-/// How many tokens a GEMV takes at most, and how many the kernel of few tokens; from more on, a GEMM pays. (Of the other sets:
-/// isa/NAME.cpp; all at a glance: kernels/README.md)
+/// How many tokens a GEMV takes at most, and how many the kernel of few tokens; from more on, a
+/// GEMM pays. (Of the other sets: isa/NAME.cpp; all at a glance: kernels/README.md)
 template <class Isa, DType type>
 struct MostTokens {
   static constexpr std::size_t kGemv = 8, kFew = 0;
@@ -36,9 +37,11 @@ struct MostTokens {
 template <DType type>
 struct MostTokens<Avx512, type> {
   static constexpr std::size_t kGemv = 3, kFew = 64;
-  /// With a larger first-level cache, or a scale for every sixteen columns, the GEMM is ahead from 48 on (measured:
-  /// bench/processors/zen4.md, zen5.md).
-  static std::size_t few() { return kSmallFirstCache && Format<type>::kTraits.sub_block != 16 ? kFew : 47; }
+  /// With a larger first-level cache, or a scale for every sixteen columns, the GEMM is ahead from
+  /// 48 on (measured: bench/processors/zen4.md, zen5.md).
+  static std::size_t few() {
+    return kSmallFirstCache && Format<type>::kTraits.sub_block != 16 ? kFew : 47;
+  }
 };
 
 /// Tokens that the kernel of few takes on this processor: kFew, or less where few() says so.
@@ -52,7 +55,8 @@ std::size_t most_few() {
 }
 
 template <class Isa, DType type>
-void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                 std::byte* scratch) {
   using Most = MostTokens<Isa, type>;
   static_assert(Most::kGemv >= 1);  // 0 tokens are a GEMV's, too
   const std::size_t n = job.x->n_tokens;

@@ -24,7 +24,8 @@ int dot_int8(const std::int8_t* w, const std::int8_t* a, int n) {
 
 // A float per group of 16 or 32, groups in order.
 template <DType type>
-void dot_groups(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
+void dot_groups(const std::byte* row, const Activations& x, std::size_t first, std::size_t n,
+                float* acc) {
   constexpr std::size_t kValues = Format<type>::kGroupValues;
   constexpr bool kHasMin = Format<type>::kTraits.has_min;
   std::fill_n(acc, n, 0.0F);
@@ -43,7 +44,8 @@ void dot_groups(const std::byte* row, const Activations& x, std::size_t first, s
 
 // Sub-blocks are summed in integers: floats only per block of 256, blocks in order.
 template <DType type>
-void dot_super256(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
+void dot_super256(const std::byte* row, const Activations& x, std::size_t first, std::size_t n,
+                  float* acc) {
   constexpr bool kHasMin = Format<type>::kTraits.has_min;
   std::fill_n(acc, n, 0.0F);
   Decoded256 w;
@@ -74,7 +76,8 @@ float sum_lanes(float (&lane)[kFloatLanes]) {
 
 // F32, F16: 16 lanes along the row, zeros after its end, then a tree.
 template <DType type>
-void dot_float(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
+void dot_float(const std::byte* row, const Activations& x, std::size_t first, std::size_t n,
+               float* acc) {
   constexpr std::size_t kLanes = kFloatLanes;
   float lane[kTokens][kLanes] = {};
   for (std::size_t i = 0; i < x.cols; i += kLanes) {
@@ -97,7 +100,8 @@ float load_bf16(const void* p, std::size_t i) {
 }
 
 // BF16: lane l takes columns 2l + 1 and 2l of every 32, in this order.
-void dot_bf16(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
+void dot_bf16(const std::byte* row, const Activations& x, std::size_t first, std::size_t n,
+              float* acc) {
   for (std::size_t t = 0; t < n; ++t) {
     const std::int8_t* const values = x.q + (first + t) * x.q_stride();
     float lane[kFloatLanes] = {};
@@ -105,7 +109,8 @@ void dot_bf16(const std::byte* row, const Activations& x, std::size_t first, std
       for (std::size_t l = 0; l < kFloatLanes; ++l) {
         for (const std::size_t col : {i + 2 * l + 1, i + 2 * l}) {
           const bool inside = col < x.cols;
-          lane[l] = std::fma(inside ? load_bf16(row, col) : 0, inside ? load_bf16(values, col) : 0, lane[l]);
+          lane[l] = std::fma(inside ? load_bf16(row, col) : 0, inside ? load_bf16(values, col) : 0,
+                             lane[l]);
         }
       }
     }
@@ -139,7 +144,8 @@ void run(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::
 }
 
 // Subnormals are zero, those of the residual, too.
-void run_bf16(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void run_bf16(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+              std::byte* scratch) {
   const SubnormalsAsZero mode;
   run<DType::BF16>(job, row_begin, row_end, scratch);
 }

@@ -32,7 +32,8 @@ template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> soft_cap(const F32x16<Isa>& z, float cap) {
   using V = F32x16<Isa>;
   if (__builtin_fabsf(cap) > kDifferenceCap) return large_soft_cap(z, cap);
-  return V::broadcast(cap) - V::broadcast(2 * cap) / (exp(z * V::broadcast(2 / cap)) + V::broadcast(1));
+  return V::broadcast(cap) -
+         V::broadcast(2 * cap) / (exp(z * V::broadcast(2 / cap)) + V::broadcast(1));
 }
 
 /// gate = act(gate)·up, or act(gate) where up is null.
@@ -54,7 +55,8 @@ void activate(const Activation& activation, float* gate, const float* up, std::s
       return activate_with<Isa>(gate, up, n, [&](const V& z) { return z / (one + exp(zero - z)); });
     case ActivationKind::Sigmoid:
       return activate_with<Isa>(gate, up, n, [&](const V& z) { return sigmoid(z); });
-    case ActivationKind::Gelu:  // z/2·(1 + tanh u) = z/(1 + e^-2u), u = sqrt(2/pi)·(z + 0.044715·z³)
+    case ActivationKind::Gelu:  // z/2·(1 + tanh u) = z/(1 + e^-2u), u = sqrt(2/pi)·(z +
+                                // 0.044715·z³)
       return activate_with<Isa>(gate, up, n, [&](const V& z) {
         const V u2 = fma(z * z * z, c(0.07135481627159F), z * c(1.59576912160573F));
         return z / (one + exp(zero - u2));

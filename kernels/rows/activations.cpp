@@ -40,7 +40,8 @@ std::size_t Activations::bytes(ActType type, std::size_t n_tokens, std::size_t c
   return PartBytes(shape(type, n_tokens, cols)).total();
 }
 
-Activations Activations::place(ActType type, std::size_t n_tokens, std::size_t cols, std::byte* memory) {
+Activations Activations::place(ActType type, std::size_t n_tokens, std::size_t cols,
+                               std::byte* memory) {
   Activations acts = shape(type, n_tokens, cols);
   const PartBytes part(acts);
   if (part.total() == 0) return acts;

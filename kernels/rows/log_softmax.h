@@ -1,5 +1,6 @@
-// Softmax in double over rows of logits: what perplexities and divergences are made of. Eight lanes of
-// multiplications and additions (no FMA: the same bits whatever the instruction set), then a fixed tree.
+// Softmax in double over rows of logits: what perplexities and divergences are made of. Eight lanes
+// of multiplications and additions (no FMA: the same bits whatever the instruction set), then a
+// fixed tree.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +15,35 @@ inline constexpr std::size_t kDoubleLanes = 8;
 
 /// x = e^x to about one unit in the last place, for x of -700 (and all below it) to 700.
 ///
-/// x = n*ln2 + r with |r| <= ln2/2, ln2 in two pieces; e^r by its Taylor series to r^12/12!, which leaves
-/// 1.7e-16; 2^n added to the exponent. By reference: vectors have no calling convention of their own.
+/// x = n*ln2 + r with |r| <= ln2/2, ln2 in two pieces; e^r by its Taylor series to r^12/12!, which
+/// leaves 1.7e-16; 2^n added to the exponent. By reference: vectors have no calling convention of
+/// their own.
 template <class Isa>
 [[gnu::always_inline]] inline void exp_in_place(F64x8& x) {
   constexpr double kMagic = 0x1.8p52;  // the sum's last bits are the rounded integer
-  constexpr double kInverseFactorials[] = {
-      1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
-      1.0 / 120,       1.0 / 24,       1.0 / 6,       0.5,          1,           1};
+  constexpr double kInverseFactorials[] = {1.0 / 479001600,
+                                           1.0 / 39916800,
+                                           1.0 / 3628800,
+                                           1.0 / 362880,
+                                           1.0 / 40320,
+                                           1.0 / 5040,
+                                           1.0 / 720,
+                                           1.0 / 120,
+                                           1.0 / 24,
+                                           1.0 / 6,
+                                           0.5,
+                                           1,
+                                           1};
   const F64x8 lowest = F64x8{} - 700;
   x = x < lowest ? lowest : x;
   const F64x8 n_magic = x * 0x1.71547652b82fep0 + kMagic;  // log2(e)
   const F64x8 n = n_magic - kMagic;
-  const F64x8 r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;  // the first product is exact
+  const F64x8 r =
+      (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;  // the first product is exact
   F64x8 sum = F64x8{};
   for (const double c : kInverseFactorials) sum = sum * r + c;
-  x = __builtin_bit_cast(F64x8, __builtin_bit_cast(I64x8, sum) + (__builtin_bit_cast(I64x8, n_magic) << 52));
+  x = __builtin_bit_cast(
+      F64x8, __builtin_bit_cast(I64x8, sum) + (__builtin_bit_cast(I64x8, n_magic) << 52));
 }
 
 /// The next lanes <= 8 of a row, those after them as low as floats go: they weigh nothing.
@@ -55,7 +69,8 @@ double log_sum_exp(const float* x, std::size_t n) {
     largest = v > largest ? v : largest;
   }
   float top = largest[0];
-  for (std::size_t lane = 1; lane < kDoubleLanes; ++lane) top = largest[lane] > top ? largest[lane] : top;
+  for (std::size_t lane = 1; lane < kDoubleLanes; ++lane)
+    top = largest[lane] > top ? largest[lane] : top;
   for (; i < n; ++i) top = x[i] > top ? x[i] : top;
 
   const double shift = top;

@@ -11,11 +11,13 @@
 
 namespace cria {
 
-/// Steps from 0 to the largest value that are tried; the one with the least squared error wins, the first
-/// among equals. More or fewer candidates differ little: three is a compromise between error and time.
+/// Steps from 0 to the largest value that are tried; the one with the least squared error wins, the
+/// first among equals. More or fewer candidates differ little: three is a compromise between error
+/// and time.
 inline constexpr float kStepsTried[] = {127.0F, 126.5F, 126.0F};
 
-/// Blocks of Groups*16 values, `stride` floats apart, that are quantized together, so that their scales are computed in lanes.
+/// Blocks of Groups*16 values, `stride` floats apart, that are quantized together, so that their
+/// scales are computed in lanes.
 template <class Isa, std::size_t Groups>
 class BlockQuantizer {
   using V = F32x16<Isa>;
@@ -25,15 +27,18 @@ class BlockQuantizer {
  public:
   static constexpr std::size_t kBlocks = kFloatLanes;  ///< at most this many at once
 
-  /// n blocks at x: q = round(x * (steps/amax)) in -127…127, d = amax/steps. All zero: d = 0, q = 0. A NaN or
-  /// an infinity among them: d = NaN, q = 0.
-  BlockQuantizer(const float* x, std::size_t stride, std::size_t n) : x_(x), stride_(stride), n_(n) {
+  /// n blocks at x: q = round(x * (steps/amax)) in -127…127, d = amax/steps. All zero: d = 0, q =
+  /// 0. A NaN or an infinity among them: d = NaN, q = 0.
+  BlockQuantizer(const float* x, std::size_t stride, std::size_t n)
+      : x_(x), stride_(stride), n_(n) {
     find_largest();
     choose_steps();
   }
   [[nodiscard]] float d(std::size_t block) const { return d_[block]; }
-  /// Stores n × kValues, blocks q_stride bytes apart; of each one sum, or with 16 groups one per group, sum_stride apart.
-  void store(std::int8_t* q, std::size_t q_stride, std::int16_t* sums, std::size_t sum_stride) const {
+  /// Stores n × kValues, blocks q_stride bytes apart; of each one sum, or with 16 groups one per
+  /// group, sum_stride apart.
+  void store(std::int8_t* q, std::size_t q_stride, std::int16_t* sums,
+             std::size_t sum_stride) const {
     constexpr std::size_t kSums = Groups == 2 ? 1 : Groups;
     constexpr std::size_t kPerSum = Groups / kSums;
     for (std::size_t i = 0; i < n_ * kSums; i += 4) {
@@ -72,8 +77,8 @@ class BlockQuantizer {
     for (std::size_t i = 0; i < 4; ++i)
       sums[i] = four[i] == four[i] ? static_cast<std::int16_t>(four[i]) : std::int16_t{0};
   }
-  /// Calls f(block, lanes) for each block to fill its N lanes, and fold(k, lanes k of four blocks, first
-  /// block) for every four; those beyond the end have zeros.
+  /// Calls f(block, lanes) for each block to fill its N lanes, and fold(k, lanes k of four blocks,
+  /// first block) for every four; those beyond the end have zeros.
   template <std::size_t N, class F, class Fold>
   [[gnu::always_inline]] void each_block(F f, Fold fold) const {
     for (std::size_t block = 0; block < n_; block += 4) {
@@ -95,7 +100,8 @@ class BlockQuantizer {
   void find_largest() {
     each_block<1>(
         [&](std::size_t block, V(&lanes)[1]) {
-          for (std::size_t g = 0; g < Groups; ++g) lanes[0] = max_magnitude(lanes[0], abs(values(block, g)));
+          for (std::size_t g = 0; g < Groups; ++g)
+            lanes[0] = max_magnitude(lanes[0], abs(values(block, g)));
         },
         [&](std::size_t, const V(&l)[4], std::size_t block) {
           V::max_magnitude4(l[0], l[1], l[2], l[3], amax_ + block);
@@ -162,10 +168,10 @@ class RowQuantizer {
   static constexpr std::size_t kDown = 4;
 
  public:
-  /// Columns [begin, end) of tokens [t0, t1), whole blocks. Of few columns the same block of many tokens at once, else
-  /// neighbours.
-  static void run(const float* x, std::size_t x_stride, Activations& to, std::size_t t0, std::size_t t1,
-                  std::size_t begin, std::size_t end) {
+  /// Columns [begin, end) of tokens [t0, t1), whole blocks. Of few columns the same block of many
+  /// tokens at once, else neighbours.
+  static void run(const float* x, std::size_t x_stride, Activations& to, std::size_t t0,
+                  std::size_t t1, std::size_t begin, std::size_t end) {
     const std::size_t first = begin / kValues, last = end / kValues;
     if (last - first < kDown) {
       for (std::size_t b = first; b < last; ++b) {
@@ -177,7 +183,8 @@ class RowQuantizer {
     }
     for (std::size_t t = t0; t < t1; ++t) {
       for (std::size_t b = first; b < last; b += Quantizer::kBlocks)
-        put(x, x_stride, to, t, b, std::min(last - b, Quantizer::kBlocks), {kValues, kValues, kSums, 1});
+        put(x, x_stride, to, t, b, std::min(last - b, Quantizer::kBlocks),
+            {kValues, kValues, kSums, 1});
     }
   }
 
@@ -187,11 +194,11 @@ class RowQuantizer {
     std::size_t x, q, sums, d;
   };
   /// n blocks, the first of which is block b of token t.
-  static void put(const float* x, std::size_t x_stride, Activations& to, std::size_t t, std::size_t b,
-                  std::size_t n, const Strides& step) {
+  static void put(const float* x, std::size_t x_stride, Activations& to, std::size_t t,
+                  std::size_t b, std::size_t n, const Strides& step) {
     const Quantizer quantizer(x + t * x_stride + b * kValues, step.x, n);
-    quantizer.store(to.q + t * to.q_stride() + b * kValues, step.q, to.sum + t * to.sum_stride() + b * kSums,
-                    step.sums);
+    quantizer.store(to.q + t * to.q_stride() + b * kValues, step.q,
+                    to.sum + t * to.sum_stride() + b * kSums, step.sums);
     float* const d = to.d + t * to.d_stride() + b;
     for (std::size_t i = 0; i < n; ++i) d[i * step.d] = quantizer.d(i);
   }
@@ -213,8 +220,8 @@ void round_row(const float* x, std::size_t cols, std::int8_t* q) {
 
 /// KernelSet::quantize.
 template <class Isa>
-void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1,
-              std::size_t begin, std::size_t end) {
+void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0,
+              std::size_t t1, std::size_t begin, std::size_t end) {
   switch (acts.type) {
     case ActType::BF16:
       for (std::size_t t = t0; t < t1; ++t)

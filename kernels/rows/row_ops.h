@@ -41,10 +41,12 @@ void rms_norm(const float* x, const float* w, float eps, float* y, std::size_t n
 }
 
 template <class Isa>
-void layer_norm(const float* x, const float* w, const float* b, float eps, float* y, std::size_t n) {
+void layer_norm(const float* x, const float* w, const float* b, float eps, float* y,
+                std::size_t n) {
   using V = F32x16<Isa>;
   V total = V::broadcast(0), squares = V::broadcast(0);
-  for_each_group(n, [&](std::size_t i, std::size_t lanes) { total = total + load_group<Isa>(x + i, lanes); });
+  for_each_group(
+      n, [&](std::size_t i, std::size_t lanes) { total = total + load_group<Isa>(x + i, lanes); });
   const V mean = V::broadcast(total.sum() / static_cast<float>(n));
   for_each_group(n, [&](std::size_t i, std::size_t lanes) {
     store_group(load_group<Isa>(x + i, lanes) - mean, y + i, lanes);
@@ -65,7 +67,8 @@ void add_scaled(float* y, const float* x, float scale, std::size_t n) {
   using V = F32x16<Isa>;
   const V factor = V::broadcast(scale);
   for_each_group(n, [&](std::size_t i, std::size_t lanes) {
-    store_group(fma(factor, load_group<Isa>(x + i, lanes), load_group<Isa>(y + i, lanes)), y + i, lanes);
+    store_group(fma(factor, load_group<Isa>(x + i, lanes), load_group<Isa>(y + i, lanes)), y + i,
+                lanes);
   });
 }
 
@@ -120,10 +123,11 @@ void softmax(float* x, std::size_t n) {
 
 /// Rotates n <= 16 pairs (a[i], b[i]) by (cos[i], sin[i]).
 template <class Isa>
-[[gnu::always_inline]] inline void rotate_halves(float* a, float* b, const float* cos, const float* sin,
-                                                 std::size_t n) {
+[[gnu::always_inline]] inline void rotate_halves(float* a, float* b, const float* cos,
+                                                 const float* sin, std::size_t n) {
   using V = F32x16<Isa>;
-  const V x0 = load_group<Isa>(a, n), x1 = load_group<Isa>(b, n), c = V::load(cos), s = V::load(sin);
+  const V x0 = load_group<Isa>(a, n), x1 = load_group<Isa>(b, n), c = V::load(cos),
+          s = V::load(sin);
   store_group(fma(x0, c, V::broadcast(0) - x1 * s), a, n);
   store_group(fma(x1, c, x0 * s), b, n);
 }

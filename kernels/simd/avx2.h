@@ -1,4 +1,5 @@
-// Lanes of AVX2: two rows in a ymm register, with the dot products of AVX2 or of AVX-VNNI. See simd/row_lanes.h.
+// Lanes of AVX2: two rows in a ymm register, with the dot products of AVX2 or of AVX-VNNI. See
+// simd/row_lanes.h.
 #pragma once
 
 #include <immintrin.h>
@@ -11,8 +12,9 @@
 
 namespace cria {
 
-/// Dot products that AVX-VNNI does in one instruction. words(acc, a, b): every int32 of acc plus the products of its two
-/// int16; AVX-VNNI has bytes(acc, u, s), too: plus the products of its four bytes, unsigned u and signed s.
+/// Dot products that AVX-VNNI does in one instruction. words(acc, a, b): every int32 of acc plus
+/// the products of its two int16; AVX-VNNI has bytes(acc, u, s), too: plus the products of its four
+/// bytes, unsigned u and signed s.
 template <class Isa>
 struct Dot256;
 
@@ -25,7 +27,8 @@ struct Dot256<Avx2> {
 
 template <class Isa>
 struct TwoRows : EightRows<Isa> {
-  using typename EightRows<Isa>::Float8, typename EightRows<Isa>::Int8, typename EightRows<Isa>::RowPtr;
+  using typename EightRows<Isa>::Float8, typename EightRows<Isa>::Int8,
+      typename EightRows<Isa>::RowPtr;
   using EightRows<Isa>::load128;
   using Dot = Dot256<Isa>;
   static constexpr std::size_t kLanes = 2, kPacks = kRowGroup / kLanes;
@@ -74,7 +77,9 @@ struct TwoRows : EightRows<Isa> {
   static Vec has_bits(Vec v, Vec bits) { return _mm256_cmpeq_epi8(bit_and(v, bits), bits); }
 
   /// w + x where v has bits.
-  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) { return add8(w, bit_and(has_bits(v, bits), x)); }
+  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {
+    return add8(w, bit_and(has_bits(v, bits), x));
+  }
   /// Sixteen bytes of signs per lane, in the form that with_signs() wants.
   using Signs = Vec;
   static Signs signs(Vec v) { return v; }
@@ -103,18 +108,21 @@ struct TwoRows : EightRows<Isa> {
   static Vec high_bytes(Vec a, Vec b) { return _mm256_packus_epi16(shr16<8>(a), shr16<8>(b)); }
   /// The even (odd) int32 of a, then those of b.
   static Vec even_dwords(Vec a, Vec b) {
-    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
+    return _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
   }
   static Vec odd_dwords(Vec a, Vec b) {
-    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0xDD));
+    return _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0xDD));
   }
   /// Bits 7k … 7k+6 of each int32 to its byte k.
   static Vec sevens(Vec v) {
     const auto part = [&](Vec shifted, unsigned mask) {
       return bit_and(shifted, _mm256_set1_epi32(static_cast<int>(mask)));
     };
-    return bit_or(bit_or(part(v, 0x7F), part(_mm256_slli_epi32(v, 1), 0x7F00)),
-                  bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
+    return bit_or(
+        bit_or(part(v, 0x7F), part(_mm256_slli_epi32(v, 1), 0x7F00)),
+        bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
   }
   static constexpr bool kPermutes = false;
   /// The sixteen-bit indices of each lane. Not by memory: small loads from a fresh vector are slow.
@@ -178,14 +186,17 @@ struct TwoRows : EightRows<Isa> {
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return scaled_dot_full(acc, w0, a0, w1, a1, splat16(1));
   }
-  static Vec scale(Vec s, int j) { return _mm256_shuffle_epi8(s, splat16((2 * j + 1) << 8 | 2 * j)); }
+  static Vec scale(Vec s, int j) {
+    return _mm256_shuffle_epi8(s, splat16((2 * j + 1) << 8 | 2 * j));
+  }
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w, Vec a, Vec s) {
     return widen_sums(acc, products(w, a), s);
   }
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
-    if constexpr (4 * Max * 127 < 32768) return widen_sums(acc, add16(products(w0, a0), products(w1, a1)), s);
+    if constexpr (4 * Max * 127 < 32768)
+      return widen_sums(acc, add16(products(w0, a0), products(w1, a1)), s);
     return widen_sums(widen_sums(acc, products(w0, a0), s), products(w1, a1), s);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
@@ -206,7 +217,8 @@ struct TwoRows : EightRows<Isa> {
   template <int Max>
   static Int8 sum_narrow_rows(const Vec (&v)[kPacks]) {
     static_assert(2 * Max <= 32767);
-    const Vec ab = neighbours(add16, v[0], v[1]), cd = neighbours(add16, v[2], v[3]), one = splat16(1);
+    const Vec ab = neighbours(add16, v[0], v[1]), cd = neighbours(add16, v[2], v[3]),
+              one = splat16(1);
     if constexpr (4 * Max <= 32767) return _mm256_madd_epi16(join_rows(add16, ab, cd), one);
     const auto add = [](Vec a, Vec b) CRIA_INLINE { return _mm256_add_epi32(a, b); };
     return join_rows(add, _mm256_madd_epi16(ab, one), _mm256_madd_epi16(cd, one));
@@ -215,12 +227,14 @@ struct TwoRows : EightRows<Isa> {
   template <std::size_t word>
   static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
     const auto h = [&](int r) CRIA_INLINE {  // row r is lane r/4 of vector r%4
-      const __m128i lane = r < 4 ? _mm256_castsi256_si128(v[r % 4]) : _mm256_extracti128_si256(v[r % 4], 1);
+      const __m128i lane =
+          r < 4 ? _mm256_castsi256_si128(v[r % 4]) : _mm256_extracti128_si256(v[r % 4], 1);
       return static_cast<short>(_mm_extract_epi16(lane, word));
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
   }
-  /// A small number of each of four rows side by side, put together in general registers, whose units are idle otherwise.
+  /// A small number of each of four rows side by side, put together in general registers, whose
+  /// units are idle otherwise.
   template <class T>
   CRIA_INLINE static std::uint64_t four(RowPtr rows, std::size_t offset) {
     const auto number = [&](int r) CRIA_INLINE {
@@ -234,8 +248,9 @@ struct TwoRows : EightRows<Isa> {
     return low | high << 2 * kBits;
   }
   static Float8 eight_f16(RowPtr rows, std::size_t offset) {
-    return _mm256_cvtph_ps(_mm_set_epi64x(static_cast<long long>(four<std::uint16_t>(rows + 4, offset)),
-                                          static_cast<long long>(four<std::uint16_t>(rows, offset))));
+    return _mm256_cvtph_ps(
+        _mm_set_epi64x(static_cast<long long>(four<std::uint16_t>(rows + 4, offset)),
+                       static_cast<long long>(four<std::uint16_t>(rows, offset))));
   }
   /// Byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At>
@@ -250,7 +265,8 @@ struct TwoRows : EightRows<Isa> {
       std::memcpy(&bits, rows[r] + offset, sizeof bits);
       return bits;
     };
-    return _mm256_setr_epi32(dword(0), dword(1), dword(2), dword(3), dword(4), dword(5), dword(6), dword(7));
+    return _mm256_setr_epi32(dword(0), dword(1), dword(2), dword(3), dword(4), dword(5), dword(6),
+                             dword(7));
   }
   static Float8 load_f32(RowPtr rows, std::size_t offset) {
     return _mm256_castsi256_ps(load_u32(rows, offset));
@@ -259,7 +275,8 @@ struct TwoRows : EightRows<Isa> {
   static Float8 half_of_ue4m3(Int8 e) {
     const __m256i number = _mm256_andnot_si256(_mm256_cmpeq_epi32(e, _mm256_set1_epi32(0x7F)), e);
     const __m256i bits = _mm256_slli_epi32(_mm256_and_si256(number, _mm256_set1_epi32(0x7F)), 7);
-    const __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    const __m128i half =
+        _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.

@@ -17,7 +17,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static constexpr int kBias = 128;
   using Vec = __m512i;
 
-  static Vec load(RowPtr rows, std::size_t offset) {  // inserts from memory: no shuffles but on Zen 4
+  static Vec load(RowPtr rows,
+                  std::size_t offset) {  // inserts from memory: no shuffles but on Zen 4
     Vec v = _mm512_castsi128_si512(load128(rows[0] + offset));
     v = _mm512_inserti32x4(v, load128(rows[kPacks] + offset), 1);
     v = _mm512_inserti32x4(v, load128(rows[2 * kPacks] + offset), 2);
@@ -67,9 +68,9 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     alignas(64) std::uint64_t mask[8];
   };
   static Signs signs(Vec v) {
-    alignas(64) static constexpr std::uint16_t kTranspose[32] = {0,  8,  16, 24, 1,  9,  17, 25, 2,  10, 18,
-                                                                 26, 3,  11, 19, 27, 4,  12, 20, 28, 5,  13,
-                                                                 21, 29, 6,  14, 22, 30, 7,  15, 23, 31};
+    alignas(64) static constexpr std::uint16_t kTranspose[32] = {
+        0, 8,  16, 24, 1, 9,  17, 25, 2, 10, 18, 26, 3, 11, 19, 27,
+        4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31};
     Signs s;
     _mm512_store_si512(s.mask, _mm512_permutexvar_epi16(_mm512_load_si512(kTranspose), v));
     keep_in_memory(s.mask);
@@ -92,10 +93,12 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static Vec high_bytes(Vec a, Vec b) { return _mm512_packus_epi16(shr16<8>(a), shr16<8>(b)); }
   /// The even (odd) int32 of a, then those of b.
   static Vec even_dwords(Vec a, Vec b) {
-    return _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x88));
+    return _mm512_castps_si512(
+        _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x88));
   }
   static Vec odd_dwords(Vec a, Vec b) {
-    return _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0xDD));
+    return _mm512_castps_si512(
+        _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0xDD));
   }
   /// Bits 7k … 7k+6 of each int32 to its byte k.
   static Vec sevens(Vec v) {
@@ -111,7 +114,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
       t[i] = i % kPeriod < levels.size() ? levels[i % kPeriod] : std::int8_t{0};
     return t;
   }();
-  /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in lanes/iq.h (gemv/wide_codes.h: 2,048).
+  /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in
+  /// lanes/iq.h (gemv/wide_codes.h: 2,048).
   static constexpr bool kPermutes = true, kNegates = false;
   /// The codes of N vectors of indices, two bytes each.
   template <class Book, std::size_t N>
@@ -121,13 +125,14 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     /// Sixteen bytes of each lane: the entries of the i-th two (four) indices.
     template <int i>
     CRIA_INLINE Vec entries() const {
-      if constexpr (N == 1) return digits<Book, 2>(lookup(codes[i / 4], same(&kPairOfCodes<4 * (i % 4)>)));
+      if constexpr (N == 1)
+        return digits<Book, 2>(lookup(codes[i / 4], same(&kPairOfCodes<4 * (i % 4)>)));
       if constexpr (i % 2 == 0) return digits<Book, 3>(_mm512_unpacklo_epi16(codes[i / 2], zero()));
       return digits<Book, 3>(_mm512_unpackhi_epi16(codes[i / 2], zero()));
     }
   };
-  /// Fills the codes of vector v for each of n independent registers, which share the loads of the tables:
-  /// codes(p), index(p) and top(p) are those of register p.
+  /// Fills the codes of vector v for each of n independent registers, which share the loads of the
+  /// tables: codes(p), index(p) and top(p) are those of register p.
   template <int n, class Codes, class Index, class Top>
   CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
     using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
@@ -146,14 +151,17 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     find_plane<Book::kSize>(Book::planes.low.data(), index, top, low);
     find_plane<Book::kSize>(Book::planes.high.data(), index, top, high);
   }
-  /// out = table[index] for n registers, N bytes of table. index: the low bytes; top: what is above them, in the lowest bits.
+  /// out = table[index] for n registers, N bytes of table. index: the low bytes; top: what is above
+  /// them, in the lowest bits.
   template <std::size_t N, int n>
-  CRIA_INLINE static void find_plane(const std::uint8_t* table, const Vec (&index)[n], const Vec (&top)[n],
-                                     Vec (&out)[n]) {
+  CRIA_INLINE static void find_plane(const std::uint8_t* table, const Vec (&index)[n],
+                                     const Vec (&top)[n], Vec (&out)[n]) {
     __mmask64 bits[n][4];
     unroll<n>([&](auto p) CRIA_INLINE {
       bits[p][0] = _mm512_movepi8_mask(index[p]);
-      unroll<3>([&](auto i) CRIA_INLINE { bits[p][i + 1] = _mm512_test_epi8_mask(top[p], splat8(1 << i)); });
+      unroll<3>([&](auto i) CRIA_INLINE {
+        bits[p][i + 1] = _mm512_test_epi8_mask(top[p], splat8(1 << i));
+      });
     });
     table_bytes<N>(table, index, bits, out);
   }
@@ -162,8 +170,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     CodesOf<Book, N> codes;
     for (std::size_t v = 0; v < N; ++v)
       find_codes<1>(
-          v, [&](int) CRIA_INLINE -> auto& { return codes; }, [&](int) CRIA_INLINE { return index[v]; },
-          [&](int) CRIA_INLINE { return top[v]; });
+          v, [&](int) CRIA_INLINE -> auto& { return codes; },
+          [&](int) CRIA_INLINE { return index[v]; }, [&](int) CRIA_INLINE { return top[v]; });
     unroll<4>([&](auto j) CRIA_INLINE {
       f(j, codes.template entries<2 * j>(), codes.template entries<2 * j + 1>());
     });
@@ -174,7 +182,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
    public:
     void take(Vec v) {
       const __m128i lanes[kLanes] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1),
-                                     _mm512_extracti32x4_epi32(v, 2), _mm512_extracti32x4_epi32(v, 3)};
+                                     _mm512_extracti32x4_epi32(v, 2),
+                                     _mm512_extracti32x4_epi32(v, 3)};
       unroll<kLanes>([&](auto l) CRIA_INLINE {
         four_[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
         four_[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
@@ -182,7 +191,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     }
     [[nodiscard]] CRIA_INLINE std::size_t at(int lane, int i) const {
       const std::uint64_t four = four_[lane][i / 4];
-      return i % 4 == 3 ? four >> 48 : __bextr_u64(four, 16U << 8 | 16U * static_cast<unsigned>(i % 4));
+      return i % 4 == 3 ? four >> 48
+                        : __bextr_u64(four, 16U << 8 | 16U * static_cast<unsigned>(i % 4));
     }
 
    private:
@@ -192,9 +202,10 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
     const auto pair = [&](int lane) CRIA_INLINE {
-      const auto low =
-          _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0))));
-      return _mm_castps_si128(_mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + index(lane, 1))));
+      const auto low = _mm_castsi128_ps(
+          _mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0))));
+      return _mm_castps_si128(
+          _mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + index(lane, 1))));
     };
     const __m256i first = _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(1), 1);
     const __m256i second = _mm256_inserti128_si256(_mm256_castsi128_si256(pair(2)), pair(3), 1);
@@ -218,8 +229,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   /// The scale in the low half of each int32, zero above: dpwssd then
   /// multiplies it by an int32 that fits in an int16.
   static Vec scale(Vec s, int j) {
-    return _mm512_shuffle_epi8(s,
-                               _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
+    return _mm512_shuffle_epi8(
+        s, _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
   }
   /// acc + t*s, |t| <= Bound; s >= 0 if t does not fit in an int16.
   template <int Bound>
@@ -246,9 +257,11 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
 
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
-    const Vec halves = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const Vec halves =
+        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     const Vec sums = _mm512_add_epi32(halves, _mm512_shuffle_epi32(halves, _MM_PERM_BADC));
-    return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
+    return _mm512_castsi512_si256(
+        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
   }
   /// Word `word` of every lane of the 8 rows, as f16.
   template <std::size_t word>
@@ -262,7 +275,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     const Vec from = _mm512_castsi128_si512(load128(&kFrom));
     return _mm256_cvtph_ps(_mm512_castsi512_si128(_mm512_permutex2var_epi16(v[0], from, v[1])));
   }
-  /// Byte At of a block of Bytes bytes in each of the 8 rows: a masked load of four bytes needs no shuffle.
+  /// Byte At of a block of Bytes bytes in each of the 8 rows: a masked load of four bytes needs no
+  /// shuffle.
   template <std::size_t Bytes, std::size_t At>
   static Int8 load_u8(RowPtr rows, std::size_t offset) {
     constexpr std::size_t kFirst = At < Bytes - 4 ? At : Bytes - 4;
@@ -280,13 +294,14 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
   /// Seven bits are an f16 but for a power of two.
   static Float8 half_of_ue4m3(Int8 e) {
-    const __m256i number = _mm256_maskz_and_epi32(_mm256_cmpneq_epi32_mask(e, _mm256_set1_epi32(0x7F)), e,
-                                                  _mm256_set1_epi32(0x7F));
+    const __m256i number = _mm256_maskz_and_epi32(
+        _mm256_cmpneq_epi32_mask(e, _mm256_set1_epi32(0x7F)), e, _mm256_set1_epi32(0x7F));
     const __m128i half = _mm256_cvtepi32_epi16(_mm256_slli_epi32(number, 7));
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
-  /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows. Shared: the block's first or last
-  /// sixteen bytes, where it lies, are wanted for other reasons, too; else eight small loads are faster.
+  /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows. Shared: the block's first
+  /// or last sixteen bytes, where it lies, are wanted for other reasons, too; else eight small
+  /// loads are faster.
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
     if constexpr (!Shared) {
@@ -306,17 +321,20 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
                                       const __mmask64 (&bits)[n][4], Vec (&out)[n]) {
     if constexpr (N == 128) {
       const Vec first = _mm512_load_si512(table), second = _mm512_load_si512(table + 64);
-      unroll<n>([&](auto p) CRIA_INLINE { out[p] = _mm512_permutex2var_epi8(first, index[p], second); });
+      unroll<n>([&](auto p)
+                    CRIA_INLINE { out[p] = _mm512_permutex2var_epi8(first, index[p], second); });
     } else {
       constexpr int kBit = std::countr_zero(N) - 8;
       Vec upper[n];
       table_bytes<N / 2>(table, index, bits, out);
       table_bytes<N / 2>(table + N / 2, index, bits, upper);
-      unroll<n>([&](auto p)
-                    CRIA_INLINE { out[p] = _mm512_mask_blend_epi8(bits[p][kBit], out[p], upper[p]); });
+      unroll<n>([&](auto p) CRIA_INLINE {
+        out[p] = _mm512_mask_blend_epi8(bits[p][kBit], out[p], upper[p]);
+      });
     }
   }
-  /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3, two to a byte): one byte per digit, its level.
+  /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3, two to a byte): one byte per digit,
+  /// its level.
   template <class Book, int Bits>
   static Vec digits(Vec codes) {
     const Vec from = _mm512_set1_epi64(Bits == 2 ? 0x0E0C0A0806040200 : 0x2B2823200B080300);
@@ -325,8 +343,9 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
   static constexpr std::uint8_t kNo = 0x80;
   template <int first>
-  static constexpr LaneConstant<std::uint8_t> kPairOfCodes = {
-      {first, first + 1, kNo, kNo, kNo, kNo, kNo, kNo, first + 2, first + 3, kNo, kNo, kNo, kNo, kNo, kNo}};
+  static constexpr LaneConstant<std::uint8_t> kPairOfCodes = {{first, first + 1, kNo, kNo, kNo, kNo,
+                                                               kNo, kNo, first + 2, first + 3, kNo,
+                                                               kNo, kNo, kNo, kNo, kNo}};
 };
 
 }  // namespace cria

@@ -1,5 +1,5 @@
-// Lanes of AVX-512 with several zmm registers that are worked on side by side, so that activations, constants
-// and tables are loaded once for all. See simd/row_lanes.h.
+// Lanes of AVX-512 with several zmm registers that are worked on side by side, so that activations,
+// constants and tables are loaded once for all. See simd/row_lanes.h.
 #pragma once
 
 #include "kernels/simd/avx512.h"
@@ -15,8 +15,8 @@ CRIA_INLINE inline void pin(ZmmParts<n>& v) {
   for (auto& part : v.part) pin(part);
 }
 
-/// n registers of RowLanes<Avx512>. Two: eight rows, row 2i + p of the group is lane i of part p. More: `rows`
-/// holds eight pointers for each part, of which it reads every other.
+/// n registers of RowLanes<Avx512>. Two: eight rows, row 2i + p of the group is lane i of part p.
+/// More: `rows` holds eight pointers for each part, of which it reads every other.
 template <int n>
 struct RowLanes<Avx512Parts<n>> {
   using One = RowLanes<Avx512>;
@@ -81,11 +81,13 @@ struct RowLanes<Avx512Parts<n>> {
     return map<One::shl16<N>>(v);
   }
   CRIA_INLINE static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {
-    return each([&](int p)
-                    CRIA_INLINE { return One::add_where(w.part[p], v.part[p], bits.part[p], x.part[p]); });
+    return each([&](int p) CRIA_INLINE {
+      return One::add_where(w.part[p], v.part[p], bits.part[p], x.part[p]);
+    });
   }
   CRIA_INLINE static Vec count_less(Vec v, Vec a, Vec b) {
-    return each([&](int p) CRIA_INLINE { return One::count_less(v.part[p], a.part[p], b.part[p]); });
+    return each([&](int p)
+                    CRIA_INLINE { return One::count_less(v.part[p], a.part[p], b.part[p]); });
   }
 
   struct Signs {
@@ -98,8 +100,9 @@ struct RowLanes<Avx512Parts<n>> {
   }
   template <int i>
   CRIA_INLINE static Vec with_signs(Vec w, const Signs& signs, Vec offset) {
-    return each([&](int p)
-                    CRIA_INLINE { return One::with_signs<i>(w.part[p], signs.part[p], offset.part[p]); });
+    return each([&](int p) CRIA_INLINE {
+      return One::with_signs<i>(w.part[p], signs.part[p], offset.part[p]);
+    });
   }
 
   template <class Book, std::size_t N, class F>
@@ -130,7 +133,8 @@ struct RowLanes<Avx512Parts<n>> {
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
     return each([&](int p) CRIA_INLINE {
-      return One::entries(table, [&](int lane, int i) CRIA_INLINE { return index(n * lane + p, i); });
+      return One::entries(table,
+                          [&](int lane, int i) CRIA_INLINE { return index(n * lane + p, i); });
     });
   }
 
@@ -148,7 +152,8 @@ struct RowLanes<Avx512Parts<n>> {
   }
   template <int Max>
   CRIA_INLINE static Vec dot(Vec acc, Vec w, Vec a) {
-    return each([&](int p) CRIA_INLINE { return One::dot<Max>(acc.part[p], w.part[p], a.part[p]); });
+    return each([&](int p)
+                    CRIA_INLINE { return One::dot<Max>(acc.part[p], w.part[p], a.part[p]); });
   }
   CRIA_INLINE static Vec scale(Vec s, int j) {
     return each([&](int p) CRIA_INLINE { return One::scale(s.part[p], j); });
@@ -162,12 +167,14 @@ struct RowLanes<Avx512Parts<n>> {
   template <int Max>
   CRIA_INLINE static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
     return each([&](int p) CRIA_INLINE {
-      return One::scaled_dot<Max>(acc.part[p], w0.part[p], a0.part[p], w1.part[p], a1.part[p], s.part[p]);
+      return One::scaled_dot<Max>(acc.part[p], w0.part[p], a0.part[p], w1.part[p], a1.part[p],
+                                  s.part[p]);
     });
   }
   CRIA_INLINE static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
     return each([&](int p) CRIA_INLINE {
-      return One::scaled_dot_full(acc.part[p], w0.part[p], a0.part[p], w1.part[p], a1.part[p], s.part[p]);
+      return One::scaled_dot_full(acc.part[p], w0.part[p], a0.part[p], w1.part[p], a1.part[p],
+                                  s.part[p]);
     });
   }
 
@@ -188,12 +195,16 @@ struct RowLanes<Avx512Parts<n>> {
   CRIA_INLINE static Int8 load_u8(RowPtr rows, std::size_t offset) {
     return One::load_u8<Bytes, At>(rows, offset);
   }
-  CRIA_INLINE static Int8 load_u32(RowPtr rows, std::size_t offset) { return One::load_u32(rows, offset); }
+  CRIA_INLINE static Int8 load_u32(RowPtr rows, std::size_t offset) {
+    return One::load_u32(rows, offset);
+  }
   template <int N>
   CRIA_INLINE static Int8 byte(Int8 v) {
     return One::byte<N>(v);
   }
-  CRIA_INLINE static Float8 load_f32(RowPtr rows, std::size_t offset) { return One::load_f32(rows, offset); }
+  CRIA_INLINE static Float8 load_f32(RowPtr rows, std::size_t offset) {
+    return One::load_f32(rows, offset);
+  }
   CRIA_INLINE static Float8 half_of_e8m0(Int8 e) { return One::half_of_e8m0(e); }
   CRIA_INLINE static Float8 half_of_ue4m3(Int8 e) { return One::half_of_ue4m3(e); }
   template <std::size_t Bytes, std::size_t At, bool Shared = true>

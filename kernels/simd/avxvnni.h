@@ -7,12 +7,16 @@ namespace cria {
 
 template <>
 struct Dot256<AvxVnni> {
-  static __m256i words(__m256i acc, __m256i a, __m256i b) { return _mm256_dpwssd_avx_epi32(acc, a, b); }
-  static __m256i bytes(__m256i acc, __m256i u, __m256i s) { return _mm256_dpbusd_avx_epi32(acc, u, s); }
+  static __m256i words(__m256i acc, __m256i a, __m256i b) {
+    return _mm256_dpwssd_avx_epi32(acc, a, b);
+  }
+  static __m256i bytes(__m256i acc, __m256i u, __m256i s) {
+    return _mm256_dpbusd_avx_epi32(acc, u, s);
+  }
 };
 
-/// Scaled sums of small weights are left to AVX2's form, with an instruction less: sums of bytes as int32 would need
-/// a product of int32 for their scale, two instructions on most processors.
+/// Scaled sums of small weights are left to AVX2's form, with an instruction less: sums of bytes as
+/// int32 would need a product of int32 for their scale, two instructions on most processors.
 template <>
 struct RowLanes<AvxVnni> : TwoRows<AvxVnni> {
   static constexpr int kBias = 128;

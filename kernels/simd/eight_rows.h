@@ -1,5 +1,5 @@
-// What AVX2 and AVX-512 do alike: a float or an int32 of each of 8 rows in a ymm register. A template, so that
-// each unit has its own copy, compiled with its own flags.
+// What AVX2 and AVX-512 do alike: a float or an int32 of each of 8 rows in a ymm register. A
+// template, so that each unit has its own copy, compiled with its own flags.
 #pragma once
 
 #include <immintrin.h>
@@ -32,7 +32,8 @@ struct EightRows {
   /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
   static Float8 half_of_e8m0(Int8 e) {
     const __m256i one = _mm256_set1_epi32(1);
-    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
+    const __m256i subnormal =
+        _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
     const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
     return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
   }

@@ -1,6 +1,6 @@
-// Sixteen float lanes, the unit in which every float kernel is written: one AVX-512 register, two AVX2, four
-// NEON, or sixteen floats. Lane i is lane i everywhere and sums over lanes are one fixed tree, so the bits do
-// not depend on the instruction set.
+// Sixteen float lanes, the unit in which every float kernel is written: one AVX-512 register, two
+// AVX2, four NEON, or sixteen floats. Lane i is lane i everywhere and sums over lanes are one fixed
+// tree, so the bits do not depend on the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -105,7 +105,8 @@ struct F32x16 {
   /// Bit i: lane i of a is less than lane i of b.
   [[gnu::always_inline]] friend std::uint32_t less_bits(const F32x16& a, const F32x16& b) {
     std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < kParts; ++i) bits |= Ops::less_bits(a.part[i], b.part[i]) << (i * Ops::kSize);
+    for (std::size_t i = 0; i < kParts; ++i)
+      bits |= Ops::less_bits(a.part[i], b.part[i]) << (i * Ops::kSize);
     return bits;
   }
   [[gnu::always_inline]] friend F32x16 abs(const F32x16& a) {
@@ -130,16 +131,19 @@ struct F32x16 {
     return each([&](std::size_t i) { return Ops::min(a.part[i], b.part[i]); });
   }
   /// a < b ? x : y
-  [[gnu::always_inline]] friend F32x16 select_less(const F32x16& a, const F32x16& b, const F32x16& x,
-                                                   const F32x16& y) {
-    return each([&](std::size_t i) { return Ops::select_less(a.part[i], b.part[i], x.part[i], y.part[i]); });
+  [[gnu::always_inline]] friend F32x16 select_less(const F32x16& a, const F32x16& b,
+                                                   const F32x16& x, const F32x16& y) {
+    return each([&](std::size_t i) {
+      return Ops::select_less(a.part[i], b.part[i], x.part[i], y.part[i]);
+    });
   }
   /// To the nearest integer, ties to even, for |a| < 2^22.
   [[gnu::always_inline]] friend F32x16 round(const F32x16& a) {
     const Batch magic = Ops::broadcast(kRoundMagic);
     return each([&](std::size_t i) { return a.part[i] + magic - magic; });
   }
-  /// a * 2^n, rounded once, for integers n of -252 … 254: in two factors, unless one instruction does it.
+  /// a * 2^n, rounded once, for integers n of -252 … 254: in two factors, unless one instruction
+  /// does it.
   [[gnu::always_inline]] friend F32x16 scale2(const F32x16& a, const F32x16& n) {
     return each([&](std::size_t i) {
       if constexpr (requires { Ops::scale2(a.part[i], n.part[i]); }) {
@@ -152,8 +156,10 @@ struct F32x16 {
     });
   }
 
-  /// The same for n of -160 … 0; bits: n + kRoundMagic. One factor is 2^-64, so that the other's exponent is in range.
-  [[gnu::always_inline]] friend F32x16 scale2_down(const F32x16& a, const F32x16& n, const F32x16& bits) {
+  /// The same for n of -160 … 0; bits: n + kRoundMagic. One factor is 2^-64, so that the other's
+  /// exponent is in range.
+  [[gnu::always_inline]] friend F32x16 scale2_down(const F32x16& a, const F32x16& n,
+                                                   const F32x16& bits) {
     return each([&](std::size_t i) {
       if constexpr (requires { Ops::scale2(a.part[i], n.part[i]); }) {
         return Ops::scale2(a.part[i], n.part[i]);
@@ -180,7 +186,8 @@ struct F32x16 {
   static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(larger, a, b, c, d, out);
   }
-  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d,
+                             float* out) {
     fold4(larger_magnitude, a, b, c, d, out);
   }
   /// Lane i: the same of v(i), for sixteen.
@@ -236,12 +243,14 @@ struct F32x16 {
     }
   }
   template <class Op>
-  static void fold4(Op op, const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+  static void fold4(Op op, const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d,
+                    float* out) {
     if constexpr (Ops::kSize == 1) {
       const F32x16* const four[] = {&a, &b, &c, &d};
       for (std::size_t i = 0; i < 4; ++i) out[i] = four[i]->fold(op);
     } else {
-      Ops::fold4([&](Batch x, Batch y) -> Batch { return op(x, y); }, a.part, b.part, c.part, d.part, out);
+      Ops::fold4([&](Batch x, Batch y) -> Batch { return op(x, y); }, a.part, b.part, c.part,
+                 d.part, out);
     }
   }
 };

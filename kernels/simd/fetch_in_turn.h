@@ -7,8 +7,9 @@
 
 namespace cria {
 
-/// Pieces of memory on their way into the second-level cache while something else is done, a line of each in turn: lines
-/// that follow one another come through one channel of memory, which alone is too slow (bench/processors/zen5.md).
+/// Pieces of memory on their way into the second-level cache while something else is done, a line
+/// of each in turn: lines that follow one another come through one channel of memory, which alone
+/// is too slow (bench/processors/zen5.md).
 class FetchInTurn {
  public:
   /// Whatever is left of the pieces before is forgotten.

@@ -1,6 +1,7 @@
-// The few float operations that xsimd does not offer alike on every instruction set: fused multiply-add,
-// powers of two, and conversions from and to the narrow types of weights and caches. FloatOps<Isa> works on
-// one register, FloatOps<ScalarIsa> on one float; kernels use them through kernels/simd/f32x16.h.
+// The few float operations that xsimd does not offer alike on every instruction set: fused
+// multiply-add, powers of two, and conversions from and to the narrow types of weights and caches.
+// FloatOps<Isa> works on one register, FloatOps<ScalarIsa> on one float; kernels use them through
+// kernels/simd/f32x16.h.
 #pragma once
 
 #include <bit>
@@ -41,14 +42,15 @@ namespace cria {
 ///   low_bf16, high_bf16(x)   the bfloat16 in the low (high) half of each lane's bits
 ///   load_f16/i8   from kSize values at any alignment
 ///   store_f16/bf16      to the nearest, ties to even
-///   (kSize > 1) fold4(op, a, b, c, d, p)   p[i] = the 16 lanes of the i-th, given as parts, folded by the tree of F32x16::sum
-///   fold16(op, v)       (kSize = 16, optional) lane i: the lanes of v(i) folded by op, by the same tree
-///   store_partial(p, x, n)   (kSize = 16, optional) the first n lanes
-///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
+///   (kSize > 1) fold4(op, a, b, c, d, p)   p[i] = the 16 lanes of the i-th, given as parts, folded
+///   by the tree of F32x16::sum fold16(op, v)       (kSize = 16, optional) lane i: the lanes of
+///   v(i) folded by op, by the same tree store_partial(p, x, n)   (kSize = 16, optional) the first
+///   n lanes (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
 template <class Isa>
 struct FloatOps;
 
-/// 1.5*2^23: x + kRoundMagic - kRoundMagic is x rounded to an integer, ties to even, for |x| < 2^22.
+/// 1.5*2^23: x + kRoundMagic - kRoundMagic is x rounded to an integer, ties to even, for |x| <
+/// 2^22.
 inline constexpr float kRoundMagic = 12582912.0F;
 
 template <>
@@ -63,7 +65,9 @@ struct FloatOps<ScalarIsa> {
   }
   static void store(float* p, float x) { *p = x; }
   static float broadcast(float x) { return x; }
-  static float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU); }
+  static float abs(float x) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU);
+  }
   static float fma(float a, float b, float c) { return std::fma(a, b, c); }
   static float div(float a, float b) { return a / b; }
   static float max(float a, float b) { return a > b ? a : b; }
@@ -76,7 +80,9 @@ struct FloatOps<ScalarIsa> {
   static float pow2(float t) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
   }
-  static float low_bf16(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16); }
+  static float low_bf16(float x) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16);
+  }
   static float high_bf16(float x) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   }
@@ -137,11 +143,13 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   }
   static Batch swap_pairs(Batch x) { return _mm256_permute_ps(x, 0xB1); }
   template <class Op>
-  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d,
+                    float* out) {
     const auto fold = [&](__m256 x, __m256 y) -> __m256 {  // l[i], l[i+4] of two
       return op(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
     };
-    const __m256 ab = fold(op(a[0], a[1]), op(b[0], b[1])), cd = fold(op(c[0], c[1]), op(d[0], d[1]));
+    const __m256 ab = fold(op(a[0], a[1]), op(b[0], b[1])),
+                 cd = fold(op(c[0], c[1]), op(d[0], d[1]));
     const __m256 twos = op(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
     const __m256 ones = op(twos, _mm256_permute_ps(twos, 0xB1));  // a a c c | b b d d
     _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(ones), 0xD8),
@@ -188,7 +196,8 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   static void store_i8(std::int8_t* p, Batch x) {
     const __m256 number = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
     const __m256i wide = _mm256_cvtps_epi32(number);
-    const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    const __m128i half =
+        _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(half, half));
   }
 
@@ -226,22 +235,26 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     const auto lanes = [&](__m512 x, __m512 y, auto even, auto odd) -> __m512 {
       return op(_mm512_shuffle_f32x4(x, y, even), _mm512_shuffle_f32x4(x, y, odd));
     };
-    const auto four = [&](int i) {  // of i, i + 4, i + 8 and i + 12: l[k] + l[k+8], then l[k] + l[k+4]
-      constexpr std::integral_constant<int, 0x44> low;
-      constexpr std::integral_constant<int, 0xEE> high;
-      constexpr std::integral_constant<int, 0x88> even;
-      constexpr std::integral_constant<int, 0xDD> odd;
-      return lanes(lanes(v(i), v(i + 4), low, high), lanes(v(i + 8), v(i + 12), low, high), even, odd);
-    };
+    const auto four =
+        [&](int i) {  // of i, i + 4, i + 8 and i + 12: l[k] + l[k+8], then l[k] + l[k+4]
+          constexpr std::integral_constant<int, 0x44> low;
+          constexpr std::integral_constant<int, 0xEE> high;
+          constexpr std::integral_constant<int, 0x88> even;
+          constexpr std::integral_constant<int, 0xDD> odd;
+          return lanes(lanes(v(i), v(i + 4), low, high), lanes(v(i + 8), v(i + 12), low, high),
+                       even, odd);
+        };
     const auto two = [&](int i) {
       const __m512d a = _mm512_castps_pd(four(i)), b = _mm512_castps_pd(four(i + 1));
-      return op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+      return op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
     };
     const __m512 a = two(0), b = two(2);
     return op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
   }
   template <class Op>
-  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d,
+                    float* out) {
     const auto fold = [&](__m512 x, __m512 y) -> __m512 {  // l[i], l[i+8] of two
       return op(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
@@ -261,7 +274,8 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
       pairs[i + 1] = _mm512_unpackhi_ps(m[i], m[i + 1]);
     }
     CRIA_UNROLL
-    for (int i = 0; i < 16; i += 4) {  // fours[i + c]: columns c, c + 4, c + 8 and c + 12 of rows i … i + 3
+    for (int i = 0; i < 16;
+         i += 4) {  // fours[i + c]: columns c, c + 4, c + 8 and c + 12 of rows i … i + 3
       const auto pair = [&](int j) { return _mm512_castps_pd(pairs[i + j]); };
       fours[i] = _mm512_unpacklo_pd(pair(0), pair(2));
       fours[i + 1] = _mm512_unpackhi_pd(pair(0), pair(2));
@@ -296,8 +310,8 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     const __m512i half =
         _mm512_add_epi32(_mm512_and_si512(upper, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7FFF));
     const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
-    const __m512i wide =
-        _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), upper, _mm512_set1_epi32(0x40));
+    const __m512i wide = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
+                                              upper, _mm512_set1_epi32(0x40));
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(wide));
   }
   static void store_i8(std::int8_t* p, Batch x) {
@@ -306,7 +320,9 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   }
 
  private:
-  static __m256i load256(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static __m256i load256(const void* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  }
 };
 #endif
 
@@ -324,15 +340,20 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
     return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b)));
   }
   static Batch min(Batch a, Batch b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
-  static Batch select_less(Batch a, Batch b, Batch x, Batch y) { return vbslq_f32(vcltq_f32(a, b), x, y); }
+  static Batch select_less(Batch a, Batch b, Batch x, Batch y) {
+    return vbslq_f32(vcltq_f32(a, b), x, y);
+  }
   static Batch pow2(Batch t) {
     const uint32x4_t shifted = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
     return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(0x3F800000U)));
   }
   static Batch swap_pairs(Batch x) { return vrev64q_f32(x); }
   template <class Op>
-  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
-    const auto fold = [&](const Batch* x) -> float32x4_t { return op(op(x[0], x[2]), op(x[1], x[3])); };
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d,
+                    float* out) {
+    const auto fold = [&](const Batch* x) -> float32x4_t {
+      return op(op(x[0], x[2]), op(x[1], x[3]));
+    };
     const auto fold2 = [&](float32x4_t x, float32x4_t y) -> float32x4_t {  // l[i], l[i+2] of two
       const float64x2_t p = vreinterpretq_f64_f32(x), q = vreinterpretq_f64_f32(y);
       return op(vreinterpretq_f32_f64(vzip1q_f64(p, q)), vreinterpretq_f32_f64(vzip2q_f64(p, q)));
@@ -340,7 +361,9 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
     const float32x4_t ab = fold2(fold(a), fold(b)), cd = fold2(fold(c), fold(d));
     vst1q_f32(out, op(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd)));
   }
-  static Batch low_bf16(Batch x) { return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x), 16)); }
+  static Batch low_bf16(Batch x) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x), 16));
+  }
   static Batch high_bf16(Batch x) {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0xFFFF0000U)));
   }

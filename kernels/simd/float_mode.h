@@ -1,4 +1,5 @@
-// The mode in which a thread computes with floats: how results are rounded, and what becomes of subnormal numbers.
+// The mode in which a thread computes with floats: how results are rounded, and what becomes of
+// subnormal numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace cria {
 
-/// While it lives, the calling thread has another mode; then its own again. Who has one derives from it.
+/// While it lives, the calling thread has another mode; then its own again. Who has one derives
+/// from it.
 class FloatModeScope {
  public:
   FloatModeScope(const FloatModeScope&) = delete;
@@ -17,7 +19,7 @@ class FloatModeScope {
  protected:
 #if defined(__x86_64__)
   using Mode = unsigned;
-  static constexpr Mode kDefault = 0x1F80;           // of MXCSR: to nearest even, no exception traps
+  static constexpr Mode kDefault = 0x1F80;  // of MXCSR: to nearest even, no exception traps
   static constexpr Mode kSubnormalsAsZero = 0x8040;  // its FTZ and DAZ
   static Mode get() noexcept { return _mm_getcsr(); }
   static void set(Mode mode) noexcept { _mm_setcsr(mode); }
@@ -46,8 +48,8 @@ class FloatModeScope {
   Mode saved_;
 };
 
-/// The mode that the numerics of kernels/README.md mean, whatever a program has set: rounding to nearest even, subnormal
-/// numbers kept, no traps.
+/// The mode that the numerics of kernels/README.md mean, whatever a program has set: rounding to
+/// nearest even, subnormal numbers kept, no traps.
 class DefaultFloatMode : FloatModeScope {
  public:
   DefaultFloatMode() noexcept : FloatModeScope(kDefault) {}

@@ -1,5 +1,5 @@
-// One tag type per instruction set: the template argument of every kernel. A kernel's symbols carry the tag,
-// so that copies compiled with different flags never meet in the linker.
+// One tag type per instruction set: the template argument of every kernel. A kernel's symbols carry
+// the tag, so that copies compiled with different flags never meet in the linker.
 #pragma once
 
 #include <string_view>
@@ -33,21 +33,23 @@ struct Avx512 {
 template <int n>
 struct Avx512Parts {};
 
-/// AVX-512 as above, with the dot product of bfloat16 pairs (Zen 4, Sapphire Rapids and later): for BF16
-/// weights only, see matmul/bf16.h.
+/// AVX-512 as above, with the dot product of bfloat16 pairs (Zen 4, Sapphire Rapids and later): for
+/// BF16 weights only, see matmul/bf16.h.
 struct Avx512Bf16 {
   using Arch = xsimd::avx512bw;
 };
 
-/// AVX-512 as above, its products of many tokens for processors on which all arithmetic shares two ports (Intel's).
+/// AVX-512 as above, its products of many tokens for processors on which all arithmetic shares two
+/// ports (Intel's).
 struct Avx512Intel {
   static constexpr std::string_view name = "avx512intel";
 };
-/// The same kernels, registered a second time ahead of avx512vnni for Intel's processors, so that they are preferred there;
-/// Avx512Intel stays selectable by its name elsewhere.
+/// The same kernels, registered a second time ahead of avx512vnni for Intel's processors, so that
+/// they are preferred there; Avx512Intel stays selectable by its name elsewhere.
 struct Avx512OnIntel {};
 
-/// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
+/// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and
+/// later).
 struct Amx {
   static constexpr std::string_view name = "amx";
 };

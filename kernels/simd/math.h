@@ -20,16 +20,19 @@ template <class Isa>
   return fma(r * r, q, r) + c(1.0F);
 }
 
-/// e^x to about one unit in the last place, for every float: 0 below -104, infinity above 89, NaN stays NaN.
+/// e^x to about one unit in the last place, for every float: 0 below -104, infinity above 89, NaN
+/// stays NaN.
 ///
-/// x = n*ln2 + r with |r| <= ln2/2, ln2 in two pieces; e^r = 1 + r + r²·q(r), q of degree 4 interpolating at
-/// Chebyshev nodes (relative error 1.1e-8); 2^n at last and rounded once, so that subnormal results are
-/// rounded once and the largest do not overflow early.
+/// x = n*ln2 + r with |r| <= ln2/2, ln2 in two pieces; e^r = 1 + r + r²·q(r), q of degree 4
+/// interpolating at Chebyshev nodes (relative error 1.1e-8); 2^n at last and rounded once, so that
+/// subnormal results are rounded once and the largest do not overflow early.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> exp(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;
-  const V clamped = max(V::broadcast(-104.0F), min(V::broadcast(89.0F), x));  // NaN, the second, survives
-  const V magic = V::broadcast(kRoundMagic), n = fma(clamped, V::broadcast(1.44269502F), magic) - magic;
+  const V clamped =
+      max(V::broadcast(-104.0F), min(V::broadcast(89.0F), x));  // NaN, the second, survives
+  const V magic = V::broadcast(kRoundMagic),
+          n = fma(clamped, V::broadcast(1.44269502F), magic) - magic;
   return scale2(exp_of_rest(clamped, n), n);
 }
 
@@ -43,11 +46,11 @@ template <class Isa>
   return scale2_down(exp_of_rest(clamped, n), n, bits);
 }
 
-/// e^x for x <= 0 or NaN by three quarters of the multiplications: relative error below 2.5e-7 for x > -20, 5e-7 for
-/// x > -87; below that, e^-87.
+/// e^x for x <= 0 or NaN by three quarters of the multiplications: relative error below 2.5e-7 for
+/// x > -20, 5e-7 for x > -87; below that, e^-87.
 ///
-/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, its last four coefficients the best for
-/// the relative error.
+/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, its last four coefficients the best
+/// for the relative error.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> exp_weight(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;

@@ -1,4 +1,5 @@
-// Lanes of NEON with the dot product extension: one row in a 128-bit register. See simd/row_lanes.h.
+// Lanes of NEON with the dot product extension: one row in a 128-bit register. See
+// simd/row_lanes.h.
 #pragma once
 
 #include <arm_neon.h>
@@ -69,7 +70,9 @@ struct RowLanes<Neon> {
   static Vec widen_low(Vec v) { return vec(vmovl_s8(vget_low_s8(s8(v)))); }
   static Vec widen_high(Vec v) { return vec(vmovl_s8(vget_high_s8(s8(v)))); }
   /// w + x where v has bits (one bit in each byte).
-  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) { return add8(w, bit_and(vtstq_u8(v, bits), x)); }
+  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {
+    return add8(w, bit_and(vtstq_u8(v, bits), x));
+  }
   /// Sixteen bytes of signs per lane, in the form that with_signs() wants.
   using Signs = Vec;
   static Signs signs(Vec v) { return v; }
@@ -95,8 +98,9 @@ struct RowLanes<Neon> {
       return vec(vandq_u32(shifted, vdupq_n_u32(mask)));
     };
     const uint32x4_t bits = u32(v);
-    return bit_or(bit_or(part(bits, 0x7F), part(vshlq_n_u32(bits, 1), 0x7F00)),
-                  bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
+    return bit_or(
+        bit_or(part(bits, 0x7F), part(vshlq_n_u32(bits, 1), 0x7F00)),
+        bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
   }
   static constexpr bool kPermutes = false, kNegates = false;
   /// Sixteen-bit indices.
@@ -162,11 +166,14 @@ struct RowLanes<Neon> {
   }
 
   /// Sums of neighbours of 16 int16, in every lane.
-  static Vec pair_sums(const std::int16_t* p) { return vec(vpaddq_s16(vld1q_s16(p), vld1q_s16(p + 8))); }
+  static Vec pair_sums(const std::int16_t* p) {
+    return vec(vpaddq_s16(vld1q_s16(p), vld1q_s16(p + 8)));
+  }
 
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
     const auto four = [&](int i) {
-      return vpaddq_s32(vpaddq_s32(s32(v[i]), s32(v[i + 1])), vpaddq_s32(s32(v[i + 2]), s32(v[i + 3])));
+      return vpaddq_s32(vpaddq_s32(s32(v[i]), s32(v[i + 1])),
+                        vpaddq_s32(s32(v[i + 2]), s32(v[i + 3])));
     };
     return {four(0), four(4)};
   }
@@ -177,7 +184,9 @@ struct RowLanes<Neon> {
   static Float8 to_float(Int8 v) { return {vcvtq_f32_s32(v.low), vcvtq_f32_s32(v.high)}; }
   static Float8 zero_float() { return splat_float(0.0F); }
   static Float8 splat_float(float x) { return {vdupq_n_f32(x), vdupq_n_f32(x)}; }
-  static Float8 mul(Float8 a, Float8 b) { return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)}; }
+  static Float8 mul(Float8 a, Float8 b) {
+    return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)};
+  }
   static Float8 fma(Float8 a, Float8 b, Float8 c) {
     return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)};
   }
@@ -192,14 +201,16 @@ struct RowLanes<Neon> {
   template <std::size_t word>
   static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
     std::uint16_t h[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) h[r] = vgetq_lane_u16(vreinterpretq_u16_u8(v[r]), word);
+    for (std::size_t r = 0; r < kRowGroup; ++r)
+      h[r] = vgetq_lane_u16(vreinterpretq_u16_u8(v[r]), word);
     return from_f16(h);
   }
   /// Byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At>
   static Int8 load_u8(RowPtr rows, std::size_t offset) {
     std::int32_t b[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) b[r] = static_cast<std::int32_t>(rows[r][offset + At]);
+    for (std::size_t r = 0; r < kRowGroup; ++r)
+      b[r] = static_cast<std::int32_t>(rows[r][offset + At]);
     return {vld1q_s32(b), vld1q_s32(b + 4)};
   }
   static Int8 load_u32(RowPtr rows, std::size_t offset) {
@@ -231,7 +242,8 @@ struct RowLanes<Neon> {
   /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
   static Float8 half_of_e8m0(Int8 e) {
     const auto half = [](int32x4_t v) {
-      const int32x4_t one = vdupq_n_s32(1), subnormal = vshlq_s32(vdupq_n_s32(0x00200000), vminq_s32(v, one));
+      const int32x4_t one = vdupq_n_s32(1),
+                      subnormal = vshlq_s32(vdupq_n_s32(0x00200000), vminq_s32(v, one));
       return vreinterpretq_f32_s32(vmaxq_s32(vshlq_n_s32(vsubq_s32(v, one), 23), subnormal));
     };
     return {half(e.low), half(e.high)};
@@ -240,7 +252,8 @@ struct RowLanes<Neon> {
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
     std::uint16_t h[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) std::memcpy(&h[r], rows[r] + offset + At, sizeof h[r]);
+    for (std::size_t r = 0; r < kRowGroup; ++r)
+      std::memcpy(&h[r], rows[r] + offset + At, sizeof h[r]);
     return from_f16(h);
   }
 

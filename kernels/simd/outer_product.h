@@ -1,5 +1,6 @@
-// The inner loop of attention, for scores and values alike: C[q][column] += Σ_i A[q][i]·B[i][column], i
-// increasing, by FMA. Columns lie in lanes; a block of up to kMaxQueries rows of A shares every load of B.
+// The inner loop of attention, for scores and values alike: C[q][column] += Σ_i
+// A[q][i]·B[i][column], i increasing, by FMA. Columns lie in lanes; a block of up to kMaxQueries
+// rows of A shares every load of B.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ inline constexpr std::size_t kMaxQueries = 6;
 /// 16-column groups that Queries rows can keep in registers (a quarter of them left for operands).
 template <class Isa, std::size_t Queries>
 constexpr std::size_t groups_in_registers() {
-  constexpr std::size_t registers = F32x16<Isa>::kParts == 2 ? 12 : 24;  // AVX2 has 16, the others 32
+  constexpr std::size_t registers =
+      F32x16<Isa>::kParts == 2 ? 12 : 24;  // AVX2 has 16, the others 32
   constexpr std::size_t fit = registers / (Queries * F32x16<Isa>::kParts);
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
@@ -51,7 +53,8 @@ void outer_product_block(const OuterProduct& job, std::size_t group) {
   for (std::size_t q = 0; q < Queries; ++q) {
     a[q] = job.a[q];
     CRIA_UNROLL
-    for (std::size_t g = 0; g < Groups; ++g) acc[q][g] = V::load(start + q * start_stride + g * kFloatLanes);
+    for (std::size_t g = 0; g < Groups; ++g)
+      acc[q][g] = V::load(start + q * start_stride + g * kFloatLanes);
   }
   for (std::size_t i = 0; i < n; ++i, b += b_stride) {
     V row[Groups];
@@ -86,7 +89,8 @@ void outer_product(const OuterProduct& job, std::size_t begin, std::size_t end) 
 
 /// The same for n_queries = 1 … kMaxQueries rows.
 template <class Isa, Stored type, std::size_t Queries = kMaxQueries>
-void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t begin, std::size_t end) {
+void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t begin,
+                   std::size_t end) {
   if (n_queries == Queries) return outer_product<Isa, type, Queries>(job, begin, end);
   if constexpr (Queries > 1) outer_product<Isa, type, Queries - 1>(n_queries, job, begin, end);
 }

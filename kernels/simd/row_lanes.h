@@ -1,6 +1,6 @@
-// The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row of the
-// weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type
-// code is written once and never crosses a lane.
+// The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row
+// of the weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type code is written once and
+// never crosses a lane.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 #include "kernels/simd/isa.h"
 
-// A kernel is fast when type code and vocabulary melt into one loop. Sanitizers and debuggers want the
-// functions: inlining everything under ASan takes the compiler minutes and gigabytes.
+// A kernel is fast when type code and vocabulary melt into one loop. Sanitizers and debuggers want
+// the functions: inlining everything under ASan takes the compiler minutes and gigabytes.
 #if defined(__has_feature)
 #define CRIA_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -35,7 +35,9 @@ inline constexpr std::size_t kRowGroup = 8;
 /// Calls f(0), f(1), … f(N - 1) with compile-time numbers.
 template <int N, class F>
 CRIA_INLINE inline void unroll(F f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) CRIA_INLINE { (f(std::integral_constant<int, I>{}), ...); }
+  [&]<int... I>(std::integer_sequence<int, I...>) CRIA_INLINE {
+    (f(std::integral_constant<int, I>{}), ...);
+  }
   (std::make_integer_sequence<int, N>{});
 }
 
@@ -45,23 +47,24 @@ struct alignas(16) LaneConstant {
   T at[16 / sizeof(T)];
 };
 
-/// Bytes first and first + 1 of a lane, eight times each; and the bit that each of eight then looks at.
+/// Bytes first and first + 1 of a lane, eight times each; and the bit that each of eight then looks
+/// at.
 template <int first>
-inline constexpr LaneConstant<std::uint8_t> kSpread = {{first, first, first, first, first, first, first,
-                                                        first, first + 1, first + 1, first + 1, first + 1,
-                                                        first + 1, first + 1, first + 1, first + 1}};
+inline constexpr LaneConstant<std::uint8_t> kSpread = {
+    {first, first, first, first, first, first, first, first, first + 1, first + 1, first + 1,
+     first + 1, first + 1, first + 1, first + 1, first + 1}};
 inline constexpr LaneConstant<std::uint8_t> kBitOfByte = {
     {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}};
 
-/// Keeps an array in memory, to be read piece by piece after a vector was stored there. Left to itself, GCC
-/// takes the pieces out of the vector by shuffles.
+/// Keeps an array in memory, to be read piece by piece after a vector was stored there. Left to
+/// itself, GCC takes the pieces out of the vector by shuffles.
 template <class T>
 CRIA_INLINE inline void keep_in_memory(T& array) {
   asm("" : "+m"(array));
 }
 
-/// Fixes a register's value at this place of the program. Left to itself, GCC reorders sums of many products
-/// so that it must spill them.
+/// Fixes a register's value at this place of the program. Left to itself, GCC reorders sums of many
+/// products so that it must spill them.
 template <class T>
 CRIA_INLINE inline void pin(T& value) {
 #if defined(__x86_64__)
@@ -71,9 +74,10 @@ CRIA_INLINE inline void pin(T& value) {
 #endif
 }
 
-/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h (and, from these, in simd/avxvnni.h, simd/avx512_parts.h and some
-/// headers of gemm/) with these static members (on 8-bit elements unless a number says otherwise; `rows` points at the row
-/// pointers of a group, offset by the vector's number):
+/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h (and, from these, in simd/avxvnni.h,
+/// simd/avx512_parts.h and some headers of gemm/) with these static members (on 8-bit elements
+/// unless a number says otherwise; `rows` points at the row pointers of a group, offset by the
+/// vector's number):
 ///
 ///   kLanes, kPacks             lanes of a vector, vectors of a group
 ///   kBias                      what the *_full() products expect added to signed weights: 128 or 0
@@ -81,22 +85,24 @@ CRIA_INLINE inline void pin(T& value) {
 ///   load(rows, offset)         16 bytes of each row
 ///   same(p), splat8, splat16   16 bytes in every lane; one element everywhere
 ///   take<N>(v, mask)           (v >> N) & mask; N < 0 shifts left
-///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set; index is
+///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set;
+///   index is
 ///                              below 16 or at least 128
-///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127; dot<Max>(acc, w, a) too
-///   scale(s, j)                the j-th of 8 int16 of each lane in the form that scaled_dot() wants
-///   scaled_dot<Max>(…, s)      acc + s * the sums
-///   madd16(acc, a, b)          acc + sums of two products of int16
-///   sum_rows(packs)            8 int32 sums, one per row, of kPacks vectors of int32
-///   load_u8<Bytes, At>(…)      8 int32, one per row: byte At of its block of Bytes bytes
-///   load_u32(…), byte<N>(v)    8 int32, one per row: four of its bytes; byte N of each
+///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127; dot<Max>(acc,
+///   w, a) too scale(s, j)                the j-th of 8 int16 of each lane in the form that
+///   scaled_dot() wants scaled_dot<Max>(…, s)      acc + s * the sums madd16(acc, a, b) acc + sums
+///   of two products of int16 sum_rows(packs)            8 int32 sums, one per row, of kPacks
+///   vectors of int32 load_u8<Bytes, At>(…)      8 int32, one per row: byte At of its block of
+///   Bytes bytes load_u32(…), byte<N>(v)    8 int32, one per row: four of its bytes; byte N of each
 ///   load_f32(…)                8 floats, one per row
 ///   half_of_e8m0(e)            8 floats 2^(e - 128), subnormal for 0 and 1
 ///   half_of_ue4m3(e)           8 floats, as kHalfOfUe4m3 says
-///   kPermutes                  whether look_up() finds entries of codebooks by permutations; else they are loaded, by
+///   kPermutes                  whether look_up() finds entries of codebooks by permutations; else
+///   they are loaded, by
 ///                              Indices and entries()
-///   kNegates                   whether negative() and negate() give the signs of codebooks to activations instead of weights
-///   kNarrow                    optional: products() and sum_narrow_rows() sum in int16 as far as that goes
+///   kNegates                   whether negative() and negate() give the signs of codebooks to
+///   activations instead of weights kNarrow                    optional: products() and
+///   sum_narrow_rows() sum in int16 as far as that goes
 /// and what the types need to unpack themselves, described in simd/avx2.h.
 template <class Isa>
 struct RowLanes;

@@ -52,8 +52,8 @@ void BinaryReader::expect(bool good, const std::string& what, const std::string&
 
 void BinaryReader::expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t got,
                                 const std::string& where) const {
-  expect(expected == got, what + ": expected " + std::to_string(expected) + ", got " + std::to_string(got),
-         where);
+  expect(expected == got,
+         what + ": expected " + std::to_string(expected) + ", got " + std::to_string(got), where);
 }
 
 }  // namespace cria

@@ -1,4 +1,5 @@
-// Binary files of the project's own formats: written whole or not at all, read with every length checked.
+// Binary files of the project's own formats: written whole or not at all, read with every length
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace cria {
 class BinaryWriter {
  public:
   /// bytes: as OutputFile's.
-  explicit BinaryWriter(std::string path, std::uint64_t bytes = 0) : file_(std::move(path), bytes) {}
+  explicit BinaryWriter(std::string path, std::uint64_t bytes = 0)
+      : file_(std::move(path), bytes) {}
 
   /// Bytes, which count for the checksum.
   void write(const void* data, std::size_t size) {

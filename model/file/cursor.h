@@ -1,4 +1,5 @@
-// One cursor over the bytes of a file: every read asks need() first, so nothing past the end is ever touched.
+// One cursor over the bytes of a file: every read asks need() first, so nothing past the end is
+// ever touched.
 #pragma once
 
 #include <bit>
@@ -13,7 +14,8 @@
 
 namespace cria {
 
-static_assert(std::endian::native == std::endian::little, "GGUF values are read as they lie in the file");
+static_assert(std::endian::native == std::endian::little,
+              "GGUF values are read as they lie in the file");
 
 class Cursor {
  public:
@@ -41,8 +43,8 @@ class Cursor {
     std::memcpy(&value, take(sizeof(T), what), sizeof(T));
     return value;
   }
-  /// What is read from here on, as errors call it: "key", "general.name"; nothing: bytes alone. The name must
-  /// outlive the reading.
+  /// What is read from here on, as errors call it: "key", "general.name"; nothing: bytes alone. The
+  /// name must outlive the reading.
   void enter(std::string_view kind = {}, std::string_view name = {}) noexcept {
     kind_ = kind;
     name_ = name;

@@ -11,8 +11,8 @@
 namespace cria {
 namespace {
 
-/// Reads a text's events; throws where a limit is exceeded. The library could call back while it makes the
-/// values, but then looks through an array or object whenever one inside of it ends.
+/// Reads a text's events; throws where a limit is exceeded. The library could call back while it
+/// makes the values, but then looks through an array or object whenever one inside of it ends.
 template <class Json>
 class Guard final : public nlohmann::json_sax<Json> {
  public:
@@ -35,22 +35,25 @@ class Guard final : public nlohmann::json_sax<Json> {
       throw Error(file_, "a key stands twice in one JSON object", "key " + key);
     return true;
   }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t at, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const typename Json::parse_error*>(&error) != nullptr)
       throw Error(file_, "is no JSON", "at byte " + std::to_string(at));
-    throw Error(file_, std::string("is no JSON that can be read: ") + error.what());  // a number out of range
+    throw Error(file_, std::string("is no JSON that can be read: ") +
+                           error.what());  // a number out of range
   }
 
  private:
   bool count() {
     if (++values_ > limits_.values)
-      throw Error(file_, "too many JSON values: expected at most " + std::to_string(limits_.values));
+      throw Error(file_,
+                  "too many JSON values: expected at most " + std::to_string(limits_.values));
     return true;
   }
   bool open() {
     if (open_.size() >= limits_.depth)
-      throw Error(file_,
-                  "JSON is nested too deeply: expected at most " + std::to_string(limits_.depth) + " levels");
+      throw Error(file_, "JSON is nested too deeply: expected at most " +
+                             std::to_string(limits_.depth) + " levels");
     open_.emplace_back();
     return count();
   }
@@ -62,14 +65,15 @@ class Guard final : public nlohmann::json_sax<Json> {
   const std::string& file_;
   const JsonLimits& limits_;
   std::size_t values_ = 0;
-  std::vector<std::set<std::string, std::less<>>> open_;  // keys of every array (none) or object that is open
+  std::vector<std::set<std::string, std::less<>>>
+      open_;  // keys of every array (none) or object that is open
 };
 
 template <class Json>
 Json parse_guarded(std::string_view text, const std::string& file, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
-    throw Error(file, "JSON is too large: expected at most " + counted(limits.bytes, "byte") + ", got " +
-                          std::to_string(text.size()));
+    throw Error(file, "JSON is too large: expected at most " + counted(limits.bytes, "byte") +
+                          ", got " + std::to_string(text.size()));
   Guard<Json> guard(file, limits);
   Json::sax_parse(text, &guard);
   return Json::parse(text);
@@ -77,7 +81,8 @@ Json parse_guarded(std::string_view text, const std::string& file, const JsonLim
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
+nlohmann::json parse_json(std::string_view text, const std::string& file,
+                          const JsonLimits& limits) {
   return parse_guarded<nlohmann::json>(text, file, limits);
 }
 
@@ -88,7 +93,8 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::stri
 
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits) {
   const Mapping file(path, MapMode::Mmap, "a JSON file");
-  return parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, limits);
+  return parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path,
+                    limits);
 }
 
 }  // namespace cria

@@ -17,7 +17,8 @@ struct JsonLimits {
 
 /// Throws Error (file names the text in it) for what is no JSON in UTF-8, exceeds a limit, or
 /// says a key twice.
-nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
+nlohmann::json parse_json(std::string_view text, const std::string& file,
+                          const JsonLimits& limits = {});
 /// The same with the members of objects in their order.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file,
                                           const JsonLimits& limits = {});

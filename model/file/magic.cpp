@@ -31,8 +31,9 @@ constexpr Magic kMagics[] = {
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
   return text.size() >= start.size() &&
-         std::equal(start.begin(), start.end(), text.begin(),
-                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+         std::equal(start.begin(), start.end(), text.begin(), [](unsigned char a, unsigned char b) {
+           return std::tolower(a) == std::tolower(b);
+         });
 }
 
 bool is_html(std::string_view text) {

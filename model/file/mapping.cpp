@@ -35,7 +35,8 @@ std::size_t regular_size(int fd, const std::string& path, std::string_view expec
   if (::fstat(fd, &info) != 0) throw system_error(path, "cannot stat");
   if (S_ISDIR(info.st_mode)) throw Error(path, "is a directory: expected " + std::string(expected));
   if (!S_ISREG(info.st_mode))
-    throw Error(path, "is not a regular file (a pipe or device): expected " + std::string(expected));
+    throw Error(path,
+                "is not a regular file (a pipe or device): expected " + std::string(expected));
   return static_cast<std::size_t>(info.st_size);
 }
 
@@ -45,8 +46,8 @@ void read_all(int fd, std::byte* out, std::size_t size, const std::string& path)
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw system_error(path, "cannot read");
     if (n == 0) {
-      throw Error(path, "file shrank while it was read: expected " + counted(size, "byte") + ", got " +
-                            std::to_string(done));
+      throw Error(path, "file shrank while it was read: expected " + counted(size, "byte") +
+                            ", got " + std::to_string(done));
     }
     done += static_cast<std::size_t>(n);
   }
@@ -54,7 +55,8 @@ void read_all(int fd, std::byte* out, std::size_t size, const std::string& path)
 
 }  // namespace
 
-// Delegating to the default constructor makes the destructor run, and so unmap, when reading throws.
+// Delegating to the default constructor makes the destructor run, and so unmap, when reading
+// throws.
 Mapping::Mapping(const std::string& path, MapMode mode, std::string_view expected) : Mapping() {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -66,12 +68,13 @@ Mapping::Mapping(const std::string& path, MapMode mode, std::string_view expecte
   void* const address =
       copy ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
            : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
-  if (address == MAP_FAILED) throw system_error(path, copy ? "cannot allocate memory" : "cannot map");
+  if (address == MAP_FAILED)
+    throw system_error(path, copy ? "cannot allocate memory" : "cannot map");
   data_ = static_cast<std::byte*>(address);
   size_ = size;
   copied_ = copy;
-  // Advice: fewer TLB misses where granted. What is mapped is read from the disk in huge pages then, in whatever order it is
-  // touched; what the page cache holds already stays as it is.
+  // Advice: fewer TLB misses where granted. What is mapped is read from the disk in huge pages
+  // then, in whatever order it is touched; what the page cache holds already stays as it is.
   ::madvise(data_, size_, MADV_HUGEPAGE);
   if (copy) {
     read_all(file.fd, data_, size_, path);

@@ -17,8 +17,8 @@ enum class MapMode : std::uint8_t {
 /// A regular file mapped or read into memory; unmapped by the destructor. Movable.
 class Mapping {
  public:
-  /// Throws Error that names the path and why it cannot be had (missing, directory, pipe, unreadable, …).
-  /// expected: what the file should be, for the message.
+  /// Throws Error that names the path and why it cannot be had (missing, directory, pipe,
+  /// unreadable, …). expected: what the file should be, for the message.
   Mapping(const std::string& path, MapMode mode, std::string_view expected = "a GGUF file");
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;

@@ -23,7 +23,8 @@ OutputFile::OutputFile(std::string path, std::uint64_t bytes) : path_(std::move(
   file_ = open_temporary();
   if (file_ < 0) fail();
   // The disk keeps its space for the whole file from now on, if it knows how to.
-  if (bytes != 0 && ::fallocate(file_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno == ENOSPC) fail();
+  if (bytes != 0 && ::fallocate(file_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno == ENOSPC)
+    fail();
 }
 
 OutputFile::~OutputFile() { discard(); }
@@ -41,14 +42,14 @@ void OutputFile::fail() {
   throw Error(path_, std::string("cannot write: ") + std::strerror(reason));
 }
 
-// A link's file is replaced (or made, where there is none), not the link; what is no regular file (a device, a
-// directory) cannot be.
+// A link's file is replaced (or made, where there is none), not the link; what is no regular file
+// (a device, a directory) cannot be.
 void OutputFile::find_target() {
   namespace fs = std::filesystem;
-  constexpr int kMostLinks = 40;  // as the system follows
+  constexpr int kMaxLinks = 40;  // as the system follows
   std::error_code error;
   fs::path target = path_;
-  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links) {
+  for (int links = 0; links < kMaxLinks && fs::is_symlink(target, error); ++links) {
     const fs::path next = fs::read_symlink(target, error);
     if (error) break;  // gone meanwhile
     target = target.parent_path() / next;
@@ -63,7 +64,8 @@ void OutputFile::find_target() {
   if (directory_.empty()) directory_ = ".";
 }
 
-// A file without a name, where the system has such: whatever ends the process, nothing is left behind.
+// A file without a name, where the system has such: whatever ends the process, nothing is left
+// behind.
 int OutputFile::open_temporary() {
   if (::access("/proc/self/fd", X_OK) == 0) {
     const int fd = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -117,11 +119,12 @@ void OutputFile::give_name() {
 
 void require_space(const std::string& directory, std::uint64_t bytes, const std::string& path) {
   struct statvfs disk = {};
-  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return;  // not known: writing will tell
+  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0)
+    return;  // not known: writing will tell
   const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (bytes > available)
-    throw Error(path, "not enough space on the disk: expected " + counted(bytes, "byte") + ", got " +
-                          std::to_string(available));
+    throw Error(path, "not enough space on the disk: expected " + counted(bytes, "byte") +
+                          ", got " + std::to_string(available));
 }
 
 void require_other_file(const std::string& input, const std::string& target) {

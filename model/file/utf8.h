@@ -1,4 +1,5 @@
-// UTF-8 as Unicode defines it (no overlong forms, no surrogates): the characters of a text, one at a time.
+// UTF-8 as Unicode defines it (no overlong forms, no surrogates): the characters of a text, one at
+// a time.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +58,9 @@ inline bool is_utf8(std::string_view text) { return valid_prefix(text) == text.s
 /// Appends a code point; surrogates and numbers too large become U+FFFD.
 inline void append_utf8(std::string& out, char32_t c) {
   if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD;
-  const auto put = [&out](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
+  const auto put = [&out](char32_t byte) {
+    out += static_cast<char>(static_cast<unsigned char>(byte));
+  };
   if (c < 0x80) return put(c);
   if (c < 0x800) {
     put(0xC0 | (c >> 6));

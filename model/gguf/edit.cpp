@@ -11,16 +11,19 @@ namespace {
 
 std::string at_key(std::string_view key) { return "key " + std::string(key); }
 
-bool is_layout(std::string_view key) { return key == "general.alignment" || key.starts_with("split."); }
+bool is_layout(std::string_view key) {
+  return key == "general.alignment" || key.starts_with("split.");
+}
 
 void check_key(const std::string& key) {
   if (key.empty()) throw Error("", "empty key");
   if (key.size() > limits::kKeyBytes)
-    throw Error("", "key too long: expected at most " + std::to_string(limits::kKeyBytes) + " bytes, got " +
-                        std::to_string(key.size()));
+    throw Error("", "key too long: expected at most " + std::to_string(limits::kKeyBytes) +
+                        " bytes, got " + std::to_string(key.size()));
   if (key.find('\0') != std::string::npos) throw Error("", "NUL byte in a key", at_key(key));
   if (!is_utf8(key)) throw Error("", "key is not UTF-8", at_key(key));
-  if (is_layout(key)) throw Error("", "cannot be changed: it says how the file is laid out", at_key(key));
+  if (is_layout(key))
+    throw Error("", "cannot be changed: it says how the file is laid out", at_key(key));
 }
 
 /// What the reader would refuse, or what is no text.
@@ -37,7 +40,8 @@ void check_value(const GgufData& value, const std::string& key, int depth = 0) {
   if (array == nullptr) return;
   if (depth >= limits::kArrayDepth)
     throw Error("",
-                "arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) + " levels",
+                "arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) +
+                    " levels",
                 at_key(key));
   if (array->values.size() > limits::kArrayElements)
     throw Error("",
@@ -82,7 +86,8 @@ bool write_edited(const GgufFile& file, const std::string& path, const GgufEdit&
       writer.set(key.key, copy_value(file, key.value));
   }
   for (const auto& [key, value] : edit.set) writer.set(key, value);
-  for (const TensorView& tensor : file.tensors()) writer.declare(tensor.name, tensor.dtype, tensor.shape);
+  for (const TensorView& tensor : file.tensors())
+    writer.declare(tensor.name, tensor.dtype, tensor.shape);
   writer.begin();
   TensorCopy copy(file, on_bytes);
   for (const TensorView& tensor : file.tensors()) {

@@ -1,4 +1,5 @@
-// Typed access to metadata. Errors name the key, the type that was wanted and the one that is there.
+// Typed access to metadata. Errors name the key, the type that was wanted and the one that is
+// there.
 #include <algorithm>
 
 #include "model/gguf/parser.h"
@@ -16,11 +17,14 @@ std::string type_name(const GgufValue& value) {
 
 Error wrong_type(const GgufFile& file, std::string_view key, std::string_view wanted,
                  const GgufValue& value) {
-  return file.error("wrong type of a key: expected " + std::string(wanted) + ", got " + type_name(value),
-                    where(key));
+  return file.error(
+      "wrong type of a key: expected " + std::string(wanted) + ", got " + type_name(value),
+      where(key));
 }
 
-Error missing(const GgufFile& file, std::string_view key) { return file.error("missing key", where(key)); }
+Error missing(const GgufFile& file, std::string_view key) {
+  return file.error("missing key", where(key));
+}
 
 template <typename T>
 T load(const std::byte* data) {
@@ -46,7 +50,8 @@ std::optional<std::int64_t> as_int(const GgufValue& value) {
 }
 
 bool is_integer(GgufType type) {
-  return scalar_bytes(type) != 0 && type != GgufType::F32 && type != GgufType::F64 && type != GgufType::Bool;
+  return scalar_bytes(type) != 0 && type != GgufType::F32 && type != GgufType::F64 &&
+         type != GgufType::Bool;
 }
 
 std::string_view text(const GgufValue& value) {
@@ -65,7 +70,8 @@ const GgufValue* find_array(const GgufFile& file, std::string_view key, std::str
 
 }  // namespace
 
-void GgufFile::visit_elements(const GgufValue& array, const std::function<void(const GgufValue&)>& visit,
+void GgufFile::visit_elements(const GgufValue& array,
+                              const std::function<void(const GgufValue&)>& visit,
                               std::uint64_t most) const {
   // The array was checked when the file was opened, so the cursor cannot run out.
   Cursor cursor({array.data, array.bytes}, path());
@@ -85,7 +91,8 @@ std::optional<std::uint64_t> GgufFile::find_uint(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   const auto number = as_uint(*value);
   if (!number && is_integer(value->type)) {
-    throw error("negative number: expected 0 or more, got " + std::to_string(*as_int(*value)), where(key));
+    throw error("negative number: expected 0 or more, got " + std::to_string(*as_int(*value)),
+                where(key));
   }
   if (!number) throw wrong_type(*this, key, "an integer", *value);
   return number;
@@ -114,8 +121,8 @@ std::optional<std::string_view> GgufFile::find_string(std::string_view key) cons
 }
 
 std::optional<std::vector<std::string_view>> GgufFile::find_strings(std::string_view key) const {
-  const GgufValue* const array =
-      find_array(*this, key, "array of string", [](GgufType type) { return type == GgufType::String; });
+  const GgufValue* const array = find_array(*this, key, "array of string",
+                                            [](GgufType type) { return type == GgufType::String; });
   if (array == nullptr) return std::nullopt;
   Cursor cursor({array->data, array->bytes}, path());
   std::vector<std::string_view> out(array->count);
@@ -133,7 +140,8 @@ std::optional<std::vector<float>> GgufFile::find_floats(std::string_view key) co
   std::vector<float> out(array->count);
   const std::size_t size = scalar_bytes(array->element);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(*as_float({.type = array->element, .data = array->data + i * size}));
+    out[i] =
+        static_cast<float>(*as_float({.type = array->element, .data = array->data + i * size}));
   }
   return out;
 }

@@ -24,8 +24,8 @@ struct GgufFile::State {
   GgufShard first;                  // of a split model, the shard with the metadata
   std::vector<TensorView> tensors;  // of all shards
   std::unordered_map<std::string_view, std::size_t> tensor_index;  // name -> position in tensors
-  std::vector<Mapping> mappings;                                   // one per shard; none for bytes in memory
-  std::vector<std::string> paths;                                  // likewise
+  std::vector<Mapping> mappings;   // one per shard; none for bytes in memory
+  std::vector<std::string> paths;  // likewise
   std::size_t file_bytes = 0;
   std::size_t shard_count = 1;
   bool locked = false;
@@ -69,8 +69,8 @@ struct GgufFile::State {
     GgufShard shard = parse_gguf(mapping.bytes(), path, options.metadata_only);
     if (options.mlock && !mapping.lock()) {
       locked = false;
-      shard.warnings.push_back(std::string("cannot lock the model in memory: ") + std::strerror(errno) +
-                               " (raise the limit with `ulimit -l`)");
+      shard.warnings.push_back(std::string("cannot lock the model in memory: ") +
+                               std::strerror(errno) + " (raise the limit with `ulimit -l`)");
     }
     return shard;
   }
@@ -92,7 +92,8 @@ GgufFile GgufFile::open(const std::string& path, const GgufOptions& options) {
     for (std::uint32_t number = 1; number < plan->count; ++number) {
       GgufShard shard = state->add_file(plan->path(number), options);
       check_shard(*plan, state->first, shard, number);
-      std::move(shard.warnings.begin(), shard.warnings.end(), std::back_inserter(state->first.warnings));
+      std::move(shard.warnings.begin(), shard.warnings.end(),
+                std::back_inserter(state->first.warnings));
       state->add_tensors(shard, number);
     }
     check_total(*plan, path, state->tensors.size());
@@ -120,10 +121,14 @@ std::uint64_t GgufFile::alignment() const noexcept { return state_->first.alignm
 std::size_t GgufFile::file_bytes() const noexcept { return state_->file_bytes; }
 std::size_t GgufFile::shard_count() const noexcept { return state_->shard_count; }
 bool GgufFile::locked() const noexcept { return state_->locked; }
-const std::vector<std::string>& GgufFile::warnings() const noexcept { return state_->first.warnings; }
+const std::vector<std::string>& GgufFile::warnings() const noexcept {
+  return state_->first.warnings;
+}
 std::span<const GgufKey> GgufFile::keys() const noexcept { return state_->first.keys; }
 std::span<const TensorView> GgufFile::tensors() const noexcept { return state_->tensors; }
-const GgufValue* GgufFile::find(std::string_view key) const noexcept { return state_->first.find(key); }
+const GgufValue* GgufFile::find(std::string_view key) const noexcept {
+  return state_->first.find(key);
+}
 
 const TensorView* GgufFile::tensor(std::string_view name) const noexcept {
   const auto found = state_->tensor_index.find(name);
@@ -135,11 +140,13 @@ void GgufFile::prefetch() const noexcept {
 }
 
 void GgufFile::prefetch(const TensorView& tensor) const noexcept {
-  if (!state_->mappings.empty()) state_->mappings[tensor.shard].prefetch({tensor.data, tensor.bytes});
+  if (!state_->mappings.empty())
+    state_->mappings[tensor.shard].prefetch({tensor.data, tensor.bytes});
 }
 
 void GgufFile::done_with(const TensorView& tensor) const noexcept {
-  if (!state_->mappings.empty()) state_->mappings[tensor.shard].release({tensor.data, tensor.bytes});
+  if (!state_->mappings.empty())
+    state_->mappings[tensor.shard].release({tensor.data, tensor.bytes});
 }
 
 Error GgufFile::error(std::string_view message, std::string_view where) const {
@@ -154,7 +161,8 @@ std::uint64_t TensorView::rows() const {
 
 std::string TensorView::shape_string() const {
   std::string out;
-  for (const std::uint64_t dimension : shape) out += (out.empty() ? "[" : ", ") + std::to_string(dimension);
+  for (const std::uint64_t dimension : shape)
+    out += (out.empty() ? "[" : ", ") + std::to_string(dimension);
   return out + "]";
 }
 

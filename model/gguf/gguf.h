@@ -1,5 +1,5 @@
-// GGUF files, read-only and memory-mapped: metadata by key, tensors by name. The public header of model/.
-// Format: GGUF versions 1–3, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// GGUF files, read-only and memory-mapped: metadata by key, tensors by name. The public header of
+// model/. Format: GGUF versions 1–3, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,25 @@
 namespace cria {
 
 /// Value types of metadata, by their ids in the file.
-enum class GgufType : std::uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
+enum class GgufType : std::uint32_t {
+  U8,
+  I8,
+  U16,
+  I16,
+  U32,
+  I32,
+  F32,
+  Bool,
+  String,
+  Array,
+  U64,
+  I64,
+  F64
+};
 std::string_view name(GgufType type) noexcept;
 
-/// A value where it lies in the file. Views stay valid as long as the GgufFile. Scalars: data points at the
-/// little-endian bytes.
+/// A value where it lies in the file. Views stay valid as long as the GgufFile. Scalars: data
+/// points at the little-endian bytes.
 struct GgufValue {
   GgufType type = GgufType::U8;
   GgufType element = GgufType::U8;  ///< of an Array
@@ -70,8 +84,8 @@ struct GgufOptions {
   std::vector<GgufOverride> overrides = {};
 };
 
-/// An open file (all shards of a split one, if it was opened by its first shard). Movable, not copyable;
-/// destruction unmaps.
+/// An open file (all shards of a split one, if it was opened by its first shard). Movable, not
+/// copyable; destruction unmaps.
 class GgufFile {
  public:
   /// Reads and checks header, metadata and tensor table. Throws Error naming file, fault and place.
@@ -85,7 +99,8 @@ class GgufFile {
   ~GgufFile();
 
   [[nodiscard]] const std::string& path() const noexcept;
-  [[nodiscard]] const std::vector<std::string>& paths() const noexcept;  ///< of all shards; none for bytes
+  [[nodiscard]] const std::vector<std::string>& paths()
+      const noexcept;  ///< of all shards; none for bytes
   [[nodiscard]] std::uint32_t version() const noexcept;
   [[nodiscard]] std::uint64_t alignment() const noexcept;
   [[nodiscard]] std::size_t file_bytes() const noexcept;  ///< all shards
@@ -95,10 +110,12 @@ class GgufFile {
   /// Whether .mlock was asked for, and the system has locked all shards.
   [[nodiscard]] bool locked() const noexcept;
 
-  [[nodiscard]] std::span<const GgufKey> keys() const noexcept;                  ///< in file order
-  [[nodiscard]] std::span<const TensorView> tensors() const noexcept;            ///< in file order
-  [[nodiscard]] const GgufValue* find(std::string_view key) const noexcept;      ///< O(1); null if absent
-  [[nodiscard]] const TensorView* tensor(std::string_view name) const noexcept;  ///< O(1); null if absent
+  [[nodiscard]] std::span<const GgufKey> keys() const noexcept;        ///< in file order
+  [[nodiscard]] std::span<const TensorView> tensors() const noexcept;  ///< in file order
+  [[nodiscard]] const GgufValue* find(
+      std::string_view key) const noexcept;  ///< O(1); null if absent
+  [[nodiscard]] const TensorView* tensor(
+      std::string_view name) const noexcept;  ///< O(1); null if absent
 
   /// The elements of an array where they lie (nested arrays are arrays again).
   [[nodiscard]] std::vector<GgufValue> elements(const GgufValue& array) const;
@@ -106,13 +123,14 @@ class GgufFile {
   void visit_elements(const GgufValue& array, const std::function<void(const GgufValue&)>& visit,
                       std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) const;
 
-  /// Typed getters. Integers of any width and sign convert if the value fits. Missing: nullopt (find_*) or
-  /// Error naming the key (get_*).
+  /// Typed getters. Integers of any width and sign convert if the value fits. Missing: nullopt
+  /// (find_*) or Error naming the key (get_*).
   [[nodiscard]] std::optional<std::uint64_t> find_uint(std::string_view key) const;
   [[nodiscard]] std::optional<double> find_float(std::string_view key) const;  ///< F32, F64
   [[nodiscard]] std::optional<bool> find_bool(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> find_string(std::string_view key) const;
-  [[nodiscard]] std::optional<std::vector<std::string_view>> find_strings(std::string_view key) const;
+  [[nodiscard]] std::optional<std::vector<std::string_view>> find_strings(
+      std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<float>> find_floats(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<std::int64_t>> find_ints(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<bool>> find_bools(std::string_view key) const;
@@ -121,8 +139,8 @@ class GgufFile {
   [[nodiscard]] std::string_view get_string(std::string_view key) const;
   /// Asks the system to read the tensor data ahead of its use; returns at once.
   void prefetch() const noexcept;
-  /// Of one tensor's data / says that it will not be read again soon, so that a program that streams through
-  /// a file does not seem to hold all of it.
+  /// Of one tensor's data / says that it will not be read again soon, so that a program that
+  /// streams through a file does not seem to hold all of it.
   void prefetch(const TensorView& tensor) const noexcept;
   void done_with(const TensorView& tensor) const noexcept;
   /// Error that names this file.

@@ -13,7 +13,8 @@ constexpr std::uint32_t kMaxVersion = 3;
 
 void check_magic(Cursor& cursor, std::span<const std::byte> bytes, const std::string& path) {
   if (bytes.empty()) throw Error(path, "file is empty: expected a GGUF file");
-  if (bytes.size() < sizeof(kGgufMagic) || std::memcmp(bytes.data(), kGgufMagic, sizeof(kGgufMagic)) != 0) {
+  if (bytes.size() < sizeof(kGgufMagic) ||
+      std::memcmp(bytes.data(), kGgufMagic, sizeof(kGgufMagic)) != 0) {
     throw Error(path, "not a GGUF file: expected the bytes 'GGUF', got " + describe_magic(bytes),
                 "at byte 0");
   }
@@ -38,8 +39,8 @@ std::uint64_t read_checked_count(Cursor& cursor, const GgufShard& shard, std::st
   const std::uint64_t possible = std::min(limit, cursor.remaining() / smallest_entry);
   if (count > possible) {
     throw Error(shard.path,
-                "impossible " + std::string(what) + ": expected at most " + std::to_string(possible) +
-                    ", got " + std::to_string(count),
+                "impossible " + std::string(what) + ": expected at most " +
+                    std::to_string(possible) + ", got " + std::to_string(count),
                 "at byte " + std::to_string(offset));
   }
   return count;
@@ -47,7 +48,8 @@ std::uint64_t read_checked_count(Cursor& cursor, const GgufShard& shard, std::st
 
 std::string_view read_key(Cursor& cursor, const GgufShard& shard) {
   const std::string at = cursor.at();
-  const std::string_view key = read_string(cursor, shard.version, limits::kKeyBytes, shard.path, "a key");
+  const std::string_view key =
+      read_string(cursor, shard.version, limits::kKeyBytes, shard.path, "a key");
   if (key.empty()) throw Error(shard.path, "empty key", at);
   if (key.find('\0') != std::string_view::npos) throw Error(shard.path, "NUL byte in a key", at);
   if (!is_utf8(key)) throw Error(shard.path, "key is not UTF-8", at);
@@ -73,14 +75,16 @@ void read_alignment(GgufShard& shard) {
   if (value == nullptr) return;
   const std::optional<std::uint64_t> alignment = as_uint(*value);
   if (!alignment) {
-    throw Error(shard.path,
-                "wrong type of a key: expected an unsigned integer, got " + std::string(name(value->type)),
-                "key general.alignment");
+    throw Error(
+        shard.path,
+        "wrong type of a key: expected an unsigned integer, got " + std::string(name(value->type)),
+        "key general.alignment");
   }
   if (!std::has_single_bit(*alignment) || *alignment < limits::kMinAlignment ||
       *alignment > limits::kMaxAlignment) {
     throw Error(shard.path,
-                "bad alignment: expected a power of two from 8 to 1048576, got " + std::to_string(*alignment),
+                "bad alignment: expected a power of two from 8 to 1048576, got " +
+                    std::to_string(*alignment),
                 "key general.alignment");
   }
   shard.alignment = *alignment;
@@ -93,15 +97,16 @@ const GgufValue* GgufShard::find(std::string_view key) const noexcept {
   return found == key_index.end() ? nullptr : &keys[found->second].value;
 }
 
-GgufShard parse_gguf(std::span<const std::byte> bytes, const std::string& path, bool metadata_only) {
+GgufShard parse_gguf(std::span<const std::byte> bytes, const std::string& path,
+                     bool metadata_only) {
   GgufShard shard;
   shard.path = path;
   Cursor cursor(bytes, path);
   check_magic(cursor, bytes, path);
   shard.version = read_version(cursor, path);
   const std::uint64_t word = shard.version == 1 ? 4 : 8;  // bytes of a length
-  const std::uint64_t tensor_count =
-      read_checked_count(cursor, shard, "tensor count", limits::kTensors, word + 1 + 4 + word + 4 + 8);
+  const std::uint64_t tensor_count = read_checked_count(
+      cursor, shard, "tensor count", limits::kTensors, word + 1 + 4 + word + 4 + 8);
   const std::uint64_t key_count =
       read_checked_count(cursor, shard, "key count", limits::kKeys, word + 1 + 4 + 1);
   read_keys(cursor, key_count, shard);

@@ -26,8 +26,8 @@ struct GgufShard {
   [[nodiscard]] const GgufValue* find(std::string_view key) const noexcept;
 };
 
-/// Reads header, metadata and tensor table. Throws Error. With metadata_only the tensor data may end early or
-/// be missing.
+/// Reads header, metadata and tensor table. Throws Error. With metadata_only the tensor data may
+/// end early or be missing.
 GgufShard parse_gguf(std::span<const std::byte> bytes, const std::string& path, bool metadata_only);
 
 /// A length or count: 32 bits in version 1, 64 bits since.
@@ -42,8 +42,8 @@ GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view pat
 /// The same after its type has been read: the elements of an array.
 GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, GgufType type);
 /// The tensor table at the cursor, and the data section behind it. Fills shard.tensors.
-void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_t count, bool metadata_only,
-                  GgufShard& shard);
+void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_t count,
+                  bool metadata_only, GgufShard& shard);
 
 /// A value's integer, if it is one (any width, sign allowed) and fits into 64 unsigned bits.
 std::optional<std::uint64_t> as_uint(const GgufValue& value) noexcept;

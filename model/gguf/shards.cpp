@@ -19,8 +19,8 @@ void set_keys(GgufWriter& writer, const GgufFile& file) {
 }
 
 // A writer for one file of a split model, its tensors not yet declared.
-std::unique_ptr<GgufWriter> shard_writer(const GgufFile& file, const std::string& path, std::size_t number,
-                                         std::size_t count) {
+std::unique_ptr<GgufWriter> shard_writer(const GgufFile& file, const std::string& path,
+                                         std::size_t number, std::size_t count) {
   auto writer = std::make_unique<GgufWriter>(path, file.alignment());
   if (number == 0) set_keys(*writer, file);
   writer->set("split.no", static_cast<std::uint16_t>(number));
@@ -40,7 +40,8 @@ std::uint64_t cost(const TensorView& tensor, std::uint64_t alignment) {
 
 }  // namespace
 
-std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix, const SplitLimits& limits) {
+std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix,
+                               const SplitLimits& limits) {
   const auto tensors = file.tensors();
   std::vector<Shard> shards;
   std::uint64_t room = 0;  // bytes that the current file may still take
@@ -54,17 +55,19 @@ std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix, 
     const std::uint64_t bytes = cost(tensors[i], file.alignment());
     const bool too_many = limits.tensors != 0 && i - shards.back().begin == limits.tensors;
     // The first file may hold metadata alone.
-    if (too_many || (limits.bytes != 0 && bytes > room && (shards.size() == 1 || i > shards.back().begin)))
+    if (too_many ||
+        (limits.bytes != 0 && bytes > room && (shards.size() == 1 || i > shards.back().begin)))
       open(i);
     if (limits.bytes != 0 && bytes > room)
-      throw file.error("larger than a file may be: expected at most " + counted(room, "byte") + ", got " +
-                           std::to_string(bytes),
+      throw file.error("larger than a file may be: expected at most " + counted(room, "byte") +
+                           ", got " + std::to_string(bytes),
                        "tensor " + std::string(tensors[i].name));
     room -= limits.bytes != 0 ? bytes : 0;
     shards.back().end = i + 1;
   }
   if (shards.size() > 65535)
-    throw file.error("too many files: expected at most 65535, got " + std::to_string(shards.size()));
+    throw file.error("too many files: expected at most 65535, got " +
+                     std::to_string(shards.size()));
   const SplitPlan names{prefix, static_cast<std::uint32_t>(shards.size()), std::nullopt};
   for (std::size_t i = 0; i < shards.size(); ++i) {
     Shard& shard = shards[i];

@@ -10,9 +10,10 @@ std::optional<std::uint64_t> find_number(const GgufShard& shard, std::string_vie
   if (value == nullptr) return std::nullopt;
   const auto number = as_uint(*value);
   if (!number) {
-    throw Error(shard.path,
-                "wrong type of a key: expected an unsigned integer, got " + std::string(name(value->type)),
-                "key " + std::string(key));
+    throw Error(
+        shard.path,
+        "wrong type of a key: expected an unsigned integer, got " + std::string(name(value->type)),
+        "key " + std::string(key));
   }
   return number;
 }
@@ -52,8 +53,8 @@ std::optional<SplitPlan> plan_split(const GgufShard& first) {
   const std::string expected = ending(0, count);
   if (!first.path.ends_with(expected)) {
     throw Error(first.path,
-                "first shard of " + std::to_string(count) + ": expected a name that ends in " + expected +
-                    " to find the others by",
+                "first shard of " + std::to_string(count) + ": expected a name that ends in " +
+                    expected + " to find the others by",
                 "key split.count");
   }
   return SplitPlan{first.path.substr(0, first.path.size() - expected.size()),
@@ -65,27 +66,28 @@ void check_shard(const SplitPlan& plan, const GgufShard& first, const GgufShard&
   const std::uint64_t count = find_number(shard, "split.count").value_or(0);
   if (count != plan.count) {
     throw Error(shard.path,
-                "shards disagree on their count: expected " + std::to_string(plan.count) + ", got " +
-                    std::to_string(count),
+                "shards disagree on their count: expected " + std::to_string(plan.count) +
+                    ", got " + std::to_string(count),
                 "key split.count");
   }
   if (const std::uint64_t got = shard_number(shard); got != number) {
     throw Error(shard.path,
-                "wrong shard under this name: expected number " + std::to_string(number) + ", got " +
-                    std::to_string(got),
+                "wrong shard under this name: expected number " + std::to_string(number) +
+                    ", got " + std::to_string(got),
                 "key split.no");
   }
   const auto tensors = find_number(shard, "split.tensors.count");
   if (plan.tensors && tensors && *tensors != *plan.tensors) {
-    throw Error(shard.path,
-                "shard of another model: its count of tensors differs from the first shard's: expected " +
-                    std::to_string(*plan.tensors) + ", got " + std::to_string(*tensors),
-                "key split.tensors.count");
+    throw Error(
+        shard.path,
+        "shard of another model: its count of tensors differs from the first shard's: expected " +
+            std::to_string(*plan.tensors) + ", got " + std::to_string(*tensors),
+        "key split.tensors.count");
   }
   if (shard.version != first.version) {
     throw Error(shard.path,
-                "shards disagree on the GGUF version: expected " + std::to_string(first.version) + ", got " +
-                    std::to_string(shard.version),
+                "shards disagree on the GGUF version: expected " + std::to_string(first.version) +
+                    ", got " + std::to_string(shard.version),
                 "at byte 4");
   }
 }

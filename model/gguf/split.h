@@ -17,11 +17,12 @@ struct SplitPlan {
   [[nodiscard]] std::string path(std::uint32_t number) const;
 };
 
-/// The plan if the file is the first shard of several; nullopt for an ordinary file. Error for a later shard
-/// or an unexpected file name.
+/// The plan if the file is the first shard of several; nullopt for an ordinary file. Error for a
+/// later shard or an unexpected file name.
 std::optional<SplitPlan> plan_split(const GgufShard& first);
 /// Error unless the shard says that it is number `number` of the same model.
-void check_shard(const SplitPlan& plan, const GgufShard& first, const GgufShard& shard, std::uint32_t number);
+void check_shard(const SplitPlan& plan, const GgufShard& first, const GgufShard& shard,
+                 std::uint32_t number);
 /// Error if all shards together do not hold the number of tensors that the first announces.
 void check_total(const SplitPlan& plan, const std::string& path, std::size_t tensors);
 

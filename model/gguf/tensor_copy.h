@@ -15,7 +15,8 @@ namespace cria {
 /// Called with the bytes of tensor data written so far; false stops.
 using OnBytes = std::function<bool(std::uint64_t bytes)>;
 
-/// The data of tensors one after the other, with a look at on_bytes after each piece. File and on_bytes must outlive it.
+/// The data of tensors one after the other, with a look at on_bytes after each piece. File and
+/// on_bytes must outlive it.
 class TensorCopy {
  public:
   TensorCopy(const GgufFile& file, const OnBytes& on_bytes) : file_(file), on_bytes_(on_bytes) {}

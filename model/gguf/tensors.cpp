@@ -49,9 +49,9 @@ class TensorReader {
       if (end <= available) {
         tensor.data = bytes.data() + begin + offsets_[i];
       } else if (!metadata_only) {
-        fail("file ends before the tensor's data: expected at least " + counted(begin + end, "byte") +
-                 ", got " + std::to_string(bytes.size()) + ", " + std::to_string(begin + end - bytes.size()) +
-                 " missing",
+        fail("file ends before the tensor's data: expected at least " +
+                 counted(begin + end, "byte") + ", got " + std::to_string(bytes.size()) + ", " +
+                 std::to_string(begin + end - bytes.size()) + " missing",
              tensor.name);
       }
     }
@@ -61,7 +61,8 @@ class TensorReader {
  private:
   void warn_of_long_names() {
     if (long_names_ == 0) return;
-    const std::string those = long_names_ == 1 ? "tensor name" : counted(long_names_, "tensor name");
+    const std::string those =
+        long_names_ == 1 ? "tensor name" : counted(long_names_, "tensor name");
     shard_.warnings.push_back(those + " longer than 63 bytes, which other programs refuse: " +
                               printable(first_long_name_.substr(0, 63)) + "…");
   }
@@ -71,7 +72,8 @@ class TensorReader {
     const std::string_view name =
         read_string(cursor_, shard_.version, limits::kKeyBytes, shard_.path, "a tensor name");
     if (name.empty()) throw Error(shard_.path, "empty tensor name", at);
-    if (name.find('\0') != std::string_view::npos) throw Error(shard_.path, "NUL byte in a tensor name", at);
+    if (name.find('\0') != std::string_view::npos)
+      throw Error(shard_.path, "NUL byte in a tensor name", at);
     if (!is_utf8(name)) throw Error(shard_.path, "tensor name is not UTF-8", at);
     if (name.size() > limits::kUsualTensorNameBytes && long_names_++ == 0) first_long_name_ = name;
     return name;
@@ -80,7 +82,8 @@ class TensorReader {
   void read_shape(TensorView& tensor) {
     const auto dimensions = cursor_.read<std::uint32_t>("the number of dimensions");
     if (dimensions == 0 || dimensions > limits::kDimensions) {
-      fail("bad number of dimensions: expected 1 to 4, got " + std::to_string(dimensions), tensor.name);
+      fail("bad number of dimensions: expected 1 to 4, got " + std::to_string(dimensions),
+           tensor.name);
     }
     tensor.shape.reserve(dimensions);
     for (std::uint32_t i = 0; i < dimensions; ++i) {
@@ -97,8 +100,9 @@ class TensorReader {
       fail("unknown tensor type: got " + std::to_string(id) + why_unknown(id), tensor.name);
     tensor.dtype = info->id;
     if (tensor.shape[0] % info->block_values != 0) {
-      fail("row length does not fit the type: expected a multiple of " + std::to_string(info->block_values) +
-               " for " + std::string(info->name) + ", got " + std::to_string(tensor.shape[0]),
+      fail("row length does not fit the type: expected a multiple of " +
+               std::to_string(info->block_values) + " for " + std::string(info->name) + ", got " +
+               std::to_string(tensor.shape[0]),
            tensor.name);
     }
     std::optional<std::uint64_t> values = 1, bytes = row_bytes(*info, tensor.shape[0]);
@@ -121,11 +125,12 @@ class TensorReader {
   void read_offset(const TensorView& tensor) {
     const auto offset = cursor_.read<std::uint64_t>("a tensor offset");
     if (offset % shard_.alignment != 0) {
-      fail("misaligned offset: expected a multiple of " + std::to_string(shard_.alignment) + ", got " +
-               std::to_string(offset),
+      fail("misaligned offset: expected a multiple of " + std::to_string(shard_.alignment) +
+               ", got " + std::to_string(offset),
            tensor.name);
     }
-    if (offset > kHalf / 2) fail("offset past any file: got " + std::to_string(offset), tensor.name);
+    if (offset > kHalf / 2)
+      fail("offset past any file: got " + std::to_string(offset), tensor.name);
     offsets_.push_back(offset);
   }
 
@@ -138,8 +143,8 @@ class TensorReader {
     std::uint64_t end = 0;
     for (const std::size_t i : order) {
       if (offsets_[i] < end) {
-        fail("tensor overlaps the one before it: expected an offset of at least " + std::to_string(end) +
-                 ", got " + std::to_string(offsets_[i]),
+        fail("tensor overlaps the one before it: expected an offset of at least " +
+                 std::to_string(end) + ", got " + std::to_string(offsets_[i]),
              shard_.tensors[i].name);
       }
       end = offsets_[i] + shard_.tensors[i].bytes;
@@ -147,14 +152,16 @@ class TensorReader {
     return end;
   }
 
-  // Trailing bytes are harmless, but another GGUF file there means that shards were joined with `cat`.
+  // Trailing bytes are harmless, but another GGUF file there means that shards were joined with
+  // `cat`.
   void check_end(std::span<const std::byte> bytes, std::size_t begin, std::uint64_t end) const {
     for (const std::uint64_t next : {begin + end, begin + align(end)}) {
       if (next <= bytes.size() && bytes.size() - next >= sizeof(kGgufMagic) &&
           std::memcmp(bytes.data() + next, kGgufMagic, sizeof(kGgufMagic)) == 0) {
-        throw Error(shard_.path,
-                    "another GGUF file follows (shards joined with cat?): expected the end of the file",
-                    "at byte " + std::to_string(next));
+        throw Error(
+            shard_.path,
+            "another GGUF file follows (shards joined with cat?): expected the end of the file",
+            "at byte " + std::to_string(next));
       }
     }
   }
@@ -177,8 +184,8 @@ class TensorReader {
 
 }  // namespace
 
-void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_t count, bool metadata_only,
-                  GgufShard& shard) {
+void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_t count,
+                  bool metadata_only, GgufShard& shard) {
   TensorReader reader(cursor, shard);
   reader.read(count);
   reader.place(bytes, metadata_only);

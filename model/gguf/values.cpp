@@ -1,4 +1,5 @@
-// Metadata values: each is walked once when the file is opened, so that later readers need no checks.
+// Metadata values: each is walked once when the file is opened, so that later readers need no
+// checks.
 #include <array>
 
 #include "model/gguf/parser.h"
@@ -35,7 +36,8 @@ class ValueReader {
   GgufType type(std::string_view what) {
     const std::size_t begin = cursor_.position();
     const auto id = cursor_.read<std::uint32_t>(what);
-    if (id >= kTypes.size()) fail("unknown value type: expected 0 to 12, got " + std::to_string(id), begin);
+    if (id >= kTypes.size())
+      fail("unknown value type: expected 0 to 12, got " + std::to_string(id), begin);
     return static_cast<GgufType>(id);
   }
 
@@ -61,7 +63,8 @@ class ValueReader {
 
   GgufValue array(int depth) {
     if (depth >= limits::kArrayDepth) {
-      fail("arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) + " levels",
+      fail("arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) +
+               " levels",
            cursor_.position());
     }
     GgufValue value{.type = GgufType::Array};
@@ -69,8 +72,8 @@ class ValueReader {
     const std::size_t length = cursor_.position();
     value.count = read_count(cursor_, version_, "the length of an array");
     if (value.count > limits::kArrayElements) {
-      fail("array too long: expected at most " + std::to_string(limits::kArrayElements) + " elements, got " +
-               std::to_string(value.count),
+      fail("array too long: expected at most " + std::to_string(limits::kArrayElements) +
+               " elements, got " + std::to_string(value.count),
            length);
     }
     value.data = cursor_.here();
@@ -120,8 +123,12 @@ std::optional<std::uint64_t> load_uint(const std::byte* data) noexcept {
 
 }  // namespace
 
-std::string_view name(GgufType type) noexcept { return kTypes[static_cast<std::size_t>(type)].name; }
-std::size_t scalar_bytes(GgufType type) noexcept { return kTypes[static_cast<std::size_t>(type)].bytes; }
+std::string_view name(GgufType type) noexcept {
+  return kTypes[static_cast<std::size_t>(type)].name;
+}
+std::size_t scalar_bytes(GgufType type) noexcept {
+  return kTypes[static_cast<std::size_t>(type)].bytes;
+}
 
 std::string_view read_string(Cursor& cursor, std::uint32_t version, std::uint64_t limit,
                              std::string_view path, std::string_view what) {
@@ -129,11 +136,12 @@ std::string_view read_string(Cursor& cursor, std::uint32_t version, std::uint64_
   const std::uint64_t length = read_count(cursor, version, what);
   if (length > limit) {
     throw Error(path,
-                std::string(what) + " is too long: expected at most " + counted(limit, "byte") + ", got " +
-                    std::to_string(length),
+                std::string(what) + " is too long: expected at most " + counted(limit, "byte") +
+                    ", got " + std::to_string(length),
                 cursor.at(begin));
   }
-  return {reinterpret_cast<const char*>(cursor.take(length, what)), static_cast<std::size_t>(length)};
+  return {reinterpret_cast<const char*>(cursor.take(length, what)),
+          static_cast<std::size_t>(length)};
 }
 
 GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view path) {
@@ -142,7 +150,8 @@ GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view pat
   return reader.value(type, 0);
 }
 
-GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, GgufType type) {
+GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path,
+                       GgufType type) {
   return ValueReader(cursor, version, path).value(type, 0);
 }
 

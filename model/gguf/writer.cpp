@@ -94,8 +94,9 @@ GgufData copy_value(const GgufFile& file, const GgufValue& value) {
   if (file.version() > 1 || scalar_bytes(value.element) != 0) {
     array.payload.assign(reinterpret_cast<const char*>(value.data), value.bytes);
   } else {  // version 1 has shorter lengths
-    file.visit_elements(
-        value, [&](const GgufValue& element) { append_value(array.payload, copy_value(file, element)); });
+    file.visit_elements(value, [&](const GgufValue& element) {
+      append_value(array.payload, copy_value(file, element));
+    });
   }
   return array;
 }
@@ -106,7 +107,8 @@ void require_other_file(const GgufFile& input, const std::string& target) {
 
 GgufWriter::GgufWriter(std::string path, std::uint64_t alignment)
     : path_(std::move(path)), alignment_(alignment) {
-  if (alignment_ != kDefaultAlignment) set("general.alignment", static_cast<std::uint32_t>(alignment_));
+  if (alignment_ != kDefaultAlignment)
+    set("general.alignment", static_cast<std::uint32_t>(alignment_));
 }
 
 void GgufWriter::set(std::string_view key, GgufData value) {
@@ -123,8 +125,8 @@ void GgufWriter::declare(std::string_view name, DType dtype, std::vector<std::ui
   const std::uint32_t block = dtype_info(dtype).block_values;
   if (view.cols() % block != 0) {
     throw Error(path_,
-                "row length does not fit the type: expected a multiple of " + std::to_string(block) +
-                    ", got " + std::to_string(view.cols()),
+                "row length does not fit the type: expected a multiple of " +
+                    std::to_string(block) + ", got " + std::to_string(view.cols()),
                 "tensor " + std::string(name));
   }
   const std::uint64_t bytes = view.row_bytes() * view.rows();
@@ -194,7 +196,8 @@ void GgufWriter::write(std::span<const std::byte> bytes) {
 
 void GgufWriter::complete() {
   assert(file_);
-  if (current_ != tensors_.size()) throw Error(path_, "data is missing", "tensor " + tensors_[current_].name);
+  if (current_ != tensors_.size())
+    throw Error(path_, "data is missing", "tensor " + tensors_[current_].name);
   file_->complete();
 }
 

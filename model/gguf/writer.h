@@ -20,7 +20,8 @@ namespace cria {
 
 struct GgufData;
 
-/// An array of values of one type: those in `values`, or `copied` ones as they stand in a file (version 3).
+/// An array of values of one type: those in `values`, or `copied` ones as they stand in a file
+/// (version 3).
 struct GgufArray {
   GgufType element = GgufType::U8;
   std::vector<GgufData> values;
@@ -33,16 +34,17 @@ struct GgufArray {
 };
 
 /// A metadata value in memory; the alternatives stand in the order of GgufType.
-using GgufDataVariant =
-    std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
-                 bool, std::string, GgufArray, std::uint64_t, std::int64_t, double>;
+using GgufDataVariant = std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t,
+                                     std::uint32_t, std::int32_t, float, bool, std::string,
+                                     GgufArray, std::uint64_t, std::int64_t, double>;
 struct GgufData : GgufDataVariant {
   using GgufDataVariant::GgufDataVariant;
   [[nodiscard]] GgufType type() const noexcept { return static_cast<GgufType>(index()); }
 };
 
 inline bool operator==(const GgufArray& a, const GgufArray& b) {
-  return a.element == b.element && a.values == b.values && a.copied == b.copied && a.payload == b.payload;
+  return a.element == b.element && a.values == b.values && a.copied == b.copied &&
+         a.payload == b.payload;
 }
 
 template <typename T>
@@ -53,16 +55,17 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
   return array;
 }
 
-/// A value of an open file as a value of its own (to copy metadata into another file). An array takes about
-/// as many bytes as it has in the file.
+/// A value of an open file as a value of its own (to copy metadata into another file). An array
+/// takes about as many bytes as it has in the file.
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
 
-/// The order of calls: set() and declare() for everything, begin(), write() for the data of every tensor in
-/// the order of declaration, finish(). The target is replaced whole or not at all (OutputFile). Throws Error
-/// if the disk refuses.
+/// The order of calls: set() and declare() for everything, begin(), write() for the data of every
+/// tensor in the order of declaration, finish(). The target is replaced whole or not at all
+/// (OutputFile). Throws Error if the disk refuses.
 class GgufWriter {
  public:
-  /// alignment: a power of two from 8 to 1 MiB; written as general.alignment unless it is the default.
+  /// alignment: a power of two from 8 to 1 MiB; written as general.alignment unless it is the
+  /// default.
   explicit GgufWriter(std::string path, std::uint64_t alignment = 32);
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;
@@ -74,8 +77,8 @@ class GgufWriter {
 
   /// Throws Error if the disk has no space for the whole file, or the target cannot be replaced.
   void begin();
-  /// The next bytes of tensor data, in pieces of any size that do not cross a tensor's end; padding is added
-  /// by itself.
+  /// The next bytes of tensor data, in pieces of any size that do not cross a tensor's end; padding
+  /// is added by itself.
   void write(std::span<const std::byte> bytes);
   /// complete() and replace(), as an OutputFile's; the first throws Error if data is missing.
   void finish() { complete(), replace(); }
@@ -83,7 +86,8 @@ class GgufWriter {
   void replace();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// The file so far, without data: keys and declared tensors (GgufFile::from_bytes, metadata_only).
+  /// The file so far, without data: keys and declared tensors (GgufFile::from_bytes,
+  /// metadata_only).
   [[nodiscard]] std::string metadata() const;
   /// Bytes of the finished file; known once everything is declared.
   [[nodiscard]] std::uint64_t file_bytes() const;

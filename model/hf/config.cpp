@@ -9,15 +9,15 @@ namespace {
 
 using Kind = HfRopeScaling::Kind;
 
-/// By how much Llama 3.1 slows a frequency down: not at all where a wave is short beside the original
-/// context, by the whole factor where it is long, and in between by a mean of both
-/// (the models' own configuration).
+/// By how much Llama 3.1 slows a frequency down: not at all where a wave is short beside the
+/// original context, by the whole factor where it is long, and in between by a mean of both (the
+/// models' own configuration).
 double llama3_factor(const HfRopeScaling& scaling, double frequency) {
   const double wave = 2 * std::numbers::pi / frequency, context = scaling.original_context;
   if (wave < context / scaling.high_freq_factor) return 1;
   if (wave >= context / scaling.low_freq_factor) return scaling.factor;
-  const double smooth =
-      (context / wave - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+  const double smooth = (context / wave - scaling.low_freq_factor) /
+                        (scaling.high_freq_factor - scaling.low_freq_factor);
   return 1 / ((1 - smooth) / scaling.factor + smooth);
 }
 
@@ -40,18 +40,21 @@ std::vector<float> HfConfig::rope_factors() const {
   std::vector<float> factors;
   if (rope_scaling.kind == Kind::Proportional) {
     factors.assign(n_rot / 2, HfRopeScaling::kNoRotation);
-    std::fill_n(factors.begin(), static_cast<std::size_t>(rope_scaling.rotated_part * n_rot / 2), 1.0F);
+    std::fill_n(factors.begin(), static_cast<std::size_t>(rope_scaling.rotated_part * n_rot / 2),
+                1.0F);
   }
   if (rope_scaling.kind != Kind::Llama3) return factors;
   for (std::uint32_t i = 0; i < n_rot / 2; ++i)
-    factors.push_back(static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / n_rot))));
+    factors.push_back(
+        static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / n_rot))));
   return factors;
 }
 
 double HfConfig::longrope_magnitude() const {
   if (rope_scaling.attention_factor) return *rope_scaling.attention_factor;
   const double factor = static_cast<double>(n_ctx) / rope_scaling.original_context;
-  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(rope_scaling.original_context));
+  return factor <= 1 ? 1
+                     : std::sqrt(1 + std::log(factor) / std::log(rope_scaling.original_context));
 }
 
 std::optional<MlxPacking> HfConfig::packing_of(std::string_view tensor) const {

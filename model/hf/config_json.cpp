@@ -24,8 +24,10 @@ OrderedJson longrope_json(const HfConfig& config) {
                       {"short_factor", list(scaling.short_factors)},
                       {"long_factor", list(scaling.long_factors)}};
   const HfLongRope form = config.model_class->longrope;
-  if (form == HfLongRope::Context) json["rope_type"] = "longrope";  // as other readers of MiniCPM call it
-  if (form != HfLongRope::Factors) json["original_max_position_embeddings"] = scaling.original_context;
+  if (form == HfLongRope::Context)
+    json["rope_type"] = "longrope";  // as other readers of MiniCPM call it
+  if (form != HfLongRope::Factors)
+    json["original_max_position_embeddings"] = scaling.original_context;
   if (form == HfLongRope::Magnitudes)
     json["short_mscale"] = json["long_mscale"] = shortest(config.longrope_magnitude());
   else if (scaling.attention_factor)
@@ -64,13 +66,15 @@ double shortest_decimal(float value) {
   for (int digits = 1; digits < 9; ++digits) {
     char text[32];
     std::snprintf(text, sizeof text, "%.*e", digits, static_cast<double>(value));
-    if (const double number = std::strtod(text, nullptr); static_cast<float>(number) == value) return number;
+    if (const double number = std::strtod(text, nullptr); static_cast<float>(number) == value)
+      return number;
   }
   return value;
 }
 
 OrderedJson HfConfig::to_json(std::string_view dtype) const {
-  const std::string_view activation = model_class->activations.substr(0, model_class->activations.find(' '));
+  const std::string_view activation =
+      model_class->activations.substr(0, model_class->activations.find(' '));
   OrderedJson json = {{"architectures", OrderedJson::array({model_class->name})},
                       {"model_type", model_class->model_type},
                       {"hidden_size", n_embd},

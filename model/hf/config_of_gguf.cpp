@@ -21,8 +21,8 @@ std::vector<float> floats_of(const GgufFile& file, const char* name) {
   return values;
 }
 
-/// The settings behind rope_freqs.weight. Known models use one set of frequencies and several factors; the
-/// last factor of the tensor is the whole one.
+/// The settings behind rope_freqs.weight. Known models use one set of frequencies and several
+/// factors; the last factor of the tensor is the whole one.
 HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
   constexpr double kTolerance = 1e-5;  // other converters compute the factors in float
   const std::vector<float> wanted = floats_of(file, "rope_freqs.weight");
@@ -32,7 +32,8 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
       !std::equal(factors.begin(), factors.end(), wanted.begin(),
                   [](float a, float b) { return std::abs(a - b) <= kTolerance * std::abs(a); }))
     throw file.error(
-        "RoPE factors that config.json cannot say: expected those of Llama 3.1 (frequency factors 1 and 4, "
+        "RoPE factors that config.json cannot say: expected those of Llama 3.1 (frequency factors "
+        "1 and 4, "
         "original context 8192)",
         "tensor rope_freqs.weight");
   return config.rope_scaling;
@@ -42,12 +43,14 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
 HfRopeScaling guess_proportional(const GgufFile& file) {
   const std::vector<float> factors = floats_of(file, "rope_freqs.weight");
   const auto end = std::ranges::find_if(factors, [](float factor) { return factor != 1; });
-  if (!std::all_of(end, factors.end(), [](float factor) { return factor >= HfRopeScaling::kNoRotation; }))
+  if (!std::all_of(end, factors.end(),
+                   [](float factor) { return factor >= HfRopeScaling::kNoRotation; }))
     throw file.error(
         "RoPE factors that config.json cannot say: expected 1, and then numbers as large as 1e30",
         "tensor rope_freqs.weight");
   return {.kind = Kind::Proportional,
-          .rotated_part = static_cast<double>(end - factors.begin()) / static_cast<double>(factors.size())};
+          .rotated_part =
+              static_cast<double>(end - factors.begin()) / static_cast<double>(factors.size())};
 }
 
 HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig config) {
@@ -76,10 +79,13 @@ HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig
     return scaling;
   }
   scaling.kind = Kind::Yarn;
-  const auto optional = [&](const char* key) { return file.find_float(from.arch + ".rope.scaling." + key); };
+  const auto optional = [&](const char* key) {
+    return file.find_float(from.arch + ".rope.scaling." + key);
+  };
   scaling.log_multiplier = from.yarn_log_multiplier;
   const double magnitude = from.rope_attn_factor * config.yarn_magnitude();
-  if (optional("attn_factor") || magnitude != config.usual_magnitude()) scaling.attention_factor = magnitude;
+  if (optional("attn_factor") || magnitude != config.usual_magnitude())
+    scaling.attention_factor = magnitude;
   scaling.beta_fast = optional("yarn_beta_fast");
   scaling.beta_slow = optional("yarn_beta_slow");
   return scaling;
@@ -87,13 +93,16 @@ HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig
 
 }  // namespace
 
-HfConfig HfConfig::from_gguf(const GgufFile& file, const ModelConfig& from, const HfClass& model_class) {
+HfConfig HfConfig::from_gguf(const GgufFile& file, const ModelConfig& from,
+                             const HfClass& model_class) {
   HfConfig config;
   config.model_class = &model_class;
   const auto refuse = [&](const std::string& what) {
-    throw file.error("cannot be said in config.json of " + std::string(model_class.name) + ": " + what);
+    throw file.error("cannot be said in config.json of " + std::string(model_class.name) + ": " +
+                     what);
   };
-  const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what, bool may_differ) {
+  const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what,
+                        bool may_differ) {
     if (!may_differ && std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
       refuse(std::string("layers with different ") + what);
     return numbers.front();

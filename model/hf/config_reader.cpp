@@ -19,7 +19,8 @@ std::string names_of(HfClasses classes) {
 }
 
 const HfClass* find_class(HfClasses classes, std::string_view name) {
-  const auto found = std::ranges::find_if(classes, [&](const HfClass* one) { return one->name == name; });
+  const auto found =
+      std::ranges::find_if(classes, [&](const HfClass* one) { return one->name == name; });
   return found == classes.end() ? nullptr : *found;
 }
 
@@ -60,13 +61,15 @@ class ConfigReader {
     out_.n_layers = get(has("num_layers") ? "num_layers" : "num_hidden_layers", limits::kLayers);
     out_.n_embd = get("hidden_size", limits::kEmbedding);
     out_.n_heads = get("num_attention_heads", limits::kHeads);
-    out_.n_kv_heads = has("num_key_value_heads") ? get("num_key_value_heads", limits::kHeads) : out_.n_heads;
+    out_.n_kv_heads =
+        has("num_key_value_heads") ? get("num_key_value_heads", limits::kHeads) : out_.n_heads;
     out_.n_ff = get("intermediate_size", limits::kFeedForward);
     out_.n_vocab = get("vocab_size", limits::kVocabulary);
     out_.n_ctx = get("max_position_embeddings", limits::kContext);
     const HfClass& own = *out_.model_class;
     const std::string eps(own.eps);
-    out_.norm_eps = has(eps.c_str()) ? static_cast<float>(number(json_, eps.c_str())) : own.usual_eps;
+    out_.norm_eps =
+        has(eps.c_str()) ? static_cast<float>(number(json_, eps.c_str())) : own.usual_eps;
     if (out_.n_kv_heads > out_.n_heads || out_.n_heads % out_.n_kv_heads != 0)
       fail("num_key_value_heads", "KV heads do not divide the heads: expected a divisor of " +
                                       std::to_string(out_.n_heads) + ", got " +
@@ -78,13 +81,16 @@ class ConfigReader {
       out_.head_dim = out_.n_embd / out_.n_heads;
     } else {
       fail("hidden_size", "not a multiple of the heads: expected a multiple of " +
-                              std::to_string(out_.n_heads) + ", got " + std::to_string(out_.n_embd));
+                              std::to_string(out_.n_heads) + ", got " +
+                              std::to_string(out_.n_embd));
     }
     if (out_.head_dim % 2 != 0)
-      fail(head_dim, "odd size of a head: expected an even number, got " + std::to_string(out_.head_dim));
+      fail(head_dim,
+           "odd size of a head: expected an even number, got " + std::to_string(out_.head_dim));
   }
 
-  /// Before version 5 of transformers "rope_theta" and "rope_scaling", since then both in "rope_parameters".
+  /// Before version 5 of transformers "rope_theta" and "rope_scaling", since then both in
+  /// "rope_parameters".
   void rope() {
     const Json* const joined = rope_parameters();
     const Json* const scaling = joined != nullptr ? joined : find("rope_scaling");
@@ -103,7 +109,8 @@ class ConfigReader {
            text(*rope, "rope_type") == "proportional";
   }
 
-  /// Of the layers without a window, where each type of layers has its own. The others may have another base.
+  /// Of the layers without a window, where each type of layers has its own. The others may have
+  /// another base.
   const Json* rope_parameters() {
     const char* const key = "rope_parameters";
     const Json* const joined = find(key);
@@ -118,10 +125,12 @@ class ConfigReader {
     const Json& windowed = (*joined)["sliding_attention"];
     const std::string kind = text(windowed, "rope_type").value_or("default");
     if (kind != "default")
-      fail(key, "scaling in layers with a window is not supported: expected default, got '" + kind + "'");
+      fail(key, "scaling in layers with a window is not supported: expected default, got '" + kind +
+                    "'");
     if (const char* const part = "partial_rotary_factor";
         windowed.contains(part) && !windowed[part].is_null() && positive(windowed, part) != 1)
-      fail(key, "heads that are rotated in part in layers with a window are not supported: expected 1");
+      fail(key,
+           "heads that are rotated in part in layers with a window are not supported: expected 1");
     return &(*joined)["full_attention"];
   }
 
@@ -141,7 +150,8 @@ class ConfigReader {
 
   std::vector<float> factors(const Json& from, const char* key) {
     std::vector<float> list;
-    if (!from.contains(key) || !from[key].is_array()) fail("rope_scaling", std::string(key) + " is missing");
+    if (!from.contains(key) || !from[key].is_array())
+      fail("rope_scaling", std::string(key) + " is missing");
     for (const Json& item : from[key]) {
       if (!item.is_number() || !(item.get<float>() > 0) || !std::isfinite(item.get<float>()))
         fail("rope_scaling", std::string(key) + ": expected finite numbers above 0");
@@ -189,7 +199,8 @@ class ConfigReader {
     for (const int i : {0, 1}) {
       const char* const key = i == 0 ? "mscale" : "mscale_all_dim";
       if (!from.contains(key) || from[key].is_null() || from[key] == 0) return std::nullopt;
-      magnitudes[i] = 1 + 0.1 * positive(from, key) * std::log(std::max(1.0, out_.rope_scaling.factor));
+      magnitudes[i] =
+          1 + 0.1 * positive(from, key) * std::log(std::max(1.0, out_.rope_scaling.factor));
     }
     return magnitudes[0] / magnitudes[1];
   }
@@ -197,7 +208,8 @@ class ConfigReader {
   void yarn(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
     const auto optional = [&](const char* key) {
-      return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key)) : std::nullopt;
+      return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key))
+                                                        : std::nullopt;
     };
     to.attention_factor = optional("attention_factor");
     to.beta_fast = optional("beta_fast");
@@ -214,7 +226,8 @@ class ConfigReader {
 
   void rope_scaling(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
-    const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
+    const std::string kind =
+        text(from, "rope_type").value_or(text(from, "type").value_or("default"));
     if (kind == "default") return;
     if (is_proportional(&from)) return proportional(from);
     if (out_.model_class->longrope != HfLongRope::None && (kind == "longrope" || kind == "su"))
@@ -230,11 +243,13 @@ class ConfigReader {
                                  : Kind::None;
     if (to.kind == Kind::None)
       fail("rope_scaling",
-           "unknown RoPE scaling: expected default, linear, dynamic, yarn or llama3, got '" + kind + "'");
+           "unknown RoPE scaling: expected default, linear, dynamic, yarn or llama3, got '" + kind +
+               "'");
     to.factor = positive(from, "factor");
     if (to.kind == Kind::Linear) return;
     const char* const original = "original_max_position_embeddings";
-    to.original_context = from.contains(original) ? uint(from, original, 1, limits::kContext) : out_.n_ctx;
+    to.original_context =
+        from.contains(original) ? uint(from, original, 1, limits::kContext) : out_.n_ctx;
     if (to.kind == Kind::Yarn) return yarn(from);
     to.low_freq_factor = positive(from, "low_freq_factor");
     to.high_freq_factor = positive(from, "high_freq_factor");
@@ -277,8 +292,8 @@ class ConfigReader {
     }
   }
 
-  /// MLX writes "quantization", newer versions the same again as "quantization_config"; the latter alone is
-  /// of others.
+  /// MLX writes "quantization", newer versions the same again as "quantization_config"; the latter
+  /// alone is of others.
   void packing() {
     const Json* const packed = find("quantization");
     if (packed == nullptr) {
@@ -288,7 +303,8 @@ class ConfigReader {
           text(*other, "quant_method") == out_.model_class->quantization)
         return;
       fail("quantization_config",
-           "weights quantized in this way are not read: expected floats or MLX's affine form, got '" +
+           "weights quantized in this way are not read: expected floats or MLX's affine form, got "
+           "'" +
                (other->is_object() ? text(*other, "quant_method").value_or("?") : "?") + "'");
     }
     if (!packed->is_object()) fail("quantization", "wrong type: expected an object");
@@ -307,7 +323,8 @@ class ConfigReader {
     const auto or_default = [&](const char* key, std::uint32_t value, std::uint64_t high) {
       return from.contains(key) ? uint(from, key, 1, high) : value;
     };
-    const MlxPacking packing{or_default("group_size", 64, limits::kEmbedding), or_default("bits", 4, 8)};
+    const MlxPacking packing{or_default("group_size", 64, limits::kEmbedding),
+                             or_default("bits", 4, 8)};
     if (packing.bits == 7 || packing.bits == 1)
       fail("quantization",
            "bad number of bits: expected 2, 3, 4, 5, 6 or 8, got " + std::to_string(packing.bits));
@@ -329,14 +346,16 @@ class ConfigReader {
     const auto found = from.find(key);
     if (found == from.end() || found->is_null()) fail(key, "missing key");
     // 8192.0 stands for 8192 in some files.
-    const bool whole = found->is_number_float() && found->get<double>() == std::floor(found->get<double>()) &&
+    const bool whole = found->is_number_float() &&
+                       found->get<double>() == std::floor(found->get<double>()) &&
                        found->get<double>() >= 0 && found->get<double>() < 1e15;
     if (!found->is_number_unsigned() && !whole)
       fail(key, "wrong type: expected a number, got " + found->dump());
-    const auto value = whole ? static_cast<std::uint64_t>(found->get<double>()) : found->get<std::uint64_t>();
+    const auto value =
+        whole ? static_cast<std::uint64_t>(found->get<double>()) : found->get<std::uint64_t>();
     if (value < low || value > high)
-      fail(key, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
-                    std::to_string(value));
+      fail(key, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) +
+                    ", got " + std::to_string(value));
     return static_cast<std::uint32_t>(value);
   }
 

@@ -1,6 +1,6 @@
 // How the rows of queries and keys stand in the two files. Where GGUF rotates adjacent pairs
-// (RopeStyle::Adjacent), the rows of each head of q or k lie in another order than in Hugging Face's files, whose
-// pairs are (i, i + d/2).
+// (RopeStyle::Adjacent), the rows of each head of q or k lie in another order than in Hugging
+// Face's files, whose pairs are (i, i + d/2).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,9 @@ namespace cria {
 void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind norm) {
   using Scaling = HfRopeScaling::Kind;
   const std::string prefix = std::string(config.model_class->arch) + ".";
-  const auto set = [&](const char* key, GgufData value) { writer.set(prefix + key, std::move(value)); };
+  const auto set = [&](const char* key, GgufData value) {
+    writer.set(prefix + key, std::move(value));
+  };
   writer.set("general.architecture", std::string(config.model_class->arch));
   set("vocab_size", config.n_vocab);
   set("context_length", config.n_ctx);
@@ -36,7 +38,8 @@ void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind n
   if (scaling.kind == Scaling::Linear) return;
   set("rope.scaling.original_context_length", scaling.original_context);
   if (scaling.attention_factor)
-    set("rope.scaling.attn_factor", static_cast<float>(*scaling.attention_factor / config.yarn_magnitude()));
+    set("rope.scaling.attn_factor",
+        static_cast<float>(*scaling.attention_factor / config.yarn_magnitude()));
   if (scaling.beta_fast) set("rope.scaling.yarn_beta_fast", static_cast<float>(*scaling.beta_fast));
   if (scaling.beta_slow) set("rope.scaling.yarn_beta_slow", static_cast<float>(*scaling.beta_slow));
 }

@@ -17,10 +17,12 @@ constexpr std::size_t kDimensions = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr SafetensorsType kSafetensorsTypes[] = {
-    {"F64", 8, DType::F64}, {"F32", 4, DType::F32}, {"F16", 2, DType::F16}, {"BF16", 2, DType::BF16},
-    {"I64", 8, DType::I64}, {"I32", 4, DType::I32}, {"I16", 2, DType::I16}, {"I8", 1, DType::I8},
-    {"U64", 8, {}},         {"U32", 4, {}},         {"U16", 2, {}},         {"U8", 1, {}},
-    {"BOOL", 1, {}},        {"F8_E4M3", 1, {}},     {"F8_E5M2", 1, {}},     {"F8_E8M0", 1, {}},
+    {"F64", 8, DType::F64},   {"F32", 4, DType::F32}, {"F16", 2, DType::F16},
+    {"BF16", 2, DType::BF16}, {"I64", 8, DType::I64}, {"I32", 4, DType::I32},
+    {"I16", 2, DType::I16},   {"I8", 1, DType::I8},   {"U64", 8, {}},
+    {"U32", 4, {}},           {"U16", 2, {}},         {"U8", 1, {}},
+    {"BOOL", 1, {}},          {"F8_E4M3", 1, {}},     {"F8_E5M2", 1, {}},
+    {"F8_E8M0", 1, {}},
 };
 
 std::string known_types() {
@@ -30,14 +32,16 @@ std::string known_types() {
   return names;
 }
 
-/// The parser's events. Depth is at most three, and what stands in no place of the format ends the parse.
+/// The parser's events. Depth is at most three, and what stands in no place of the format ends the
+/// parse.
 class HeaderReader : public nlohmann::json_sax<Json> {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& out) : file_(file), out_(out) {}
 
   bool start_object(std::size_t /*elements*/) override {
     if (place_ == Place::Start) return go(Place::Names);
-    if (place_ == Place::Names && has_name_) return go(name_ == kMetadata ? Place::Metadata : Place::Fields);
+    if (place_ == Place::Names && has_name_)
+      return go(name_ == kMetadata ? Place::Metadata : Place::Fields);
     return unexpected("an object");
   }
   bool end_object() override {
@@ -49,7 +53,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool key(std::string& key) override {
     if (place_ == Place::Metadata) {
       field_ = key;
-      if (out_.metadata.contains(key)) fail("a key stands twice in " + std::string(kMetadata), "key " + key);
+      if (out_.metadata.contains(key))
+        fail("a key stands twice in " + std::string(kMetadata), "key " + key);
     } else if (place_ == Place::Fields) {
       start_field(key);
     } else {
@@ -64,7 +69,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     }
     if (place_ != Place::Fields || field_ != "dtype") return unexpected("a string");
     entry_.type = find_safetensors_type(text);
-    if (entry_.type == nullptr) fail("unknown type: expected one of " + known_types() + ", got " + text);
+    if (entry_.type == nullptr)
+      fail("unknown type: expected one of " + known_types() + ", got " + text);
     return true;
   }
   bool start_array(std::size_t /*elements*/) override {
@@ -147,8 +153,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     for (const std::uint64_t n : entry_.shape) bytes = bytes ? limits::multiply(*bytes, n) : bytes;
     if (!bytes) fail("the shape has more than 2^64 bytes");
     if (entry_.end < entry_.begin || entry_.end - entry_.begin != *bytes)
-      fail("data_offsets do not fit type and shape: expected " + counted(*bytes, "byte") + ", got " +
-           std::to_string(entry_.begin) + " to " + std::to_string(entry_.end));
+      fail("data_offsets do not fit type and shape: expected " + counted(*bytes, "byte") +
+           ", got " + std::to_string(entry_.begin) + " to " + std::to_string(entry_.end));
     out_.tensors.push_back(std::move(entry_));
     field_.clear();
   }
@@ -166,8 +172,9 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 }  // namespace
 
 const SafetensorsType* find_safetensors_type(std::string_view name) noexcept {
-  const auto* const found = std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
-                                         [name](const SafetensorsType& type) { return type.name == name; });
+  const auto* const found =
+      std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
+                   [name](const SafetensorsType& type) { return type.name == name; });
   return found == std::end(kSafetensorsTypes) ? nullptr : found;
 }
 

@@ -28,27 +28,29 @@ constexpr const char* kSingle = "model.safetensors";
 std::string_view header_text(std::span<const std::byte> bytes, const std::string& file) {
   std::uint64_t length = 0;
   if (bytes.size() <= kLengthBytes)
-    throw Error(file,
-                "is no safetensors file: expected at least 9 bytes, got " + std::to_string(bytes.size()));
+    throw Error(file, "is no safetensors file: expected at least 9 bytes, got " +
+                          std::to_string(bytes.size()));
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (bytes[kLengthBytes] != std::byte{'{'})
-    throw Error(file,
-                "is no safetensors file: expected a header that begins with {, got " + describe_magic(bytes));
+    throw Error(file, "is no safetensors file: expected a header that begins with {, got " +
+                          describe_magic(bytes));
   if (length > kHeaderBytes || length > bytes.size() - kLengthBytes)
-    throw Error(file,
-                "bad length of the header: expected at most " +
-                    counted(std::min<std::uint64_t>(kHeaderBytes, bytes.size() - kLengthBytes), "byte") +
-                    ", got " + std::to_string(length),
-                "at byte 0");
+    throw Error(
+        file,
+        "bad length of the header: expected at most " +
+            counted(std::min<std::uint64_t>(kHeaderBytes, bytes.size() - kLengthBytes), "byte") +
+            ", got " + std::to_string(length),
+        "at byte 0");
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length};
 }
 
 /// The tensors in the order of their data, which must fill the file without overlap or hole.
-std::vector<SafeTensor> place(std::vector<SafetensorsEntry> entries, std::span<const std::byte> data,
-                              const std::string& file) {
-  std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+std::vector<SafeTensor> place(std::vector<SafetensorsEntry> entries,
+                              std::span<const std::byte> data, const std::string& file) {
+  std::sort(entries.begin(), entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
   std::vector<SafeTensor> tensors;
   tensors.reserve(entries.size());
   std::uint64_t at = 0;
@@ -62,15 +64,16 @@ std::vector<SafeTensor> place(std::vector<SafetensorsEntry> entries, std::span<c
     if (entry.begin != at)
       throw Error(file,
                   std::string(entry.begin < at ? "data overlap" : "a hole before the data") +
-                      ": expected to begin at " + std::to_string(at) + ", got " + std::to_string(entry.begin),
+                      ": expected to begin at " + std::to_string(at) + ", got " +
+                      std::to_string(entry.begin),
                   where);
     at = entry.end;
     tensors.push_back({std::move(entry.name), entry.type, std::move(entry.shape),
                        data.subspan(entry.begin, entry.end - entry.begin)});
   }
   if (at != data.size())
-    throw Error(file, "bytes after the last tensor: expected " + counted(at, "byte") + " of data, got " +
-                          std::to_string(data.size()));
+    throw Error(file, "bytes after the last tensor: expected " + counted(at, "byte") +
+                          " of data, got " + std::to_string(data.size()));
   return tensors;
 }
 
@@ -96,9 +99,10 @@ std::vector<std::string> all_files(const std::string& directory) {
     pickles |= entry.path().extension() == ".bin" || entry.path().extension() == ".pth";
   }
   if (paths.empty())
-    throw Error(directory,
-                "no weights: expected " + std::string(kSingle) + " or " + kIndex +
-                    (pickles ? " (PyTorch's .bin and .pth files are programs, and are not read)" : ""));
+    throw Error(
+        directory,
+        "no weights: expected " + std::string(kSingle) + " or " + kIndex +
+            (pickles ? " (PyTorch's .bin and .pth files are programs, and are not read)" : ""));
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -125,7 +129,8 @@ std::string SafeTensor::shape_string() const {
   return out + "]";
 }
 
-SafetensorsFile::SafetensorsFile(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+SafetensorsFile::SafetensorsFile(std::unique_ptr<State> state) noexcept
+    : state_(std::move(state)) {}
 SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
 SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
 SafetensorsFile::~SafetensorsFile() = default;
@@ -138,7 +143,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   return SafetensorsFile(std::move(state));
 }
 
-SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes, const std::string& name) {
+SafetensorsFile SafetensorsFile::from_bytes(std::span<const std::byte> bytes,
+                                            const std::string& name) {
   auto state = std::make_unique<State>();
   state->path = name;
   state->read(bytes);
@@ -151,11 +157,12 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const noex
   return state_->metadata;
 }
 
-std::string plain_file_in(const std::string& directory, std::string_view name, const std::string& named_by) {
+std::string plain_file_in(const std::string& directory, std::string_view name,
+                          const std::string& named_by) {
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string_view::npos ||
       name.find('\0') != std::string_view::npos)
-    throw Error(named_by,
-                "bad name of a file: expected one in the same directory, got '" + std::string(name) + "'");
+    throw Error(named_by, "bad name of a file: expected one in the same directory, got '" +
+                              std::string(name) + "'");
   return (fs::path(directory) / name).string();
 }
 
@@ -185,7 +192,8 @@ SafetensorsDirectory SafetensorsDirectory::open(const std::string& directory) {
   if (index.is_object()) {
     for (const auto& [tensor, shard] : index["weight_map"].items()) {
       if (model.tensor(tensor) == nullptr)
-        throw Error(index_path, "no shard holds a tensor: expected it in " + shard.get<std::string>(),
+        throw Error(index_path,
+                    "no shard holds a tensor: expected it in " + shard.get<std::string>(),
                     "tensor " + tensor);
     }
   }

@@ -1,8 +1,8 @@
 // safetensors files, read-only and memory-mapped, one or a directory of shards.
-// Format: https://huggingface.co/docs/safetensors — eight bytes that give the length of a JSON header, the
-// header
-// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, …, "__metadata__": {…}}, then the tensors'
-// values, little-endian, row-major, one after the other without holes.
+// Format: https://huggingface.co/docs/safetensors — eight bytes that give the length of a JSON
+// header, the header
+// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, …, "__metadata__": {…}}, then the
+// tensors' values, little-endian, row-major, one after the other without holes.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace cria {
 struct SafetensorsType {
   std::string_view name;  ///< "BF16"
   std::uint32_t bytes;    ///< of one value
-  /// The same type in GGUF; none for BOOL, the unsigned integers and the floats of eight bits, whose values
-  /// are not converted.
+  /// The same type in GGUF; none for BOOL, the unsigned integers and the floats of eight bits,
+  /// whose values are not converted.
   std::optional<DType> dtype;
 };
 /// The row of a type's name, or null.
@@ -33,7 +33,8 @@ const SafetensorsType* find_safetensors_type(std::string_view name) noexcept;
 /// The row of a GGUF type, or null for those that safetensors have not (blocks).
 const SafetensorsType* find_safetensors_type(DType dtype) noexcept;
 
-/// A tensor where it lies in the file. The last dimension is the contiguous one (the first in GGUF).
+/// A tensor where it lies in the file. The last dimension is the contiguous one (the first in
+/// GGUF).
 struct SafeTensor {
   std::string name;
   const SafetensorsType* type = nullptr;
@@ -47,16 +48,19 @@ struct SafeTensor {
 /// One open file. Movable; destruction unmaps.
 class SafetensorsFile {
  public:
-  /// Reads and checks the header: sizes, offsets, names. Throws Error naming file, fault and tensor.
+  /// Reads and checks the header: sizes, offsets, names. Throws Error naming file, fault and
+  /// tensor.
   static SafetensorsFile open(const std::string& path);
-  /// The same for bytes in memory, which must outlive the result; name stands for the path in errors.
+  /// The same for bytes in memory, which must outlive the result; name stands for the path in
+  /// errors.
   static SafetensorsFile from_bytes(std::span<const std::byte> bytes, const std::string& name);
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
   ~SafetensorsFile();
 
   [[nodiscard]] const std::string& path() const noexcept;
-  [[nodiscard]] std::span<const SafeTensor> tensors() const noexcept;  ///< in the order of their data
+  [[nodiscard]] std::span<const SafeTensor> tensors()
+      const noexcept;  ///< in the order of their data
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept;
 
  private:
@@ -68,10 +72,10 @@ class SafetensorsFile {
 /// All tensors of a model's directory.
 class SafetensorsDirectory {
  public:
-  /// model.safetensors.index.json and the shards it names; without one, model.safetensors; without that,
-  /// every
-  /// *.safetensors. Throws Error for a shard that is missing or lies elsewhere, a tensor that two files have
-  /// or none.
+  /// model.safetensors.index.json and the shards it names; without one, model.safetensors; without
+  /// that, every
+  /// *.safetensors. Throws Error for a shard that is missing or lies elsewhere, a tensor that two
+  /// files have or none.
   static SafetensorsDirectory open(const std::string& directory);
 
   [[nodiscard]] std::span<const SafetensorsFile> files() const noexcept { return files_; }
@@ -91,8 +95,9 @@ class SafetensorsDirectory {
   std::map<std::string_view, const SafeTensor*> tensors_;
 };
 
-/// The path of a file beside another one by the name that a file gave: throws Error unless it is a plain
-/// name, so that it cannot lead out of the directory.
-std::string plain_file_in(const std::string& directory, std::string_view name, const std::string& named_by);
+/// The path of a file beside another one by the name that a file gave: throws Error unless it is a
+/// plain name, so that it cannot lead out of the directory.
+std::string plain_file_in(const std::string& directory, std::string_view name,
+                          const std::string& named_by);
 
 }  // namespace cria

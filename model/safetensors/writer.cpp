@@ -20,8 +20,9 @@ std::string header(const std::vector<SafetensorsDeclaration>& tensors,
   if (!metadata.empty()) json["__metadata__"] = metadata;
   std::uint64_t at = 0;
   for (const SafetensorsDeclaration& tensor : tensors) {
-    json[tensor.name] = {
-        {"dtype", tensor.type->name}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes()}}};
+    json[tensor.name] = {{"dtype", tensor.type->name},
+                         {"shape", tensor.shape},
+                         {"data_offsets", {at, at + tensor.bytes()}}};
     at += tensor.bytes();
   }
   std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -97,7 +98,9 @@ std::string shard_index(const std::vector<SafetensorsShard>& shards) {
       bytes += tensor.bytes();
     }
   }
-  return nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
+  return nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(
+             2) +
+         "\n";
 }
 
 }  // namespace cria

@@ -22,9 +22,9 @@ struct SafetensorsDeclaration {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// One file. Order of calls: the constructor with all tensors, write() for the data of each in their order,
-/// finish(). The target is replaced whole or not at all (OutputFile). The same tensors give the same bytes.
-/// Throws Error if the disk refuses.
+/// One file. Order of calls: the constructor with all tensors, write() for the data of each in
+/// their order, finish(). The target is replaced whole or not at all (OutputFile). The same tensors
+/// give the same bytes. Throws Error if the disk refuses.
 class SafetensorsWriter {
  public:
   /// metadata: strings for "__metadata__", left out if there are none.
@@ -49,9 +49,9 @@ struct SafetensorsShard {
   std::vector<SafetensorsDeclaration> tensors;
 };
 
-/// Deals tensors out to files of at most max_bytes of data each (one that is larger alone gets a file of its
-/// own), in their order: model.safetensors, or model-00001-of-0000N.safetensors. Within a file, types with
-/// wide values come first, so that all values are aligned.
+/// Deals tensors out to files of at most max_bytes of data each (one that is larger alone gets a
+/// file of its own), in their order: model.safetensors, or model-00001-of-0000N.safetensors. Within
+/// a file, types with wide values come first, so that all values are aligned.
 std::vector<SafetensorsShard> plan_shards(std::vector<SafetensorsDeclaration> tensors,
                                           std::uint64_t max_bytes);
 /// The text of model.safetensors.index.json.

@@ -79,7 +79,7 @@ class Engine(lib.Owner):
         sequences: int = 1,
         positions: int = 0,
         kv_type: str = "f16",
-        keep_prefixes: bool = True,
+        prefix_cache: bool = True,
         draft: Optional[ModelFile] = None,
     ) -> None:
         """n_ctx: positions of a sequence, 0: as the model was trained, at most 4096. positions: of all together, 0: n_ctx of each."""
@@ -91,7 +91,7 @@ class Engine(lib.Owner):
             sequences=sequences,
             positions=positions,
             kv_type=lib.c_string(kv_type),
-            forget=0 if keep_prefixes else 1,
+            forget=0 if prefix_cache else 1,
         )
         if draft is not None:
             options.draft = draft._handle

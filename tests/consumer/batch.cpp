@@ -1,5 +1,5 @@
-// Answers to the questions of standard input, a line each, four at a time in one pass over the weights: batch MODEL.
-// A server does the same with requests as they come: add() between steps.
+// Answers to the questions of standard input, a line each, four at a time in one pass over the
+// weights: batch MODEL. A server does the same with requests as they come: add() between steps.
 #include <cria/scheduler.h>
 
 #include <deque>
@@ -19,9 +19,11 @@ int main(int argc, char** argv) {
 
   std::deque<std::string> answers;  // its strings stay where they are
   for (std::string question; std::getline(std::cin, question);) {
-    cria::AnswerRequest request = cria::chat_request(*model, 512, {{"user", question}}, greedy, how);
+    cria::AnswerRequest request =
+        cria::chat_request(*model, 512, {{"user", question}}, greedy, how);
     std::string& answer = answers.emplace_back(question + " ");
-    request.on_end = [&answer](const cria::GenerateResult& result, const std::optional<cria::Error>& error) {
+    request.on_end = [&answer](const cria::GenerateResult& result,
+                               const std::optional<cria::Error>& error) {
       answer += error ? error->what() : result.text;
     };
     scheduler.add(std::move(request));

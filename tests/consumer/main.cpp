@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   model.reset();  // the session has its share
   cria::GenerateOptions greedy;
   greedy.sampler.temperature = 0;
-  const cria::GenerateResult result = session.chat({{"user", "What is the capital of France?"}}, greedy);
+  const cria::GenerateResult result =
+      session.chat({{"user", "What is the capital of France?"}}, greedy);
   std::cout << result.text << " (" << name(result.reason) << ")\n"
             << session.model().tokenizer().encode(result.text, false, false).size() << " tokens\n";
 }

@@ -46,7 +46,9 @@ inline std::vector<float> all_logits(const Model& model, const SessionOptions& o
   return all_logits(session, tokens);
 }
 
-inline std::vector<float> copy(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
+inline std::vector<float> copy(std::span<const float> logits) {
+  return {logits.begin(), logits.end()};
+}
 
 /// Equality of bytes: 0 and -0 differ, NaN equals itself.
 inline bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) {

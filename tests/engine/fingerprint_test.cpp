@@ -1,4 +1,5 @@
-// What a side file knows its model by: also numbers that are no tensors, or stand far behind in one.
+// What a side file knows its model by: also numbers that are no tensors, or stand far behind in
+// one.
 #include "engine/fingerprint.h"
 
 #include <gtest/gtest.h>

@@ -11,7 +11,8 @@ namespace cria::test {
 /// Has write(path) make a file, loads it and removes it. Throws Error where the file is refused.
 template <class Write>
 std::shared_ptr<const Model> load_written(Write&& write) {
-  // In memory where there is a place for it: a disk makes sure that every file is there, which takes long.
+  // In memory where there is a place for it: a disk makes sure that every file is there, which
+  // takes long.
   const std::filesystem::path memory = "/dev/shm";
   const TemporaryDirectory directory(
       std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path());

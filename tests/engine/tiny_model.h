@@ -1,5 +1,5 @@
-// Small models with random weights, written to a temporary file, and the plain forward pass that they are
-// compared with.
+// Small models with random weights, written to a temporary file, and the plain forward pass that
+// they are compared with.
 #pragma once
 
 #include <cmath>
@@ -19,17 +19,20 @@ namespace cria::test {
 
 struct TinyModel {
   std::string arch = "llama";
-  std::uint32_t n_layers = 2, n_embd = 64, n_heads = 4, n_ff = 96, n_vocab = 300, head_dim = 16, n_rot = 16;
+  std::uint32_t n_layers = 2, n_embd = 64, n_heads = 4, n_ff = 96, n_vocab = 300, head_dim = 16,
+                n_rot = 16;
   std::vector<std::uint32_t> n_kv_heads = {2, 2};
   std::vector<std::uint32_t> layer_heads;  ///< of each layer, instead of n_heads
   DType dtype = DType::F32;
   std::function<DType(const std::string& tensor)> type_of;  ///< overrides dtype
   bool biases = false, tied = false;
   std::vector<float> rope_freqs;
-  std::vector<std::pair<std::string, GgufData>> keys;                               ///< more metadata
-  std::vector<std::pair<std::string, TokenType>> pieces;                            ///< tokens from id 3 on
-  std::function<void(const std::string& tensor, std::vector<float>& values)> edit;  ///< changes F32 data
-  std::function<void(const std::string& tensor, std::span<std::byte> blocks)> edit_blocks;  ///< and others'
+  std::vector<std::pair<std::string, GgufData>> keys;     ///< more metadata
+  std::vector<std::pair<std::string, TokenType>> pieces;  ///< tokens from id 3 on
+  std::function<void(const std::string& tensor, std::vector<float>& values)>
+      edit;  ///< changes F32 data
+  std::function<void(const std::string& tensor, std::span<std::byte> blocks)>
+      edit_blocks;  ///< and others'
 
   /// Writes, opens and removes the file.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
@@ -49,7 +52,8 @@ struct TinyModel {
       if (t.dtype == DType::F32) {
         writer.write(std::as_bytes(std::span(values)));
       } else {
-        std::vector<std::byte> blocks(values.size() / t.shape[0] * dtype_info(t.dtype).row_bytes(t.shape[0]));
+        std::vector<std::byte> blocks(values.size() / t.shape[0] *
+                                      dtype_info(t.dtype).row_bytes(t.shape[0]));
         if (dtype_info(t.dtype).dot != DotClass::None)
           fill_random_weights(t.dtype, values.size() / t.shape[0], t.shape[0], blocks.data(), seed);
         if (edit_blocks) edit_blocks(t.name, blocks);
@@ -142,14 +146,16 @@ struct TinyModel {
     Random random(seed);
     std::vector<float> values(tensor.shape[0] * (tensor.shape.size() > 1 ? tensor.shape[1] : 1));
     const bool norm = tensor.name.ends_with("norm.weight");
-    const double scale = tensor.shape.size() > 1 ? 2 / std::sqrt(static_cast<double>(tensor.shape[0])) : 1;
-    for (float& x : values) x = static_cast<float>((random.uniform() * 2 - 1) * scale + (norm ? 1 : 0));
+    const double scale =
+        tensor.shape.size() > 1 ? 2 / std::sqrt(static_cast<double>(tensor.shape[0])) : 1;
+    for (float& x : values)
+      x = static_cast<float>((random.uniform() * 2 - 1) * scale + (norm ? 1 : 0));
     return values;
   }
 };
 
-/// The forward pass as the papers write it, in double, token by token, on dequantized weights; logits of
-/// every token.
+/// The forward pass as the papers write it, in double, token by token, on dequantized weights;
+/// logits of every token.
 class PlainForward {
  public:
   explicit PlainForward(const Model& model)
@@ -158,11 +164,13 @@ class PlainForward {
   std::vector<double> next(TokenId token) {
     std::vector<double> x = row(tensor("token_embd.weight"), static_cast<std::size_t>(token));
     for (std::uint32_t i = 0; i < c_.n_layers; ++i) {
-      add(x, product(tensor(i, "attn_output.weight"), attention(i, norm(x, tensor(i, "attn_norm.weight")))));
+      add(x, product(tensor(i, "attn_output.weight"),
+                     attention(i, norm(x, tensor(i, "attn_norm.weight")))));
       const std::vector<double> h = norm(x, tensor(i, "ffn_norm.weight"));
       std::vector<double> gate = product(tensor(i, "ffn_gate.weight"), h);
       const std::vector<double> up = product(tensor(i, "ffn_up.weight"), h);
-      for (std::size_t j = 0; j < gate.size(); ++j) gate[j] = gate[j] / (1 + std::exp(-gate[j])) * up[j];
+      for (std::size_t j = 0; j < gate.size(); ++j)
+        gate[j] = gate[j] / (1 + std::exp(-gate[j])) * up[j];
       add(x, product(tensor(i, "ffn_down.weight"), gate));
     }
     ++position_;
@@ -172,7 +180,9 @@ class PlainForward {
   }
 
  private:
-  [[nodiscard]] const TensorView& tensor(const std::string& name) const { return *m_.file().tensor(name); }
+  [[nodiscard]] const TensorView& tensor(const std::string& name) const {
+    return *m_.file().tensor(name);
+  }
   [[nodiscard]] const TensorView& tensor(std::uint32_t layer, const std::string& name) const {
     return tensor("blk." + std::to_string(layer) + "." + name);
   }
@@ -197,7 +207,8 @@ class PlainForward {
     if (bias != nullptr) add(y, row(*bias, 0));
     return y;
   }
-  [[nodiscard]] std::vector<double> norm(const std::vector<double>& x, const TensorView& weight) const {
+  [[nodiscard]] std::vector<double> norm(const std::vector<double>& x,
+                                         const TensorView& weight) const {
     double squares = 0;
     for (const double v : x) squares += v * v;
     const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + c_.norm_eps);

@@ -13,8 +13,9 @@ const test::TinyArchitecture& tiny_architecture(std::size_t index) {
   static std::map<std::size_t, test::TinyArchitecture> made;
   index %= cases.size();
   const auto found = made.find(index);
-  return found != made.end() ? found->second
-                             : made.emplace(index, test::TinyArchitecture(cases[index])).first->second;
+  return found != made.end()
+             ? found->second
+             : made.emplace(index, test::TinyArchitecture(cases[index])).first->second;
 }
 
 /// The first byte is the architecture, the rest are changes.

@@ -1,4 +1,5 @@
-// Arguments for functions of the C interface, right and wrong, drawn from the bytes of an input. Zeros are right ones.
+// Arguments for functions of the C interface, right and wrong, drawn from the bytes of an input.
+// Zeros are right ones.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@
 
 namespace cria::fuzz {
 
-/// A struct of the size that it says it has, in memory of that size and no byte more: of this header, of an older or a newer one, or of none.
+/// A struct of the size that it says it has, in memory of that size and no byte more: of this
+/// header, of an older or a newer one, or of none.
 template <class T>
 class SizedStruct {
  public:
@@ -19,7 +21,8 @@ class SizedStruct {
     const auto how = bytes.number<std::uint8_t>();
     if (how == 255) return;  // NULL
     values.size = size_for(how);
-    right_ = values.size >= sizeof(std::size_t) && values.size <= 4096 && values.size % alignof(T) == 0;
+    right_ =
+        values.size >= sizeof(std::size_t) && values.size <= 4096 && values.size % alignof(T) == 0;
     // Of a size that is none nothing but itself is looked at.
     const std::size_t n =
         values.size <= 4096 ? std::max(values.size, sizeof values.size) : sizeof values.size;
@@ -72,7 +75,8 @@ inline ArrayArgument<cria_token> token_argument(ByteSource& bytes) {
   ArrayArgument<cria_token> out;
   const std::size_t n = how < 128 ? 1 + how % 10U : how - 100U;
   for (std::size_t i = 0; i < n; ++i) {
-    const auto byte = static_cast<std::uint8_t>(how < 128 ? bytes.number<std::uint8_t>() : i * 7 + how);
+    const auto byte =
+        static_cast<std::uint8_t>(how < 128 ? bytes.number<std::uint8_t>() : i * 7 + how);
     out.items.push_back(byte >= 252 ? kNone[byte - 252] : byte % 40);
   }
   out.tell(how);

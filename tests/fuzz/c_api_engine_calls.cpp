@@ -7,7 +7,7 @@
 namespace cria::fuzz {
 
 void CProgram::engine_create() {
-  if (live_[kKindOf<cria_engine>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_engine>].size() >= kMaxLive) return;
   constexpr std::uint32_t kContexts[] = {0, 64, 16, 1, 33, 1U << 25},
                           kSizes[] = {0, 1, 3, 16, 4096, UINT32_MAX};
   constexpr const char* kKvTypes[] = {nullptr, "f16", "f32", "q8_0", "q4_0", ""};
@@ -18,8 +18,9 @@ void CProgram::engine_create() {
   options.n_ctx = kContexts[bytes_.between(0, 5)];
   options.n_batch = kSizes[bytes_.between(0, 5)];
   options.sequences = kSizes[bytes_.between(0, 3)];
-  options.threads =
-      bytes_.number<std::uint8_t>() < 240 ? 1 : 2;  // two wait for each other long on a busy machine
+  options.threads = bytes_.number<std::uint8_t>() < 240
+                        ? 1
+                        : 2;  // two wait for each other long on a busy machine
   const auto more = bytes_.number<std::uint8_t>();
   if (more >= 240) options.sequences = options.threads_prefill = 1025;
   options.forget = more & 1;
@@ -38,7 +39,8 @@ void CProgram::engine_options() {
   const auto options = sized(CRIA_STRUCT(cria_engine_options));
   check(cria_engine_get_options(engine, options.get()));
   if (wrong_ || !options.whole()) return;
-  require(options.get()->n_ctx != 0 && options.get()->sequences != 0 && options.get()->kv_type[0] != '\0',
+  require(options.get()->n_ctx != 0 && options.get()->sequences != 0 &&
+              options.get()->kv_type[0] != '\0',
           "a default is not filled in");
 }
 
@@ -49,7 +51,7 @@ void CProgram::engine_step() {
 }
 
 void CProgram::answer_begin() {
-  if (live_[kKindOf<cria_answer>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_answer>].size() >= kMaxLive) return;
   constexpr std::int64_t kMost[] = {6, 0, 1, 30, -1, INT64_MAX};
   constexpr std::uint32_t kTop[] = {0, 2, 40, 41, UINT32_MAX};
   const auto engine = pick<cria_engine>();
@@ -73,7 +75,8 @@ void CProgram::answer_begin() {
   const auto kind = bytes_.number<std::uint8_t>();
   const auto messages = kind % 4 == 0 || kind >= 240 ? conversation() : std::vector<cria_message>{};
   const auto text = kind % 4 == 1 ? sized_text_argument(bytes_) : ArrayArgument<char>{};
-  const auto tokens = kind % 4 == 2 || kind >= 240 ? token_argument(bytes_) : ArrayArgument<cria_token>{};
+  const auto tokens =
+      kind % 4 == 2 || kind >= 240 ? token_argument(bytes_) : ArrayArgument<cria_token>{};
   if (!messages.empty()) request.messages = messages.data();
   request.n_messages = messages.size();
   request.variables = kind >= 128 ? variables_argument(bytes_) : nullptr;
@@ -95,7 +98,8 @@ void CProgram::read_piece(cria_status (*read)(cria_answer, cria_piece*)) {
   const auto piece = sized(CRIA_STRUCT(cria_piece));
   const cria_status status = read(answer, piece.get());
   check(status);
-  require(status != CRIA_AGAIN || read == cria_answer_poll, "a piece that was waited for is not there");
+  require(status != CRIA_AGAIN || read == cria_answer_poll,
+          "a piece that was waited for is not there");
   if (status != CRIA_OK || !piece.whole()) return;
   const cria_piece& told = *piece.get();
   require(told.text_size > 0 && told.text[told.text_size] == '\0',
@@ -111,7 +115,8 @@ void CProgram::answer_result() {
   const cria_result& told = *result.get();
   require(told.text[told.text_size] == '\0' && told.thinking[told.thinking_size] == '\0',
           "a text without its end");
-  require(told.stop_reason >= CRIA_STOP_END && told.stop_reason <= CRIA_STOP_INTERRUPTED, "no reason");
+  require(told.stop_reason >= CRIA_STOP_END && told.stop_reason <= CRIA_STOP_INTERRUPTED,
+          "no reason");
   for (std::size_t i = 0; i < told.n_tokens; ++i)
     require(told.tokens[i] >= 0 && told.tokens[i] < 40, "a token that is none");
   for (std::size_t i = 0; i < told.n_logprobs; ++i)
@@ -150,7 +155,8 @@ void CProgram::logits() {
   const auto logits = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_logits(engine, tokens.data, tokens.n, first, to, room, count);
   });
-  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }), "a logit that is no number");
+  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }),
+          "a logit that is no number");
 }
 
 void CProgram::embed() {
@@ -160,7 +166,8 @@ void CProgram::embed() {
   const auto embedding = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_embed(engine, tokens.data, tokens.n, pooling, to, room, count);
   });
-  require(embedding.empty() || (embedding.size() == 32 && pooling != 2), "an embedding of another size");
+  require(embedding.empty() || (embedding.size() == 32 && pooling != 2),
+          "an embedding of another size");
 }
 
 void CProgram::score() {
@@ -174,7 +181,8 @@ void CProgram::score() {
     return cria_score_tokens(engine, n == 0 ? nullptr : texts, n, 0, to, room, count);
   });
   for (const cria_score& score : scores)
-    require(score.logprob <= 0 && score.likeliest >= 0 && score.likeliest < 40, "a score that is none");
+    require(score.logprob <= 0 && score.likeliest >= 0 && score.likeliest < 40,
+            "a score that is none");
 }
 
 void CProgram::perplexity() {
@@ -194,7 +202,7 @@ void CProgram::perplexity() {
 }
 
 void CProgram::sequence_create() {
-  if (live_[kKindOf<cria_sequence>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_sequence>].size() >= kMaxLive) return;
   const auto engine = pick<cria_engine>();
   cria_sequence sequence{};
   cria_sequence* const to = out(sequence);
@@ -202,7 +210,7 @@ void CProgram::sequence_create() {
 }
 
 void CProgram::sequence_fork() {
-  if (live_[kKindOf<cria_sequence>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_sequence>].size() >= kMaxLive) return;
   const auto sequence = pick<cria_sequence>();
   cria_sequence fork{};
   const cria_status status = cria_sequence_fork(sequence, out(fork));
@@ -227,8 +235,9 @@ void CProgram::sequence_reuse() {
 
 void CProgram::sequence_tokens() {
   const auto sequence = pick<cria_sequence>();
-  filled<cria_token>(
-      [&](auto* to, auto room, auto* count) { return cria_sequence_tokens(sequence, to, room, count); });
+  filled<cria_token>([&](auto* to, auto room, auto* count) {
+    return cria_sequence_tokens(sequence, to, room, count);
+  });
 }
 
 void CProgram::forward() {
@@ -245,7 +254,8 @@ void CProgram::forward() {
   const auto logits = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_forward(slices.data(), slices.size(), to, room, count);
   });
-  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }), "a logit that is no number");
+  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }),
+          "a logit that is no number");
 }
 
 }  // namespace cria::fuzz

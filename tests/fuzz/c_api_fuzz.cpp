@@ -1,6 +1,7 @@
-// Programs against the C interface: a list of calls of 16 bytes each, with handles that are valid, freed, of another kind or made up,
-// NULL pointers, and structs of wrong sizes. What is wrong is refused, what is right is not taken for wrong; in the end all that was
-// freed is refused by every function.
+// Programs against the C interface: a list of calls of 16 bytes each, with handles that are valid,
+// freed, of another kind or made up, NULL pointers, and structs of wrong sizes. What is wrong is
+// refused, what is right is not taken for wrong; in the end all that was freed is refused by every
+// function.
 #include <algorithm>
 #include <string>
 
@@ -10,12 +11,12 @@
 namespace cria::fuzz {
 namespace {
 
-constexpr std::size_t kMostCalls = 48;
+constexpr std::size_t kMaxCalls = 48;
 
 void run_c_api(std::string_view input) {
   CProgram program;
   std::string_view left = input;
-  for (std::size_t calls = 0; !left.empty() && calls < kMostCalls; ++calls) {
+  for (std::size_t calls = 0; !left.empty() && calls < kMaxCalls; ++calls) {
     program.call(left.substr(0, kCallBytes));
     left.remove_prefix(std::min(kCallBytes, left.size()));
   }
@@ -31,7 +32,8 @@ std::string c_api_seed(const std::vector<SeedCall>& calls) {
   std::string out;
   for (const SeedCall& call : calls) {
     std::string bytes(kCallBytes, '\0');
-    bytes[0] = static_cast<char>(std::ranges::find(CProgram::names(), call.name) - CProgram::names().begin());
+    bytes[0] = static_cast<char>(std::ranges::find(CProgram::names(), call.name) -
+                                 CProgram::names().begin());
     std::ranges::copy(call.arguments, bytes.begin() + 1);
     out += bytes;
   }
@@ -39,8 +41,8 @@ std::string c_api_seed(const std::vector<SeedCall>& calls) {
 }
 
 std::vector<std::string> c_api_seeds() {
-  const SeedCall load{"model_load"}, engine{"engine_create"}, begin{"answer_begin"}, next{"answer_next"},
-      result{"answer_result"};
+  const SeedCall load{"model_load"}, engine{"engine_create"}, begin{"answer_begin"},
+      next{"answer_next"}, result{"answer_result"};
   const SeedCall of_tokens{"answer_begin", {0, 0, 0, 0, 0, 0, 4 | 64, 0, 2, 9, 4, 5, 6}},
       of_text{"answer_begin", {0, 0, 0, 0, 0, 3, 1, 0, 1, 0, 2}};
   const std::string scores = c_api_seed({load,
@@ -145,8 +147,8 @@ std::vector<std::string> c_api_seeds() {
                                               result})};
   out.push_back(scores);
   for (std::uint8_t what = 0; what < 6; ++what)
-    out.push_back(
-        c_api_seed({load, four, of_text, begin, of_tokens, {"two_threads", {what, what}}, of_text, result}));
+    out.push_back(c_api_seed(
+        {load, four, of_text, begin, of_tokens, {"two_threads", {what, what}}, of_text, result}));
   std::vector<SeedCall> each = {load, {"sampler_create"}, engine, begin, result};
   for (const std::string_view name : CProgram::names()) each.push_back({name});
   out.push_back(c_api_seed(each));
@@ -164,7 +166,9 @@ std::string mutate_calls(std::string_view input, Random& random, std::size_t max
   added[0] = static_cast<char>(random() % CProgram::names().size());
   if (random() % 2 == 0) added[1 + random() % (kCallBytes - 1)] = byte();
   if (calls.empty()) return added;
-  const auto any = [&] { return calls.begin() + static_cast<std::ptrdiff_t>(random() % calls.size()); };
+  const auto any = [&] {
+    return calls.begin() + static_cast<std::ptrdiff_t>(random() % calls.size());
+  };
   const std::string copied = *any();
   switch (random() % 5) {
     case 0:

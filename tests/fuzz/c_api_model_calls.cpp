@@ -27,7 +27,8 @@ std::string adapter_file() {
 const char* path_argument(ByteSource& bytes) {
   static const MemoryFile model(SeedModel{}.form().bytes()),
       draft(SeedModel{.dtype = DType::F32}.form().bytes()),
-      other(SeedModel{.byte_pairs = true}.form().bytes()), adapter(adapter_file()), text("not a model");
+      other(SeedModel{.byte_pairs = true}.form().bytes()), adapter(adapter_file()),
+      text("not a model");
   static const std::string paths[] = {model.path(), draft.path(), other.path(), adapter.path(),
                                       text.path(),  "",           "no/such"};
   const auto which = bytes.number<std::uint8_t>();
@@ -37,7 +38,7 @@ const char* path_argument(ByteSource& bytes) {
 }  // namespace
 
 void CProgram::model_load() {
-  if (live_[kKindOf<cria_model>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_model>].size() >= kMaxLive) return;
   cria_model model{};
   cria_model* const to = out(model);
   const char* const path = path_argument(bytes_);
@@ -72,8 +73,8 @@ void CProgram::tokenize() {
   const auto model = pick<cria_model>();
   const std::uint32_t flags = bytes_.between(0, 4);
   wrong_ = wrong_ || flags == 4;
-  const auto tokens =
-      filled<cria_token>([&, text = checked(sized_text_argument(bytes_))](auto* to, auto room, auto* count) {
+  const auto tokens = filled<cria_token>(
+      [&, text = checked(sized_text_argument(bytes_))](auto* to, auto room, auto* count) {
         return cria_tokenize(model, text.data, text.n, flags, to, room, count);
       });
   for (const cria_token token : tokens) require(token >= 0 && token < 40, "a token that is none");
@@ -109,16 +110,18 @@ void CProgram::apply_template() {
   const auto messages = conversation();
   if (text)
     filled<char>([&](auto* to, auto room, auto* count) {
-      return cria_apply_template(model, messages.data(), messages.size(), variables, to, room, count);
+      return cria_apply_template(model, messages.data(), messages.size(), variables, to, room,
+                                 count);
     });
   else
     filled<cria_token>([&](auto* to, auto room, auto* count) {
-      return cria_template_tokens(model, messages.data(), messages.size(), variables, to, room, count);
+      return cria_template_tokens(model, messages.data(), messages.size(), variables, to, room,
+                                  count);
     });
 }
 
 void CProgram::sampler_create() {
-  if (live_[kKindOf<cria_sampler>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_sampler>].size() >= kMaxLive) return;
   const auto model = pick<cria_model>();
   cria_sampler sampler{};
   const cria_status status = cria_sampler_create(model, out(sampler));
@@ -170,24 +173,26 @@ void CProgram::sampler_set() {
   const char* const name = kNames[bytes_.between(0, std::size(kNames) - 1)];
   wrong_ = wrong_ || name == nullptr;
   const std::uint32_t which = bytes_.between(0, std::size(kValues));
-  check(
-      cria_sampler_set(sampler, name, which < std::size(kValues) ? kValues[which] : bytes_.number<double>()));
+  check(cria_sampler_set(sampler, name,
+                         which < std::size(kValues) ? kValues[which] : bytes_.number<double>()));
 }
 
 void CProgram::sampler_set_more() {
-  constexpr const char* kSteps[] = {"penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature",
-                                    "temperature",
-                                    "",
-                                    "top_k;top_k",
-                                    "none",
-                                    ";;",
-                                    nullptr};
+  constexpr const char* kSteps[] = {
+      "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature",
+      "temperature",
+      "",
+      "top_k;top_k",
+      "none",
+      ";;",
+      nullptr};
   const auto sampler = pick<cria_sampler>();
   const auto what = bytes_.between(0, 3);
   if (what == 0) return check(cria_sampler_set_seed(sampler, bytes_.number<std::uint64_t>()));
   if (what == 1) {
     const cria_token token = checked(token_argument(bytes_)).items.front();
-    return check(cria_sampler_set_bias(sampler, token, bytes_.flag() ? -INFINITY : bytes_.number<float>()));
+    return check(
+        cria_sampler_set_bias(sampler, token, bytes_.flag() ? -INFINITY : bytes_.number<float>()));
   }
   if (what == 2)
     return check(cria_sampler_set_steps(sampler, kSteps[bytes_.between(0, std::size(kSteps) - 1)]));
@@ -205,7 +210,7 @@ void CProgram::constrain() {
       {"(ab)*a", "[^a]{3,9}", "a|b|w12", "(", "", nullptr}};
   constexpr cria_status (*kMakers[])(const char*, cria_constraint*) = {
       cria_constraint_json_schema, cria_constraint_grammar, cria_constraint_regex};
-  if (live_[kKindOf<cria_constraint>].size() >= kMostLive) return;
+  if (live_[kKindOf<cria_constraint>].size() >= kMaxLive) return;
   cria_constraint constraint{};
   cria_constraint* const to = out(constraint);
   const std::uint32_t form = bytes_.between(0, 2);

@@ -14,7 +14,7 @@ namespace cria::fuzz {
 
 constexpr std::size_t kCallBytes = 16;
 
-constexpr std::size_t kMostLive = 12;  // of a kind
+constexpr std::size_t kMaxLive = 12;  // of a kind
 
 template <class H>
 inline constexpr std::size_t kKindOf = 6;
@@ -89,7 +89,8 @@ class CProgram {
     return ids.empty() ? 0 : ids[ids.size() - 1 - n % ids.size()];
   }
 
-  /// A handle of this kind, or what is none. inside: of a struct, whose end may be cut off; there 0 is right.
+  /// A handle of this kind, or what is none. inside: of a struct, whose end may be cut off; there 0
+  /// is right.
   template <class H>
   H pick(bool inside = false);
   /// Where something is to be written to; or NULL, which is refused.
@@ -155,11 +156,13 @@ H CProgram::pick(bool inside) {
 template <class H>
 void CProgram::made(cria_status status, const H& handle) {
   check(status);
-  require((status == CRIA_OK) == (handle.id != 0), "a handle without success, or the other way round");
+  require((status == CRIA_OK) == (handle.id != 0),
+          "a handle without success, or the other way round");
   if (handle.id == 0) return;
   for (const auto& ids : {live_, freed_})
     for (const Ids& of_kind : ids)
-      require(std::ranges::find(of_kind, handle.id) == of_kind.end(), "a handle that was given before");
+      require(std::ranges::find(of_kind, handle.id) == of_kind.end(),
+              "a handle that was given before");
   live_[kKindOf<H>].push_back(handle.id);
 }
 
@@ -167,7 +170,8 @@ template <class H>
 void CProgram::release(cria_status (*free)(H)) {
   const H handle = pick<H>();
   const cria_status status = free(handle);
-  require(status == (stale_ ? CRIA_ERROR_HANDLE : CRIA_OK), "a stale handle is freed, or a valid one is not");
+  require(status == (stale_ ? CRIA_ERROR_HANDLE : CRIA_OK),
+          "a stale handle is freed, or a valid one is not");
   if (stale_) return;
   std::erase(live_[kKindOf<H>], handle.id);
   freed_[kKindOf<H>].push_back(handle.id);
@@ -180,14 +184,14 @@ std::vector<T> CProgram::filled(F&& fill) {
   const auto how = bytes_.number<std::uint8_t>();
   const cria_status asked = fill(static_cast<T*>(nullptr), std::size_t{0}, count);
   check(asked);
-  if (asked != CRIA_ERROR_ROOM) return {};
+  if (asked != CRIA_ERROR_CAPACITY) return {};
   require(n > 0, "no room for nothing");
   std::vector<T> array(how < 200 ? n : how % n);
   array.shrink_to_fit();
   const cria_status status = fill(array.data(), array.size(), count);
   check(status);
   require(status != CRIA_OK || n <= array.size(), "more is written than there is room for");
-  require(status != CRIA_ERROR_ROOM || n > array.size(), "no room where there is some");
+  require(status != CRIA_ERROR_CAPACITY || n > array.size(), "no room where there is some");
   array.resize(status == CRIA_OK ? n : 0);
   return array;
 }

@@ -1,5 +1,5 @@
-// Chat templates with a tokenizer: a template, a NUL byte, and the texts of messages between NUL bytes. No
-// text of a message becomes a control token.
+// Chat templates with a tokenizer: a template, a NUL byte, and the texts of messages between NUL
+// bytes. No text of a message becomes a control token.
 #include "tokenizer/chat/chat_template.h"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ std::vector<ChatMessage> messages_of(std::string_view rest) {
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\0'), rest.size());
     std::string text(rest.substr(0, end));
-    const std::size_t role = text.empty() ? 1 : static_cast<unsigned char>(text[0]) % std::size(kRoles);
+    const std::size_t role =
+        text.empty() ? 1 : static_cast<unsigned char>(text[0]) % std::size(kRoles);
     out.push_back({kRoles[role], text.empty() ? "" : text.substr(1)});
     add_whole(out.back());
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -70,13 +71,15 @@ std::ptrdiff_t controls(const std::vector<TokenId>& ids) {
 }
 
 /// The tokens of a talk that goes on, some of them kept, say its text.
-void require_goes_on(const Tokenizer& tokenizer, const ChatTemplate& chat, std::vector<ChatMessage> messages,
-                     const RenderOptions& options, Transcript& transcript) {
+void require_goes_on(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                     std::vector<ChatMessage> messages, const RenderOptions& options,
+                     Transcript& transcript) {
   messages.push_back({"assistant", "a"});
   messages.push_back({"user", "b"});
   const jinja::Text rendered = chat.render(messages, options);
   const std::string text = tokenizer.decode(transcript.encode(tokenizer, rendered), true);
-  require(text == rendered.bytes() || text == "<s>" + rendered.bytes(), "another text when it goes on");
+  require(text == rendered.bytes() || text == "<s>" + rendered.bytes(),
+          "another text when it goes on");
 }
 
 void run_chat_template(std::string_view input) {
@@ -96,7 +99,8 @@ void run_chat_template(std::string_view input) {
   require(tokenizer.decode(ids, true) == rendered.bytes() ||
               (has_bos && tokenizer.decode(ids, true) == "<s>" + rendered.bytes()),
           "another text than was rendered");
-  require(system_tokens(tokenizer, chat, messages, options) <= ids.size(), "more system tokens than tokens");
+  require(system_tokens(tokenizer, chat, messages, options) <= ids.size(),
+          "more system tokens than tokens");
   Transcript transcript;
   require(transcript.encode(tokenizer, rendered) == ids, "a transcript of other tokens");
   transcript.answered(tokenizer, std::vector<TokenId>{5 + 'a'}, "a");
@@ -126,7 +130,8 @@ std::vector<std::string> chat_template_seeds() {
                     "4"s);
   }
   out.push_back(
-      "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
+      "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content "
+      "}}<|im_end|>\n{% endfor "
       "%}"
       "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}" +
       talk);
@@ -146,6 +151,7 @@ std::vector<std::string> chat_template_seeds() {
 
 }  // namespace
 
-const Target kChatTemplate{"chat_template", run_chat_template, chat_template_seeds, nullptr, jinja_words};
+const Target kChatTemplate{"chat_template", run_chat_template, chat_template_seeds, nullptr,
+                           jinja_words};
 
 }  // namespace cria::fuzz

@@ -1,4 +1,5 @@
-// Command lines: one argument per line, parsed without running anything; and values that are parsed later.
+// Command lines: one argument per line, parsed without running anything; and values that are parsed
+// later.
 #include <CLI/CLI.hpp>
 
 #include "engine/quantize/plan.h"
@@ -34,7 +35,8 @@ void unless_wrong(Parse parse) {
 
 void parse_values(const std::string& text) {
   unless_wrong([&] {
-    for (const TokenId id : tools::parse_ids(text, 300)) require(id >= 0 && id < 300, "an id that is none");
+    for (const TokenId id : tools::parse_ids(text, 300))
+      require(id >= 0 && id < 300, "an id that is none");
   });
   unless_wrong([&] {
     tools::SamplingOptions sampling;
@@ -107,6 +109,7 @@ std::vector<std::string> command_line_words() {
 
 }  // namespace
 
-const Target kCommandLine{"command_line", run_command_line, command_line_seeds, nullptr, command_line_words};
+const Target kCommandLine{"command_line", run_command_line, command_line_seeds, nullptr,
+                          command_line_words};
 
 }  // namespace cria::fuzz

@@ -1,4 +1,5 @@
-// Files that the program reads besides models: conversations in JSON, and multiple-choice questions.
+// Files that the program reads besides models: conversations in JSON, and multiple-choice
+// questions.
 #include "tools/options/conversation.h"
 
 #include "model/error.h"
@@ -43,13 +44,15 @@ std::vector<std::string> conversation_seeds() {
 }
 
 std::vector<std::string> conversation_words() {
-  return {"\"role\"",   "\"content\"",   "\"messages\"", "\"tool_calls\"", "\"question\"", "\"choices\"",
-          "\"answer\"", "\"answerKey\"", "\"ctx\"",      "\"endings\"",    "\"label\"",    "\"text\"",
-          "null",       "1e999",         "[[[[[[[[",     "{\"a\":"};
+  return {"\"role\"",     "\"content\"", "\"messages\"", "\"tool_calls\"",
+          "\"question\"", "\"choices\"", "\"answer\"",   "\"answerKey\"",
+          "\"ctx\"",      "\"endings\"", "\"label\"",    "\"text\"",
+          "null",         "1e999",       "[[[[[[[[",     "{\"a\":"};
 }
 
 }  // namespace
 
-const Target kConversation{"conversation", run_conversation, conversation_seeds, nullptr, conversation_words};
+const Target kConversation{"conversation", run_conversation, conversation_seeds, nullptr,
+                           conversation_words};
 
 }  // namespace cria::fuzz

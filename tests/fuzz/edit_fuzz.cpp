@@ -1,5 +1,5 @@
-// Edits of a file's metadata: one KEY=TYPE:VALUE per line, or -KEY to remove one; written, and read again. What the file then
-// says of sampling is asked, too.
+// Edits of a file's metadata: one KEY=TYPE:VALUE per line, or -KEY to remove one; written, and read
+// again. What the file then says of sampling is asked, too.
 #include <CLI/CLI.hpp>
 #include <cstring>
 
@@ -36,7 +36,8 @@ void require_value(const GgufFile& file, const std::string& key, const GgufData&
   const GgufValue* const read = file.find(key);
   require(read != nullptr && read->type == value.type(), "another type");
   if (const auto* array = std::get_if<GgufArray>(&value)) {
-    require(read->element == array->element && read->count == array->values.size(), "another array");
+    require(read->element == array->element && read->count == array->values.size(),
+            "another array");
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     require(read->bytes == text->size() && std::memcmp(read->data, text->data(), read->bytes) == 0,
             "another text");
@@ -64,7 +65,8 @@ void run_edit(std::string_view input) {
   require(write_edited(file, path, edit), "stopped although nobody asked");
   const GgufFile again = GgufFile::open(path);
   for (const auto& [key, value] : edit.set) require_value(again, key, value);
-  for (const std::string& key : edit.remove) require(again.find(key) == nullptr, "a key that was removed");
+  for (const std::string& key : edit.remove)
+    require(again.find(key) == nullptr, "a key that was removed");
   require(again.tensors().size() == file.tensors().size() && again.alignment() == file.alignment(),
           "another layout");
   for (const TensorView& tensor : file.tensors()) {
@@ -78,14 +80,18 @@ void run_edit(std::string_view input) {
 
 std::vector<std::string> edit_seeds() {
   return {
-      "a=u8:255\nb=i8:-128\nc=u16:1\nd=i16:-1\ne=u32:1\nf=i32:-1\ng=u64:1\nh=i64:-1\ni=f32:0.5\nj=f64:"
+      "a=u8:255\nb=i8:-128\nc=u16:1\nd=i16:-1\ne=u32:1\nf=i32:-1\ng=u64:1\nh=i64:-1\ni=f32:0.5\nj="
+      "f64:"
       "1e300\nk=bool:true",
-      "a=string:text\nb=string:\nc=u8[]:[1,2]\nd=string[]:[\"x\",\"y\"]\ne=i32[][]:[[1],[]]\nf=bool[]:[true]",
+      "a=string:text\nb=string:\nc=u8[]:[1,2]\nd=string[]:[\"x\",\"y\"]\ne=i32[][]:[[1],[]]\nf="
+      "bool[]:[true]",
       "-general.architecture",
-      "general.sampling.temp=f32:0.2\ngeneral.sampling.top_k=i32:20\ngeneral.sampling.sequence=string:top_k;"
+      "general.sampling.temp=f32:0.2\ngeneral.sampling.top_k=i32:20\ngeneral.sampling.sequence="
+      "string:top_k;"
       "temperature",
       "general.sampling.temp=string:x",
-      "general.sampling.penalty_last_n=i64:-1\ngeneral.sampling.penalty_repeat=f64:1.1\ngeneral.sampling."
+      "general.sampling.penalty_last_n=i64:-1\ngeneral.sampling.penalty_repeat=f64:1.1\ngeneral."
+      "sampling."
       "mirostat=u8:2",
       "general.sampling.xtc_probability=f32:0.5\ngeneral.sampling.xtc_threshold=f32:0.1",
       "general.alignment=u32:64",
@@ -100,7 +106,8 @@ std::vector<std::string> edit_words() {
                                     "bool", "true", "[",  "]",  "1e999", "general.sampling."};
   for (const char* type : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64"})
     words.push_back(std::string("=") + type + ":");
-  for (const std::string_view key : sampling_keys()) words.push_back("general.sampling." + std::string(key));
+  for (const std::string_view key : sampling_keys())
+    words.push_back("general.sampling." + std::string(key));
   return words;
 }
 

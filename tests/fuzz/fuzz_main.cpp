@@ -1,5 +1,6 @@
 // cria_fuzz --target=NAME [libFuzzer's options] CORPUS…: libFuzzer on one of the targets.
-// cria_fuzz --list: their names. cria_fuzz --target=NAME --seeds=DIR: writes its seeds there, and DIR.dict.
+// cria_fuzz --list: their names. cria_fuzz --target=NAME --seeds=DIR: writes its seeds there, and
+// DIR.dict.
 #include <sys/time.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ using namespace cria::fuzz;
 
 const Target* target = nullptr;
 
-// libFuzzer's -timeout counts time on the wall, which is long where other programs have the processors.
+// libFuzzer's -timeout counts time on the wall, which is long where other programs have the
+// processors.
 constexpr int kSecondsOfCpu = 10;
 void limit_cpu() {
   const itimerval limit{{0, 0}, {kSecondsOfCpu, 0}};
@@ -87,12 +89,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                                               unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
   Random random(seed);
   if (target->mutate == nullptr || random() % 3 == 0) return LLVMFuzzerMutate(data, size, max_size);
   const std::string changed =
-      target->mutate({reinterpret_cast<const char*>(data), size}, random, max_size).substr(0, max_size);
+      target->mutate({reinterpret_cast<const char*>(data), size}, random, max_size)
+          .substr(0, max_size);
   if (changed.empty()) return LLVMFuzzerMutate(data, size, max_size);
   std::copy(changed.begin(), changed.end(), data);
   return changed.size();

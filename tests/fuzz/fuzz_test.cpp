@@ -28,7 +28,8 @@ class Fuzz : public testing::TestWithParam<std::string> {
 TEST_P(Fuzz, Seeds) {
   const auto seeds = target_.seeds();
   ASSERT_FALSE(seeds.empty());
-  for (std::size_t i = 0; i < seeds.size(); ++i) EXPECT_NO_THROW(run(target_, seeds[i])) << "seed " << i;
+  for (std::size_t i = 0; i < seeds.size(); ++i)
+    EXPECT_NO_THROW(run(target_, seeds[i])) << "seed " << i;
   run(target_, "");
 }
 
@@ -41,7 +42,8 @@ TEST_P(Fuzz, ChangedSeeds) {
   for (const std::string& seed : target_.seeds()) {
     std::string input = seed;
     for (int i = 0; i < 4; ++i) {
-      if (std::string next = target_.mutate(input, random, 1 << 16); !next.empty()) input = std::move(next);
+      if (std::string next = target_.mutate(input, random, 1 << 16); !next.empty())
+        input = std::move(next);
       EXPECT_NO_THROW(run(target_, input));
     }
   }

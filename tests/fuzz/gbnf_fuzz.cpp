@@ -9,11 +9,14 @@ void run_gbnf(std::string_view input) { walk_masks(*Constraint::gbnf(input), inp
 
 std::vector<std::string> gbnf_seeds() {
   return {
-      "root ::= (expr \"=\" ws term \"\\n\")+\nexpr ::= term ([-+*/] term)*\nterm ::= ident | num | \"(\" ws "
+      "root ::= (expr \"=\" ws term \"\\n\")+\nexpr ::= term ([-+*/] term)*\nterm ::= ident | num "
+      "| \"(\" ws "
       "expr \")\" ws\nident ::= [a-z] [a-z0-9_]* ws\nnum ::= [0-9]+ ws\nws ::= [ \\t\\n]*\n",
-      "root ::= \"{\" ws (string \":\" ws value (\",\" ws string \":\" ws value)*)? \"}\"\nvalue ::= root | "
+      "root ::= \"{\" ws (string \":\" ws value (\",\" ws string \":\" ws value)*)? \"}\"\nvalue "
+      "::= root | "
       "string\n"
-      "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* "
+      "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" "
+      "[0-9a-fA-F]{4}))* "
       "\"\\\"\"\n"
       "ws ::= | \" \" | \"\\n\" [ \\t]{0,20}",
       "# comment\nroot ::= \"a\"{2,} [^a-z]{0,3} . | x?\nx ::= \"\\u00e9\" root \"\\x41\"",

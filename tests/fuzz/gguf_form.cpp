@@ -10,7 +10,9 @@ constexpr int kDeepest = 4;
 
 std::size_t width_of(GgufType type) {
   constexpr std::size_t kWidths[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-  return static_cast<std::size_t>(type) < std::size(kWidths) ? kWidths[static_cast<std::size_t>(type)] : 0;
+  return static_cast<std::size_t>(type) < std::size(kWidths)
+             ? kWidths[static_cast<std::size_t>(type)]
+             : 0;
 }
 
 /// Reads what is there; ok() turns false where it is not.
@@ -116,7 +118,8 @@ std::optional<GgufForm> GgufForm::parse(std::string_view bytes) {
     Tensor tensor;
     tensor.name = in.take(in.count(form.version));
     const auto dimensions = in.number<std::uint32_t>();
-    for (std::uint32_t d = 0; d < dimensions && in.ok(); ++d) tensor.shape.push_back(in.count(form.version));
+    for (std::uint32_t d = 0; d < dimensions && in.ok(); ++d)
+      tensor.shape.push_back(in.count(form.version));
     tensor.type = in.number<std::uint32_t>();
     tensor.offset = in.number<std::uint64_t>();
     form.tensors.push_back(std::move(tensor));

@@ -1,4 +1,5 @@
-// A GGUF file as a structure that may be wrong in every way: read leniently, changed, written again.
+// A GGUF file as a structure that may be wrong in every way: read leniently, changed, written
+// again.
 #pragma once
 
 #include <cstdint>
@@ -66,16 +67,20 @@ struct GgufForm {
   }
 
   void set(std::string_view name, GgufType type, std::string payload);
-  void set_u32(std::string_view name, std::uint32_t value) { set(name, GgufType::U32, bytes_of(value)); }
+  void set_u32(std::string_view name, std::uint32_t value) {
+    set(name, GgufType::U32, bytes_of(value));
+  }
   void set_f32(std::string_view name, float value) { set(name, GgufType::F32, bytes_of(value)); }
-  void set_text(std::string_view name, std::string_view value) { set(name, GgufType::String, text(value)); }
+  void set_text(std::string_view name, std::string_view value) {
+    set(name, GgufType::String, text(value));
+  }
   [[nodiscard]] Key* find(std::string_view name);
 
   void add_tensor(std::string name, DType type, std::vector<std::uint64_t> shape) {
     tensors.push_back({std::move(name), std::move(shape), static_cast<std::uint32_t>(type), 0});
   }
-  /// Gives every tensor a place of its own, one after the other, and makes the data as long as that takes: at
-  /// most max_bytes (else as they were). New data repeat the old.
+  /// Gives every tensor a place of its own, one after the other, and makes the data as long as that
+  /// takes: at most max_bytes (else as they were). New data repeat the old.
   void lay_out(std::size_t max_bytes = 1 << 20);
 };
 

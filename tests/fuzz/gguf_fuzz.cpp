@@ -1,5 +1,5 @@
-// GGUF files: header, keys, tensors, hyper-parameters, weights by name, vocabulary; and everything a caller
-// may then ask.
+// GGUF files: header, keys, tensors, hyper-parameters, weights by name, vocabulary; and everything
+// a caller may then ask.
 #include <cstring>
 
 #include "engine/architectures/architecture.h"
@@ -19,7 +19,8 @@ void check_places(const GgufFile& file, std::string_view bytes, bool metadata_on
   const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
   const auto* const end = begin + bytes.size();
   for (const GgufKey& key : file.keys()) {
-    require(key.value.data >= begin && key.value.bytes <= static_cast<std::size_t>(end - key.value.data),
+    require(key.value.data >= begin &&
+                key.value.bytes <= static_cast<std::size_t>(end - key.value.data),
             "a value outside of the file");
     require(file.find(key.key) != nullptr, "a key that is not found");
   }
@@ -70,8 +71,9 @@ void read_part(Read read) {
 void run_gguf(std::string_view input) {
   for (const bool metadata_only : {false, true}) {
     // Copied to where nothing follows, so that AddressSanitizer sees what is read behind the end.
-    const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(input.data()),
-                                      reinterpret_cast<const std::byte*>(input.data()) + input.size());
+    const std::vector<std::byte> copy(
+        reinterpret_cast<const std::byte*>(input.data()),
+        reinterpret_cast<const std::byte*>(input.data()) + input.size());
     read_part([&] {
       const auto file = GgufFile::from_bytes(copy, "fuzz", {.metadata_only = metadata_only});
       check_places(file, {reinterpret_cast<const char*>(copy.data()), copy.size()}, metadata_only);
@@ -108,8 +110,9 @@ std::vector<std::string> gguf_seeds() {
                           '\1'));
   }
   out.push_back(all.bytes());
-  for (const char* text : {"<!DOCTYPE html><html>", "version https://git-lfs.github.com/spec/v1\n", "PK\3\4",
-                           "FUGG\3", "ggjt\3\0\0\0", "\x40\0\0\0\0\0\0\0{\"a\":1}", "GGUF", "GG"})
+  for (const char* text :
+       {"<!DOCTYPE html><html>", "version https://git-lfs.github.com/spec/v1\n", "PK\3\4", "FUGG\3",
+        "ggjt\3\0\0\0", "\x40\0\0\0\0\0\0\0{\"a\":1}", "GGUF", "GG"})
     out.emplace_back(text);
   for (std::string& model : refused_models()) out.push_back(std::move(model));
   return out;

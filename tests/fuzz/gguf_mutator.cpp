@@ -163,7 +163,8 @@ struct ArrayForm {
 };
 std::optional<ArrayForm> array_of(const GgufForm& form, const GgufForm::Key& key) {
   GgufForm one;  // the array as a file of its own, whose keys are the elements
-  if (key.type != GgufType::Array || form.version == 1 || key.payload.size() < 12) return std::nullopt;
+  if (key.type != GgufType::Array || form.version == 1 || key.payload.size() < 12)
+    return std::nullopt;
   ArrayForm out{};
   std::uint64_t n = 0;
   std::memcpy(&out.element, key.payload.data(), 4);
@@ -218,7 +219,8 @@ void change_array(Random& random, const GgufForm& form, GgufForm::Key& key) {
 
 void change_value(Random& random, const GgufForm& form, GgufForm::Key& key) {
   if (key.type == GgufType::Array && below(random, 8) != 0) return change_array(random, form, key);
-  if (key.type == GgufType::String && below(random, 8) != 0 && form.version != 1 && key.payload.size() >= 8) {
+  if (key.type == GgufType::String && below(random, 8) != 0 && form.version != 1 &&
+      key.payload.size() >= 8) {
     std::string text = key.payload.substr(8);
     change_text(random, text);
     key.payload = form.text(text);
@@ -295,7 +297,8 @@ void change_tensor(Random& random, GgufForm& form) {
 /// Another size of the model, wherever it stands; so the file may well stay a valid one.
 void change_size(Random& random, GgufForm& form) {
   std::vector<std::uint64_t> sizes;
-  for (const auto& tensor : form.tensors) sizes.insert(sizes.end(), tensor.shape.begin(), tensor.shape.end());
+  for (const auto& tensor : form.tensors)
+    sizes.insert(sizes.end(), tensor.shape.begin(), tensor.shape.end());
   if (sizes.empty()) return;
   constexpr std::uint32_t kSizes[] = {1, 2, 8, 16, 24, 32, 48, 64, 96, 256, 512};
   const std::uint64_t before = one_of(random, sizes), after = one_of(random, kSizes);
@@ -359,8 +362,9 @@ std::uint64_t odd_number(Random& random) {
 float odd_float(Random& random) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kFloats[] = {
-      0,     -0.0F, 1,    -1,    kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 1e-45F, 1e-38F, 3e38F,
-      65504, 1e-5F, 0.5F, 10000, 1e6F, 2};
+      0,      -0.0F,  1,     -1,    kInf,  -kInf, std::numeric_limits<float>::quiet_NaN(),
+      1e-45F, 1e-38F, 3e38F, 65504, 1e-5F, 0.5F,  10000,
+      1e6F,   2};
   if (random() % 4 != 0) return one_of(random, kFloats);
   const auto bits = static_cast<std::uint32_t>(random() ^ random() << 16);
   float out = 0;

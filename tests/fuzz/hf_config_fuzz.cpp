@@ -30,23 +30,26 @@ void check_gguf(const HfConfig& config) {
   for (const auto& [name, values] : tensors) writer.write(std::as_bytes(std::span(values)));
   writer.finish();
   const GgufFile file = GgufFile::open(directory.path("x.gguf"));
-  require(file.get_string("general.architecture") == config.model_class->arch, "another architecture");
+  require(file.get_string("general.architecture") == config.model_class->arch,
+          "another architecture");
   if (config.model_class->latent) return;  // their sizes are keys of their own
   const HfConfig back = HfConfig::from_gguf(file, read_config(file), *config.model_class);
   require(back.n_layers == config.n_layers && back.n_embd == config.n_embd &&
               back.n_heads == config.n_heads && back.n_kv_heads == config.n_kv_heads &&
-              back.head_dim == config.head_dim && back.n_ff == config.n_ff && back.n_ctx == config.n_ctx &&
-              back.rope_scaling.kind == config.rope_scaling.kind,
+              back.head_dim == config.head_dim && back.n_ff == config.n_ff &&
+              back.n_ctx == config.n_ctx && back.rope_scaling.kind == config.rope_scaling.kind,
           "another config out of the file");
 }
 
 void run_hf_config(std::string_view input) {
   const HfConfig config = HfConfig::from_json(parse_json(input, "fuzz"), "fuzz", hf_classes());
   static_cast<void>(config.yarn_magnitude());
-  for (const float factor : config.rope_factors()) require(factor > 0, "a factor that is not positive");
+  for (const float factor : config.rope_factors())
+    require(factor > 0, "a factor that is not positive");
   static_cast<void>(config.packing_of("model.layers.0.mlp.up_proj.weight"));
   if (config.rope_scaling.kind == HfRopeScaling::Kind::LongRope)
-    require(config.longrope_magnitude() >= 1 || config.rope_scaling.attention_factor, "a magnitude below 1");
+    require(config.longrope_magnitude() >= 1 || config.rope_scaling.attention_factor,
+            "a magnitude below 1");
   check_gguf(config);
   const nlohmann::json written = nlohmann::json::parse(config.to_json("float16").dump());
   const HfConfig again = HfConfig::from_json(written, "written", hf_classes());
@@ -56,8 +59,8 @@ void run_hf_config(std::string_view input) {
           "another config the second time");
 }
 
-// Changes of the plain configuration (JSON merge patches): first those that are fine, then those that are
-// refused, one for every reason.
+// Changes of the plain configuration (JSON merge patches): first those that are fine, then those
+// that are refused, one for every reason.
 constexpr const char* kConfigPatches[] = {
     R"({})",
     R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":32}})",

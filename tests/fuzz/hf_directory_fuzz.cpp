@@ -1,5 +1,5 @@
-// Directories of Hugging Face models: files out of a JSON object of names and contents (a text, JSON, or
-// tensors as
+// Directories of Hugging Face models: files out of a JSON object of names and contents (a text,
+// JSON, or tensors as
 // {"TENSOR": ["DTYPE", shape, fill]}), converted whole.
 #include <nlohmann/json.hpp>
 
@@ -17,27 +17,37 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kFiles[] = {
-    "config.json",       "tokenizer.json",         "tokenizer_config.json",        "special_tokens_map.json",
-    "added_tokens.json", "generation_config.json", "chat_template.json",           "chat_template.jinja",
-    "tokenizer.model",   "model.safetensors",      "model.safetensors.index.json", "part0.safetensors",
-    "part1.safetensors"};
-constexpr std::uint64_t kMostBytes = 1 << 16;
+constexpr const char* kFiles[] = {"config.json",
+                                  "tokenizer.json",
+                                  "tokenizer_config.json",
+                                  "special_tokens_map.json",
+                                  "added_tokens.json",
+                                  "generation_config.json",
+                                  "chat_template.json",
+                                  "chat_template.jinja",
+                                  "tokenizer.model",
+                                  "model.safetensors",
+                                  "model.safetensors.index.json",
+                                  "part0.safetensors",
+                                  "part1.safetensors"};
+constexpr std::uint64_t kMaxBytes = 1 << 16;
 
 std::string tensors_of(const Json& json) {
   test::SafetensorsBytes file;
   for (const auto& [name, tensor] : json.items()) {
-    if (!tensor.is_array() || tensor.size() != 3 || !tensor[0].is_string() || !tensor[1].is_array()) continue;
+    if (!tensor.is_array() || tensor.size() != 3 || !tensor[0].is_string() || !tensor[1].is_array())
+      continue;
     std::vector<std::uint64_t> shape;
     const SafetensorsType* const type = find_safetensors_type(tensor[0].get<std::string>());
     std::uint64_t bytes = type == nullptr ? 4 : type->bytes;
     for (const Json& n : tensor[1]) {
       shape.push_back(n.is_number_unsigned() ? n.get<std::uint64_t>() : 1);
-      bytes = std::min(limits::multiply(bytes, shape.back()).value_or(kMostBytes), kMostBytes);
+      bytes = std::min(limits::multiply(bytes, shape.back()).value_or(kMaxBytes), kMaxBytes);
     }
     const int fill =
         tensor[2].is_number_unsigned() ? static_cast<int>(tensor[2].get<std::uint64_t>() & 255) : 0;
-    const std::string quoted = Json(name.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
+    const std::string quoted =
+        Json(name.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
     file.add(quoted.substr(1, quoted.size() - 2), tensor[0].get<std::string>(), shape,
              std::string(bytes, static_cast<char>(fill)));
   }
@@ -65,7 +75,8 @@ void run_hf_directory(std::string_view input) {
   to.clear();
   write_files(from, json);
   try {
-    static_cast<void>(read_hf_vocabulary(from.path(), {.tokens = 300, .pre = {}, .bos = 1, .eos = {2}}));
+    static_cast<void>(
+        read_hf_vocabulary(from.path(), {.tokens = 300, .pre = {}, .bos = 1, .eos = {2}}));
   } catch (const Error&) {
   }
   ConvertOptions options;

@@ -27,7 +27,8 @@ jinja::Dict variables_of(std::string_view text) {
 void check_runs(const jinja::Text& text) {
   std::size_t end = 0;
   for (const auto& run : text.runs()) {
-    require(run.end > end && (end == 0 || text.trusted_at(end - 1) != run.trusted), "runs out of order");
+    require(run.end > end && (end == 0 || text.trusted_at(end - 1) != run.trusted),
+            "runs out of order");
     end = run.end;
   }
   require(end == text.size(), "runs of another length");
@@ -38,7 +39,8 @@ void check_authors(const jinja::Text& text) {
   std::size_t begin = 0;
   for (const auto& run : text.runs()) {
     const auto part = std::string_view(text.bytes()).substr(begin, run.end - begin);
-    require(!run.trusted || part.find(kSnowman) == std::string_view::npos, "a stranger's text is trusted");
+    require(!run.trusted || part.find(kSnowman) == std::string_view::npos,
+            "a stranger's text is trusted");
     begin = run.end;
   }
 }
@@ -56,8 +58,8 @@ void run_jinja(std::string_view input) {
     const auto parsed = jinja::Template::parse(source, "fuzz");
     const jinja::Text text = parsed.render(variables_of(json), now, limits);
     check_runs(text);
-    const bool can_say =
-        source.find(kSnowman) != std::string_view::npos || source.find('\\') != std::string_view::npos;
+    const bool can_say = source.find(kSnowman) != std::string_view::npos ||
+                         source.find('\\') != std::string_view::npos;
     if (!can_say) check_authors(text);
     require(parsed.render(variables_of(json), now, limits).bytes() == text.bytes(),
             "another text the second time");

@@ -38,7 +38,9 @@ std::string joined(std::initializer_list<std::string_view> parts) {
 
 class Seeds {
  public:
-  void source(const std::string& source) { out_.push_back(source + std::string(1, '\0') + kVariables); }
+  void source(const std::string& source) {
+    out_.push_back(source + std::string(1, '\0') + kVariables);
+  }
   void expression(const std::string& expression) { source("{{ " + expression + " }}"); }
   std::vector<std::string> take() { return std::move(out_); }
 
@@ -143,8 +145,10 @@ constexpr const char* kSources = R"lines(
 
 // Those with line ends, or bytes that are no text.
 constexpr const char* kOddSources[] = {
-    "a \n  {%- if n -%}  b  {%- endif +%}\n {{- s -}} \n{#- c -#} \n{# c +#}\n  {%+ if n %}x{% endif %}\n\n",
-    "  {% if n %}\n  x\n  {% endif %}\n{% raw %}{{ x }}{% {% endraw %}y{%- raw -%} {{ {%- endraw -%} "
+    "a \n  {%- if n -%}  b  {%- endif +%}\n {{- s -}} \n{#- c -#} \n{# c +#}\n  {%+ if n %}x{% "
+    "endif %}\n\n",
+    "  {% if n %}\n  x\n  {% endif %}\n{% raw %}{{ x }}{% {% endraw %}y{%- raw -%} {{ {%- endraw "
+    "-%} "
     "z\r\nq\r",
     "\xC2"
     "\xA0"
@@ -159,8 +163,8 @@ constexpr const char* kOddSources[] = {
     "",
     "{{ '\\u2603\\x41\\n\\t\\101\\q\\\n\\\"\\U0001F600' 'joined' \"it's\" }}"};
 
-// One expression a line: literals, operators with every kind of value, printed values, subscripts and slices,
-// calls, formats, filters, JSON, tests, methods.
+// One expression a line: literals, operators with every kind of value, printed values, subscripts
+// and slices, calls, formats, filters, JSON, tests, methods.
 constexpr const char* kExpressions = R"lines(
 [1, 'a', [2], ] + [(3, 4), (), (5,)]
 {'a': 1, 2: {'c': 2}, }
@@ -568,34 +572,44 @@ l.copy(1)
 )lines";
 
 constexpr const char* kFilters =
-    "abs attr('a') batch(2) capitalize center(9) count default(1) dictsort escape first float groupby('a') "
+    "abs attr('a') batch(2) capitalize center(9) count default(1) dictsort escape first float "
+    "groupby('a') "
     "indent int items join('-') last length list lower "
-    "map('string') max min reject replace('a','b') reverse round safe select slice(2) sort string sum title "
+    "map('string') max min reject replace('a','b') reverse round safe select slice(2) sort string "
+    "sum title "
     "tojson trim truncate(3) unique upper wordcount";
 constexpr const char* kTests =
     "boolean callable defined escaped false float integer iterable lower mapping none number "
     "sequence string true undefined upper";
 constexpr const char* kValues = "s w l d n f t no q e range l|select d.items() (1,2) [q]";
 constexpr const char* kMethods =
-    "capitalize() casefold() isalnum() isalpha() isascii() isdecimal() isdigit() islower() isnumeric() "
+    "capitalize() casefold() isalnum() isalpha() isascii() isdecimal() isdigit() islower() "
+    "isnumeric() "
     "isspace() istitle() isupper() lower() swapcase() title() upper()";
 
 constexpr const char* kWords =
-    "{{ }} {% %} {%- -%} {# #} for in if elif else endif endfor set endset macro endmacro call endcall "
+    "{{ }} {% %} {%- -%} {# #} for in if elif else endif endfor set endset macro endmacro call "
+    "endcall "
     "filter endfilter with endwith raw endraw break "
-    "continue generation endgeneration recursive loop loop.index loop.last loop.previtem loop.cycle('a') "
+    "continue generation endgeneration recursive loop loop.index loop.last loop.previtem "
+    "loop.cycle('a') "
     "loop.changed(1) namespace is not and or defined "
-    "undefined none true false string mapping iterable sequence number boolean divisibleby sameas callable "
+    "undefined none true false string mapping iterable sequence number boolean divisibleby sameas "
+    "callable "
     "eq ne lt gt ** // ~ | == != <= >= abs attr batch "
-    "capitalize center count default d dictsort escape first float format groupby indent int items join last "
+    "capitalize center count default d dictsort escape first float format groupby indent int items "
+    "join last "
     "length list lower map max min reject "
-    "rejectattr replace reverse round safe select selectattr slice sort string sum title tojson trim "
+    "rejectattr replace reverse round safe select selectattr slice sort string sum title tojson "
+    "trim "
     "truncate unique upper wordcount .append( .count( "
     ".endswith( .find( .format( .get( .index( .isdigit() .items() .join( .keys() .lower() .lstrip( "
     ".partition( .pop( .removeprefix( .replace( .rfind( "
-    ".rsplit( .rstrip( .split( .splitlines() .startswith( .strip( .title() .upper() .values() .zfill( "
+    ".rsplit( .rstrip( .split( .splitlines() .startswith( .strip( .title() .upper() .values() "
+    ".zfill( "
     ".copy() attribute= indent= separators= sort_keys= "
-    "ensure_ascii= case_sensitive= range( dict( cycler( joiner( raise_exception( strftime_now( varargs "
+    "ensure_ascii= case_sensitive= range( dict( cycler( joiner( raise_exception( strftime_now( "
+    "varargs "
     "kwargs caller() messages content role ns.x [-1] "
     "[::2] [1:] %s %r %d %(k)s %05.2f 1e308 9223372036854775807 \\u2603 \\x00";
 
@@ -610,11 +624,13 @@ std::vector<std::string> jinja_seeds() {
   seeds.expression(deep);
   seeds.expression("1 " + deep);
   for (const std::string& value : split(kValues)) {
-    for (const std::string& filter : split(kFilters)) seeds.expression(joined({"(", value, ")|", filter}));
+    for (const std::string& filter : split(kFilters))
+      seeds.expression(joined({"(", value, ")|", filter}));
     std::string all = "''";
     for (const std::string& test : split(kTests)) all += joined({" ~ (", value, " is ", test, ")"});
     seeds.expression(all);
-    for (const char* const parity : {"odd", "even"}) seeds.expression(joined({value, " is ", parity}));
+    for (const char* const parity : {"odd", "even"})
+      seeds.expression(joined({value, " is ", parity}));
   }
   for (const std::string& method : split(kMethods))
     seeds.expression(joined({"s.", method, " ~ w.", method, " ~ e.", method}));

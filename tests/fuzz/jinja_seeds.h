@@ -1,4 +1,5 @@
-// Templates to begin with: every tag, operator, filter, test, method and function, with values of every type.
+// Templates to begin with: every tag, operator, filter, test, method and function, with values of
+// every type.
 #pragma once
 
 #include <string>
@@ -6,8 +7,8 @@
 
 namespace cria::fuzz {
 
-/// A template, a NUL byte and a JSON object of variables each. What follows a refusal is never reached, so
-/// every expression is an input of its own.
+/// A template, a NUL byte and a JSON object of variables each. What follows a refusal is never
+/// reached, so every expression is an input of its own.
 std::vector<std::string> jinja_seeds();
 
 /// Tags, operators and names, for the fuzzer's dictionary.

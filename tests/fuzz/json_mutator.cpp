@@ -65,8 +65,8 @@ void change(AnyJson& node, const std::vector<AnyJson*>& nodes, Random& random) {
       break;
     case 4:
       if (node.is_number_integer())  // the largest and the smallest become each other
-        node = static_cast<std::int64_t>(static_cast<std::uint64_t>(node.get<std::int64_t>()) + random() % 5 -
-                                         2);
+        node = static_cast<std::int64_t>(static_cast<std::uint64_t>(node.get<std::int64_t>()) +
+                                         random() % 5 - 2);
       break;
     default:
       if (node.is_string()) {

@@ -74,6 +74,7 @@ std::vector<std::string> json_schema_words() {
 
 }  // namespace
 
-const Target kJsonSchema{"json_schema", run_json_schema, json_schema_seeds, mutate_json, json_schema_words};
+const Target kJsonSchema{"json_schema", run_json_schema, json_schema_seeds, mutate_json,
+                         json_schema_words};
 
 }  // namespace cria::fuzz

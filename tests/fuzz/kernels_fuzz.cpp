@@ -1,5 +1,5 @@
-// Kernels: random shapes, blocks and values; every instruction set that runs here gives the bits of the
-// scalar kernels (kernels/README.md), and reads nothing beyond its input.
+// Kernels: random shapes, blocks and values; every instruction set that runs here gives the bits of
+// the scalar kernels (kernels/README.md), and reads nothing beyond its input.
 #include "kernels/kernels.h"
 
 #include <sys/mman.h>
@@ -27,7 +27,8 @@ std::byte* before_fence(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void* const memory =
         mmap(nullptr, kFenced + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    require(memory != MAP_FAILED && mprotect(static_cast<std::byte*>(memory) + kFenced, page, PROT_NONE) == 0,
+    require(memory != MAP_FAILED &&
+                mprotect(static_cast<std::byte*>(memory) + kFenced, page, PROT_NONE) == 0,
             "no fence");
     return static_cast<std::byte*>(memory) + kFenced;
   }();
@@ -39,9 +40,11 @@ std::byte* before_fence(std::size_t bytes) {
 /// inputs fill large matrices.
 class Filler {
  public:
-  explicit Filler(ByteSource& data) : random_(data.number<std::uint32_t>() | 1), bytes_(data.rest()) {}
+  explicit Filler(ByteSource& data)
+      : random_(data.number<std::uint32_t>() | 1), bytes_(data.rest()) {}
   std::uint8_t byte() {
-    const auto given = at_ < bytes_.size() ? static_cast<std::uint8_t>(bytes_[at_]) : std::uint8_t{0};
+    const auto given =
+        at_ < bytes_.size() ? static_cast<std::uint8_t>(bytes_[at_]) : std::uint8_t{0};
     return ++at_ <= bytes_.size() ? given : static_cast<std::uint8_t>(random_() >> 7);
   }
   /// Of any kind if `wild`, else of the size that activations have.
@@ -110,29 +113,31 @@ void require_same_activations(const Activations& a, const Activations& b) {
     if (a.type == ActType::BF16) continue;
     require(same({a.d + t * a.d_stride(), a.d_stride()}, {b.d + t * b.d_stride(), b.d_stride()}),
             "other scales");
-    require(
-        std::equal(a.sum + t * a.sum_stride(), a.sum + (t + 1) * a.sum_stride(), b.sum + t * b.sum_stride()),
-        "other sums");
+    require(std::equal(a.sum + t * a.sum_stride(), a.sum + (t + 1) * a.sum_stride(),
+                       b.sum + t * b.sum_stride()),
+            "other sums");
   }
 }
 
 void products(ByteSource& data) {
   constexpr DType kTypes[] = {
-      DType::F32,    DType::F16,   DType::BF16,    DType::Q4_0,  DType::Q4_1,  DType::Q5_0,  DType::Q5_1,
-      DType::Q8_0,   DType::Q2_K,  DType::Q3_K,    DType::Q4_K,  DType::Q5_K,  DType::Q6_K,  DType::IQ2_XXS,
-      DType::IQ2_XS, DType::IQ2_S, DType::IQ3_XXS, DType::IQ3_S, DType::IQ1_S, DType::IQ1_M, DType::IQ4_NL,
-      DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0,   DType::MXFP4, DType::NVFP4, DType::Q1_0,  DType::IQ4_KS};
+      DType::F32,   DType::F16,     DType::BF16,   DType::Q4_0,   DType::Q4_1,    DType::Q5_0,
+      DType::Q5_1,  DType::Q8_0,    DType::Q2_K,   DType::Q3_K,   DType::Q4_K,    DType::Q5_K,
+      DType::Q6_K,  DType::IQ2_XXS, DType::IQ2_XS, DType::IQ2_S,  DType::IQ3_XXS, DType::IQ3_S,
+      DType::IQ1_S, DType::IQ1_M,   DType::IQ4_NL, DType::IQ4_XS, DType::TQ1_0,   DType::TQ2_0,
+      DType::MXFP4, DType::NVFP4,   DType::Q1_0,   DType::IQ4_KS};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const std::size_t rows = data.between(1, 70),
                     tokens = data.between(1, 40) % 3 == 0 ? data.between(1, 20) : 1;
-  const std::size_t cols = type.block_values == 1
-                               ? data.between(1, 100)
-                               : type.block_values * data.between(1, type.block_values < 256 ? 9 : 3);
+  const std::size_t cols =
+      type.block_values == 1 ? data.between(1, 100)
+                             : type.block_values * data.between(1, type.block_values < 256 ? 9 : 3);
   const bool residual = data.flag(), wild = data.between(0, 7) == 7;
   Filler fill(data);
   const std::size_t row_bytes = type.row_bytes(cols);
   std::byte* const weights = before_fence(rows * row_bytes);
-  for (std::size_t i = 0; i < rows * row_bytes; ++i) weights[i] = static_cast<std::byte>(fill.byte());
+  for (std::size_t i = 0; i < rows * row_bytes; ++i)
+    weights[i] = static_cast<std::byte>(fill.byte());
   const Floats x(fill, tokens * cols, wild), base(fill, tokens * rows, false);
 
   const ActType act = reference().matmul(type.id).act;
@@ -165,7 +170,8 @@ void products(ByteSource& data) {
       require(same(out, expected), "another product");
   }
   std::vector<float> values(cols);
-  for (std::size_t r = 0; r < rows; ++r) type.dequantize(weights + r * row_bytes, values.data(), cols);
+  for (std::size_t r = 0; r < rows; ++r)
+    type.dequantize(weights + r * row_bytes, values.data(), cols);
 }
 
 void rows(ByteSource& data) {
@@ -187,8 +193,8 @@ void rows(ByteSource& data) {
     if (head % 2 == 0 && head >= 2)
       set.rope(got[4].data(), n / head, head, head, n % 2 == 0, y.values.data());
     const double sum = set.log_sum_exp(finite.values.data(), n);
-    const std::vector<double> both = {sum,
-                                      set.mean_difference(finite.values.data(), sum, y.values.data(), n)};
+    const std::vector<double> both = {
+        sum, set.mean_difference(finite.values.data(), sum, y.values.data(), n)};
     if (expected.empty()) {
       expected = got;
       numbers = both;
@@ -200,10 +206,11 @@ void rows(ByteSource& data) {
 
 void encoders(ByteSource& data) {
   constexpr DType kTypes[] = {
-      DType::F16,     DType::BF16,  DType::Q4_0,   DType::Q4_1,    DType::Q5_0,  DType::Q5_1,   DType::Q8_0,
-      DType::IQ4_NL,  DType::Q2_K,  DType::Q3_K,   DType::Q4_K,    DType::Q5_K,  DType::Q6_K,   DType::IQ4_XS,
-      DType::TQ1_0,   DType::TQ2_0, DType::MXFP4,  DType::NVFP4,   DType::Q1_0,  DType::IQ4_KS, DType::IQ3_S,
-      DType::IQ3_XXS, DType::IQ2_S, DType::IQ2_XS, DType::IQ2_XXS, DType::IQ1_S, DType::IQ1_M};
+      DType::F16,     DType::BF16,   DType::Q4_0,  DType::Q4_1,    DType::Q5_0,  DType::Q5_1,
+      DType::Q8_0,    DType::IQ4_NL, DType::Q2_K,  DType::Q3_K,    DType::Q4_K,  DType::Q5_K,
+      DType::Q6_K,    DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0,   DType::MXFP4, DType::NVFP4,
+      DType::Q1_0,    DType::IQ4_KS, DType::IQ3_S, DType::IQ3_XXS, DType::IQ2_S, DType::IQ2_XS,
+      DType::IQ2_XXS, DType::IQ1_S,  DType::IQ1_M};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const bool wild = data.flag();
   const std::uint32_t weights = data.between(0, 3);
@@ -226,7 +233,8 @@ void encoders(ByteSource& data) {
     std::vector<float> values(n);
     type.dequantize(got.data(), values.data(), n);
     if (type.block_values > 1)
-      for (const float value : values) require(std::isfinite(value), "an encoded value that is no number");
+      for (const float value : values)
+        require(std::isfinite(value), "an encoded value that is no number");
   }
 }
 
@@ -244,8 +252,9 @@ void attention(ByteSource& data) {
   const bool with_sinks = data.flag(), wild = data.between(0, 7) == 7;
   Filler fill(data);
   const std::size_t positions = first + tokens;
-  const Floats k(fill, positions * kv_heads * key_dim, wild), v(fill, positions * kv_heads * value_dim, wild),
-      q(fill, tokens * heads * key_dim, wild), sinks(fill, heads, wild);
+  const Floats k(fill, positions * kv_heads * key_dim, wild),
+      v(fill, positions * kv_heads * value_dim, wild), q(fill, tokens * heads * key_dim, wild),
+      sinks(fill, heads, wild);
   std::vector<float> expected;
   for (std::size_t i = available_kernels().size(); i-- > 0;) {
     const KernelSet& set = *available_kernels()[i];
@@ -282,7 +291,8 @@ void attention(ByteSource& data) {
     job.k_head_bytes = k_bytes;
     job.v_head_bytes = v_bytes;
     Aligned scratch(attention_scratch_bytes(key_dim, value_dim));
-    for (std::size_t head = 0; head < kv_heads; ++head) set.attention(job, head, 0, tokens, scratch.data);
+    for (std::size_t head = 0; head < kv_heads; ++head)
+      set.attention(job, head, 0, tokens, scratch.data);
     if (expected.empty()) expected = out;
     require(same(out, expected), "another attention");
   }
@@ -313,8 +323,8 @@ std::vector<std::string> kernels_seeds() {
   for (char kv_type = 0; kv_type < 3; ++kv_type)
     for (const char far : {'\0', '\1'})
       for (const char wild : {'\0', '\7'})
-        out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, far, '\1', '\17',
-                       static_cast<char>(kv_type + 2), '\1', wild});
+        out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, far, '\1',
+                       '\17', static_cast<char>(kv_type + 2), '\1', wild});
   return out;
 }
 

@@ -37,7 +37,8 @@ void check_refused(const std::string& path, MapMode mode) {
   try {
     const Mapping file(path, mode, "a test's file");
   } catch (const Error& error) {
-    require(std::string_view(error.what()).starts_with(printable(path) + ": "), "a refusal without the path");
+    require(std::string_view(error.what()).starts_with(printable(path) + ": "),
+            "a refusal without the path");
     return;
   }
   require(false, "a file that is none");
@@ -57,10 +58,12 @@ void run_mapping(std::string_view input) {
       require(::mkfifo(directory.path("pipe").c_str(), 0600) == 0, "no pipe");
       check_refused(directory.path("pipe"), mode);
     } else if (kind == 's') {
-      // The system's own files say that they have a page, but cannot be mapped, and reading ends before.
+      // The system's own files say that they have a page, but cannot be mapped, and reading ends
+      // before.
       check_refused("/sys/kernel/mm/transparent_hugepage/enabled", mode);
     } else if (kind == 'm') {
-      check_refused(directory.path(bytes.substr(0, bytes.find('\0')).substr(0, 300)) + "/none", mode);
+      check_refused(directory.path(bytes.substr(0, bytes.find('\0')).substr(0, 300)) + "/none",
+                    mode);
     } else {
       check_file(directory.write("file", bytes), mode, bytes);
       const MemoryFile file(bytes);
@@ -70,8 +73,16 @@ void run_mapping(std::string_view input) {
 }
 
 std::vector<std::string> mapping_seeds() {
-  return {"f",  "fGGUF", "f" + std::string(10'000, 'x'), "f" + std::string(4096, 'y'), "d", "n", "p", "s",
-          "ma", "m/.."};
+  return {"f",
+          "fGGUF",
+          "f" + std::string(10'000, 'x'),
+          "f" + std::string(4096, 'y'),
+          "d",
+          "n",
+          "p",
+          "s",
+          "ma",
+          "m/.."};
 }
 
 }  // namespace

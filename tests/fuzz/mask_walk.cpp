@@ -61,7 +61,8 @@ bool mask_has(const TokenBits& bits, TokenId token) {
 }
 
 // A mask, where the runs of the slow definition are in a state: the tokens that have texts.
-std::vector<TokenId> check_mask(const TokenBits& mask, const TokenTrie& trie, Runs& runs, Runs::State state) {
+std::vector<TokenId> check_mask(const TokenBits& mask, const TokenTrie& trie, Runs& runs,
+                                Runs::State state) {
   std::vector<TokenId> allowed;
   for (std::size_t i = 0; i < trie.vocabulary_size; ++i) {
     const auto id = static_cast<TokenId>(i);
@@ -93,7 +94,8 @@ void walk_masks(const Constraint& constraint, std::string_view input) {
       require(run.whole() == runs.whole(state), "whole or not");
       require(run.finished() == (run.whole() && allowed.empty()), "finished or not");
       const auto refused = static_cast<TokenId>(random() % trie->vocabulary_size);
-      if (!mask_has(*mask, refused)) require(!run.accept(refused), "a token beside the mask is taken");
+      if (!mask_has(*mask, refused))
+        require(!run.accept(refused), "a token beside the mask is taken");
       if (allowed.empty()) break;
       const TokenId token = allowed[random() % allowed.size()];
       require(run.accept(token), "a token of the mask is refused");

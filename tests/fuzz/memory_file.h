@@ -32,8 +32,8 @@ class MemoryFile {
   int fd_;
 };
 
-/// A directory of one's own, in memory where there is such a place; emptied by clear(), removed at the end.
-/// A process that crashed could not remove its own; the next one does.
+/// A directory of one's own, in memory where there is such a place; emptied by clear(), removed at
+/// the end. A process that crashed could not remove its own; the next one does.
 class MemoryDirectory {
  public:
   MemoryDirectory() {
@@ -67,7 +67,8 @@ class MemoryDirectory {
     return path(name);
   }
   void clear() const {
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(entry);
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      std::filesystem::remove_all(entry);
   }
   [[nodiscard]] std::string read(std::string_view name) const {
     std::ifstream in(path(name), std::ios::binary);

@@ -11,7 +11,7 @@ namespace cria::fuzz {
 namespace {
 
 constexpr std::uint32_t kPositions = 12;
-constexpr std::size_t kMostVocabulary = 1 << 16;  // larger ones only take longer
+constexpr std::size_t kMaxVocabulary = 1 << 16;  // larger ones only take longer
 
 SessionOptions session_options(std::string_view input) {
   SessionOptions options;
@@ -28,7 +28,8 @@ void generate(Session& session, const std::vector<TokenId>& prompt) {
   options.max_tokens = 6;
   options.sampler.seed = 1;
   options.stop = {"w1"};
-  const GenerateResult result = session.generate(prompt, options, [](std::string_view) { return true; });
+  const GenerateResult result =
+      session.generate(prompt, options, [](std::string_view) { return true; });
   for (const TokenId id : result.tokens)
     require(id >= 0 && static_cast<std::uint32_t>(id) < session.model().config().n_vocab,
             "a token that is none");
@@ -45,9 +46,10 @@ void attempt(Part part) {
 void run_model(std::string_view input) {
   const MemoryFile file(input);
   const auto model = Model::load(file.path());
-  if (model->config().n_vocab > kMostVocabulary) return;
+  if (model->config().n_vocab > kMaxVocabulary) return;
   Session session(*model, session_options(input));
-  const std::vector<TokenId> tokens = {0, static_cast<TokenId>(model->config().n_vocab) - 1, 0, 0, 0};
+  const std::vector<TokenId> tokens = {0, static_cast<TokenId>(model->config().n_vocab) - 1, 0, 0,
+                                       0};
   attempt([&] {
     for (const float logit :
          session.eval(std::span(tokens).first(std::min<std::size_t>(5, session.options().n_ctx))))
@@ -59,7 +61,8 @@ void run_model(std::string_view input) {
     GenerateOptions options;
     options.max_tokens = 2;
     options.sampler.temperature = 0;
-    session.chat({{"system", "a"}, {"user", "<s>b"}}, options, [](std::string_view) { return true; });
+    session.chat({{"system", "a"}, {"user", "<s>b"}}, options,
+                 [](std::string_view) { return true; });
   });
 }
 

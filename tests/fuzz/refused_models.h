@@ -1,5 +1,5 @@
-// GGUF files that are refused, one for every reason: what follows a refusal is never reached, so each is an
-// input of its own.
+// GGUF files that are refused, one for every reason: what follows a refusal is never reached, so
+// each is an input of its own.
 #pragma once
 
 #include <string>

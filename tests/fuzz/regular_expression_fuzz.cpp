@@ -5,7 +5,9 @@
 namespace cria::fuzz {
 namespace {
 
-void run_regular_expression(std::string_view input) { walk_masks(*Constraint::regex(input), input); }
+void run_regular_expression(std::string_view input) {
+  walk_masks(*Constraint::regex(input), input);
+}
 
 std::vector<std::string> regular_expression_seeds() {
   return {R"(([A-Z][a-z]+ ){1,3}<[\w.]{1,40}@[a-z]+\.(com|org)>)",
@@ -27,7 +29,7 @@ std::vector<std::string> regular_expression_words() {
 
 }  // namespace
 
-const Target kRegularExpression{"regular_expression", run_regular_expression, regular_expression_seeds,
-                                nullptr, regular_expression_words};
+const Target kRegularExpression{"regular_expression", run_regular_expression,
+                                regular_expression_seeds, nullptr, regular_expression_words};
 
 }  // namespace cria::fuzz

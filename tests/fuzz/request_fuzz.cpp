@@ -16,7 +16,8 @@ void check_request(const serve::CompletionRequest& request) {
   require(request.choices >= 1 && request.choices <= 16, "number of choices");
   require(request.generate.max_tokens >= -1, "number of tokens");
   require(request.chat ? !request.messages.empty() : !request.prompts.empty(), "nothing to answer");
-  require(!request.tools.demanded() || !request.tools.tools.is_null(), "tools demanded where none are");
+  require(!request.tools.demanded() || !request.tools.tools.is_null(),
+          "tools demanded where none are");
 }
 
 void run_request(std::string_view input) {

@@ -1,4 +1,5 @@
-// Models in several files: two files out of the bytes (or one), opened as one, split, merged, and read again.
+// Models in several files: two files out of the bytes (or one), opened as one, split, merged, and
+// read again.
 #include <cstring>
 
 #include "model/gguf/shards.h"
@@ -26,10 +27,10 @@ void require_same(const GgufFile& a, const GgufFile& b) {
     const GgufValue* other = b.find(key.key);
     require(other != nullptr && other->type == key.value.type && other->count == key.value.count,
             "another key");
-    require(
-        key.value.type == GgufType::Array ||
-            (other->bytes == key.value.bytes && std::memcmp(other->data, key.value.data, other->bytes) == 0),
-        "another value");
+    require(key.value.type == GgufType::Array ||
+                (other->bytes == key.value.bytes &&
+                 std::memcmp(other->data, key.value.data, other->bytes) == 0),
+            "another value");
   }
 }
 
@@ -42,7 +43,8 @@ void run_rewrite(std::string_view input) {
   if (cut != std::string_view::npos) directory.write(kSecond, input.substr(cut + kBetween.size()));
   const GgufFile file = GgufFile::open(path);
   if (file.tensors().empty()) return;
-  const auto shards = plan_shards(file, directory.path("out"), {.tensors = file.tensors().size() / 2 + 1});
+  const auto shards =
+      plan_shards(file, directory.path("out"), {.tensors = file.tensors().size() / 2 + 1});
   if (shards.size() > 1) {
     require(write_shards(file, shards), "stopped although nobody asked");
     const GgufFile again = GgufFile::open(shards.front().path);
@@ -59,7 +61,8 @@ GgufForm seed_shard(std::uint16_t number) {
   form.set("split.no", GgufType::U16, bytes_of(number));
   form.set("split.count", GgufType::U16, bytes_of(std::uint16_t{2}));
   form.set("split.tensors.count", GgufType::I32, bytes_of(std::int32_t{3}));
-  for (int i = number; i < 2 * number + 1; ++i) form.add_tensor("t" + std::to_string(i), DType::F32, {8});
+  for (int i = number; i < 2 * number + 1; ++i)
+    form.add_tensor("t" + std::to_string(i), DType::F32, {8});
   form.lay_out();
   return form;
 }
@@ -80,7 +83,8 @@ std::vector<std::string> rewrite_seeds() {
   const std::string first = seed_shard(0).bytes();
   out.push_back(first + std::string(kBetween) + seed_shard(1).bytes());
   out.push_back(first + std::string(kBetween) + first);
-  const auto add = [&](std::uint16_t shard, std::string_view key, GgufType type, std::string payload) {
+  const auto add = [&](std::uint16_t shard, std::string_view key, GgufType type,
+                       std::string payload) {
     GgufForm changed = seed_shard(shard);
     changed.set(key, type, std::move(payload));
     out.push_back((shard == 0 ? changed.bytes() : first) + std::string(kBetween) +

@@ -14,16 +14,18 @@ namespace cria::fuzz {
 namespace {
 
 void run_safetensors(std::string_view input) {
-  const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(input.data()),
-                                    reinterpret_cast<const std::byte*>(input.data()) + input.size());
+  const std::vector<std::byte> copy(
+      reinterpret_cast<const std::byte*>(input.data()),
+      reinterpret_cast<const std::byte*>(input.data()) + input.size());
   const auto file = SafetensorsFile::from_bytes(copy, "fuzz");
   std::size_t bytes = 0;
   std::vector<SafetensorsDeclaration> declared;
   for (const SafeTensor& tensor : file.tensors()) {
     bytes += tensor.data.size();
-    require(tensor.data.empty() || (tensor.data.data() >= copy.data() &&
-                                    tensor.data.size() <= static_cast<std::size_t>(copy.data() + copy.size() -
-                                                                                   tensor.data.data())),
+    require(tensor.data.empty() ||
+                (tensor.data.data() >= copy.data() &&
+                 tensor.data.size() <=
+                     static_cast<std::size_t>(copy.data() + copy.size() - tensor.data.data())),
             "a tensor outside of the file");
     declared.push_back({tensor.name, tensor.type, tensor.shape});
     require(declared.back().bytes() == tensor.data.size(), "a tensor of another size");
@@ -123,7 +125,8 @@ std::string mutate_safetensors(std::string_view input, Random& random, std::size
       value["shape"].push_back(random() % 3);
   }
   std::string header = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (random() % 8 == 0) header.insert(1, "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},");
+  if (random() % 8 == 0)
+    header.insert(1, "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},");
   return test::safetensors_file(header, input.substr(8 + length));
 }
 

@@ -14,7 +14,8 @@ void set_tokens(GgufForm& form, bool byte_pairs, std::uint32_t n) {
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "<|im_end|>"};
   std::vector<std::int32_t> types = {2, 3, 3, 3};
   std::vector<float> scores(n);
-  const char* const words[] = {"a", "b", "ab", "\xE2\x96\x81", "\342\226\201a", "c", "<0x0A>", "<0x20>"};
+  const char* const words[] = {"a", "b",      "ab",    "\xE2\x96\x81", "\342\226\201a",
+                               "c", "<0x0A>", "<0x20>"};
   for (std::uint32_t i = kFirstWord; i < n; ++i) {
     const std::size_t word = i - kFirstWord;
     tokens.push_back(word < std::size(words) ? words[word] : "w" + std::to_string(i));
@@ -27,7 +28,8 @@ void set_tokens(GgufForm& form, bool byte_pairs, std::uint32_t n) {
   if (!byte_pairs) form.set(p + "scores", GgufType::Array, form.array(GgufType::F32, scores));
   form.set(p + "token_type", GgufType::Array, form.array(GgufType::I32, types));
   if (byte_pairs)
-    form.set(p + "merges", GgufType::Array, form.array(GgufType::String, std::vector<std::string>{"a b"}));
+    form.set(p + "merges", GgufType::Array,
+             form.array(GgufType::String, std::vector<std::string>{"a b"}));
   form.set_u32(p + "bos_token_id", 1);
   form.set_u32(p + "eos_token_id", 2);
   form.set_u32(p + "unknown_token_id", 0);
@@ -68,7 +70,8 @@ void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
     form.add_tensor(layer + "attn_output.weight", back, {32, n_embd});
     if (model.biases)
       for (const char* name : {"attn_q.bias", "attn_k.bias", "attn_v.bias"})
-        form.add_tensor(layer + name, DType::F32, {std::string_view(name) == "attn_q.bias" ? 32U : 16U});
+        form.add_tensor(layer + name, DType::F32,
+                        {std::string_view(name) == "attn_q.bias" ? 32U : 16U});
     form.add_tensor(layer + "ffn_norm.weight", DType::F32, {n_embd});
     form.add_tensor(layer + "ffn_gate.weight", model.dtype, {n_embd, 64});
     form.add_tensor(layer + "ffn_up.weight", model.dtype, {n_embd, 64});
@@ -80,10 +83,11 @@ void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
     std::byte* const data = reinterpret_cast<std::byte*>(form.data.data()) + tensor.offset;
     std::uint64_t values = 1;
     for (const std::uint64_t n : tensor.shape) values *= n;
-    fill_random_weights(static_cast<DType>(tensor.type), values / tensor.shape[0], tensor.shape[0], data,
-                        ++seed);
+    fill_random_weights(static_cast<DType>(tensor.type), values / tensor.shape[0], tensor.shape[0],
+                        data, ++seed);
     if (tensor.shape.size() == 1)  // norms and the like
-      for (std::uint64_t i = 0; i < values; ++i) std::memcpy(data + 4 * i, bytes_of(1.0F).data(), 4);
+      for (std::uint64_t i = 0; i < values; ++i)
+        std::memcpy(data + 4 * i, bytes_of(1.0F).data(), 4);
   }
 }
 
@@ -128,8 +132,8 @@ std::vector<std::string> seed_models() {
   for (const DType dtype :
        {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q5_1, DType::Q8_0, DType::IQ4_NL})
     out.push_back(SeedModel{.dtype = dtype}.form().bytes());
-  for (const DType dtype : {DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q6_K, DType::IQ1_S, DType::IQ2_XS,
-                            DType::IQ3_XXS, DType::IQ4_XS, DType::TQ2_0})
+  for (const DType dtype : {DType::Q2_K, DType::Q3_K, DType::Q4_K, DType::Q6_K, DType::IQ1_S,
+                            DType::IQ2_XS, DType::IQ3_XXS, DType::IQ4_XS, DType::TQ2_0})
     out.push_back(SeedModel{.dtype = dtype}.form().bytes());
   out.push_back(SeedModel{.arch = "qwen2", .biases = true}.form().bytes());
   out.push_back(SeedModel{.tied = true, .rope_freqs = true, .layers = 2}.form().bytes());

@@ -53,6 +53,7 @@ std::vector<std::string> sentencepiece_model_seeds() {
 
 }  // namespace
 
-const Target kSentencePieceModel{"sentencepiece_model", run_sentencepiece_model, sentencepiece_model_seeds};
+const Target kSentencePieceModel{"sentencepiece_model", run_sentencepiece_model,
+                                 sentencepiece_model_seeds};
 
 }  // namespace cria::fuzz

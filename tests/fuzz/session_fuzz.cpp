@@ -1,5 +1,6 @@
-// Session files, files of log-probabilities, and the state of a measurement. The first byte says which, and
-// whether the checksums at their ends are made right, without which nothing gets further.
+// Session files, files of log-probabilities, and the state of a measurement. The first byte says
+// which, and whether the checksums at their ends are made right, without which nothing gets
+// further.
 #include <cstring>
 #include <numeric>
 

@@ -1,5 +1,6 @@
-// Fuzz targets: what reads a stranger's bytes, as a function of them. The fuzzer (fuzz_main.cpp) makes inputs
-// up; the tests (fuzz_test.cpp) run the seeds and the inputs in regressions/ that once showed a bug.
+// Fuzz targets: what reads a stranger's bytes, as a function of them. The fuzzer (fuzz_main.cpp)
+// makes inputs up; the tests (fuzz_test.cpp) run the seeds and the inputs in regressions/ that once
+// showed a bug.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +30,18 @@ struct Target {
   void (*run)(std::string_view input);
   /// Inputs to begin with, valid ones in the first place.
   std::vector<std::string> (*seeds)();
-  /// Changes an input so that it keeps its form, more or less; null: bytes are changed at random only.
+  /// Changes an input so that it keeps its form, more or less; null: bytes are changed at random
+  /// only.
   std::string (*mutate)(std::string_view input, Random& random, std::size_t max_bytes) = nullptr;
   /// Words of the form, for libFuzzer's dictionary.
   std::vector<std::string> (*words)() = nullptr;
 };
 
 // Each is defined in the file that is named like it.
-extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf, kGguf,
-    kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel, kRegularExpression,
-    kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer, kTokenizerJson, kToolCalls,
-    kVocabulary;
+extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf,
+    kGguf, kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel,
+    kRegularExpression, kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
+    kTokenizerJson, kToolCalls, kVocabulary;
 
 /// All of them, by name.
 std::span<const Target> targets();

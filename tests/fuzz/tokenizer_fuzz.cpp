@@ -1,5 +1,5 @@
-// A vocabulary of odd tokens and a text out of the bytes. Whatever they are, the vocabulary is refused or the
-// text comes back from its tokens, in one piece as in many.
+// A vocabulary of odd tokens and a text out of the bytes. Whatever they are, the vocabulary is
+// refused or the text comes back from its tokens, in one piece as in many.
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ struct OddVocabulary {
       add(data.text(12), static_cast<TokenType>(data.between(0, 6)));
     for (auto n = data.between(0, 20); n > 0; --n) add_pair(data);
     if (data.flag())
-      for (std::size_t i = 0; i < v.tokens.size(); ++i) v.scores.push_back(data.number<std::int8_t>() % 10);
+      for (std::size_t i = 0; i < v.tokens.size(); ++i)
+        v.scores.push_back(data.number<std::int8_t>() % 10);
     if (data.flag()) v.bos = static_cast<TokenId>(data.between(0, 401)) - 1;
     v.add_bos = data.flag();
     v.add_space_prefix = data.flag();
@@ -65,7 +66,8 @@ struct OddVocabulary {
   }
 };
 
-void check(const OddVocabulary& vocabulary, const Tokenizer& tokenizer, std::string_view text, bool special) {
+void check(const OddVocabulary& vocabulary, const Tokenizer& tokenizer, std::string_view text,
+           bool special) {
   std::vector<std::size_t> ends;
   const std::vector<TokenId> ids = tokenizer.encode(text, false, special, &ends);
   require(tokenizer.encode(text, false, special) == ids, "other tokens the second time");
@@ -103,15 +105,17 @@ std::string seed_vocabulary_bytes(char byte_pairs, char pre) {
   const auto number = [](std::uint32_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);
   };
-  const std::string tokens = {byte_pairs, '\0', pre, '\2', '\2', 'a', 'b', '\1', '\3', '<', 's', '>', '\3'};
+  const std::string tokens = {byte_pairs, '\0', pre, '\2', '\2', 'a', 'b',
+                              '\1',       '\3', '<', 's',  '>',  '\3'};
   const std::string flags = {'\0', '\1'};  // no scores; BOS:
   const std::string more = {'\1', '\1', '\0'};
-  return tokens + '\2' + number('a' + 1) + number('a' + 1) + number('b' + 1) + number('a' + 1) + flags +
-         number(259) + more;
+  return tokens + '\2' + number('a' + 1) + number('a' + 1) + number('b' + 1) + number('a' + 1) +
+         flags + number(259) + more;
 }
 
 std::vector<std::string> tokenizer_seeds() {
-  const std::string text = "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?";
+  const std::string text =
+      "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?";
   std::string word;  // longer than those that are merged in the simple way
   for (int i = 0; i < 100; ++i) word += i % 7 == 0 ? "ba" : "a";
   word += " " + word;

@@ -33,8 +33,8 @@ void run_tokenizer_json(std::string_view input) {
   if (v.model != "gpt2") return;
   const Json written = tokenizer_json(v);
   VocabularyBuilder again(kRows, file);
-  read_tokenizer_json(Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace)), file,
-                      {std::string(v.pre)}, again);
+  read_tokenizer_json(Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                      file, {std::string(v.pre)}, again);
   again.fill_holes();
   require(again.vocabulary().merges.size() == v.merges.size(), "another number of merges");
 }
@@ -55,14 +55,15 @@ Json byte_level_vocabulary() {
 
 std::vector<std::string> tokenizer_json_seeds() {
   std::vector<std::string> out;
-  Json byte_level = {{"added_tokens",
-                      {{{"id", 256}, {"content", "<s>"}, {"special", true}},
-                       {{"id", 259}, {"content", "x"}, {"special", false}}}},
-                     {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
-                     {"post_processor",
-                      {{"type", "TemplateProcessing"},
-                       {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}}}},
-                     {"model", {{"type", "BPE"}, {"vocab", byte_level_vocabulary()}, {"merges", {"t h"}}}}};
+  Json byte_level = {
+      {"added_tokens",
+       {{{"id", 256}, {"content", "<s>"}, {"special", true}},
+        {{"id", 259}, {"content", "x"}, {"special", false}}}},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}}}},
+      {"model", {{"type", "BPE"}, {"vocab", byte_level_vocabulary()}, {"merges", {"t h"}}}}};
   out.push_back(byte_level.dump());
   byte_level["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"ab", 2}, {"\u0120", 3}};
   byte_level["model"]["merges"] = {Json::array({"a", "b"})};
@@ -80,7 +81,8 @@ std::vector<std::string> tokenizer_json_seeds() {
         {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}}}}};
   out.push_back(byte_level.dump());
   byte_level["pre_tokenizer"]["pretokenizers"].erase(1);
-  byte_level["post_processor"] = {{"type", "Sequence"}, {"processors", {byte_level["post_processor"]}}};
+  byte_level["post_processor"] = {{"type", "Sequence"},
+                                  {"processors", {byte_level["post_processor"]}}};
   out.push_back(byte_level.dump());
   out.push_back(
       R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace"}]},"pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"model":{"type":"BPE","unk_token":"<unk>","byte_fallback":true,"vocab":{"<unk>":0,"<s>":1,"</s>":2,"<0x00>":3,"<0x41>":4,"▁":5,"a":6,"▁a":7},"merges":["▁ a"]},"added_tokens":[{"id":1,"content":"<s>","special":true}],"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{}},{"SpecialToken":{"id":"</s>"}}]}})");
@@ -100,7 +102,8 @@ std::vector<std::string> tokenizer_json_seeds() {
        R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"model":1})",
        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "\"\xFF\"", "[1e999]"})
     out.emplace_back(refused);
-  out.push_back(R"({"model":{"type":"BPE","vocab":{")" + std::string(70'000, 'x') + R"(":0},"merges":[]}})");
+  out.push_back(R"({"model":{"type":"BPE","vocab":{")" + std::string(70'000, 'x') +
+                R"(":0},"merges":[]}})");
   return out;
 }
 

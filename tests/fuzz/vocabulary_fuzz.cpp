@@ -1,5 +1,5 @@
-// Vocabularies in a file's metadata: a tokenizer of them, texts there and back, and the files of a Hugging
-// Face directory that say the same.
+// Vocabularies in a file's metadata: a tokenizer of them, texts there and back, and the files of a
+// Hugging Face directory that say the same.
 #include "model/vocabulary.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/refused_models.h"
@@ -31,7 +31,8 @@ void unless_refused(Part part) {
 void there_and_back(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::size_t> ends;
   const auto ids = tokenizer.encode(text, false, false, &ends);
-  require(ends.size() == ids.size() && (ends.empty() || ends.back() <= text.size()), "ends beyond the text");
+  require(ends.size() == ids.size() && (ends.empty() || ends.back() <= text.size()),
+          "ends beyond the text");
   const Vocabulary& v = tokenizer.vocabulary();
   bool exact = true;
   for (const TokenId id : ids) {
@@ -58,15 +59,17 @@ void use(const GgufFile& file) {
   for (const char* sample : kSamples) unless_refused([&] { there_and_back(*tokenizer, sample); });
   for (const char* key : {"general.name", "tokenizer.chat_template"})
     unless_refused([&] { there_and_back(*tokenizer, file.find_string(key).value_or("")); });
-  for (TokenId id = 0; id < std::min(size, 300); ++id) static_cast<void>(tokenizer->piece(id, true));
+  for (TokenId id = 0; id < std::min(size, 300); ++id)
+    static_cast<void>(tokenizer->piece(id, true));
   unless_refused([&] {
     static_cast<void>(ChatTemplate::from_vocabulary(v).encode(*tokenizer, {{"user", "a<s>b"}}, {}));
   });
 }
 
 void run_vocabulary(std::string_view input) {
-  const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(input.data()),
-                                    reinterpret_cast<const std::byte*>(input.data()) + input.size());
+  const std::vector<std::byte> copy(
+      reinterpret_cast<const std::byte*>(input.data()),
+      reinterpret_cast<const std::byte*>(input.data()) + input.size());
   use(GgufFile::from_bytes(copy, "fuzz", {.metadata_only = true}));
 }
 
@@ -88,12 +91,17 @@ std::vector<std::string> vocabulary_seeds() {
     for (int byte = 0; byte < 256; ++byte) {
       constexpr char kHex[] = "0123456789ABCDEF";
       const bool shown = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
-      const int code = shown ? byte : byte <= 32 ? 256 + byte : byte < 161 ? 256 + 33 + byte - 127 : 256 + 67;
-      const std::string stands_for = code < 128 ? std::string(1, static_cast<char>(code))
-                                                : std::string{static_cast<char>(0xC0 | code >> 6),
-                                                              static_cast<char>(0x80 | (code & 63))};
-      tokens.push_back(byte_pairs ? stands_for
-                                  : std::string{'<', '0', 'x', kHex[byte / 16], kHex[byte % 16], '>'});
+      const int code = shown        ? byte
+                       : byte <= 32 ? 256 + byte
+                       : byte < 161 ? 256 + 33 + byte - 127
+                                    : 256 + 67;
+      const std::string stands_for = code < 128
+                                         ? std::string(1, static_cast<char>(code))
+                                         : std::string{static_cast<char>(0xC0 | code >> 6),
+                                                       static_cast<char>(0x80 | (code & 63))};
+      tokens.push_back(byte_pairs
+                           ? stands_for
+                           : std::string{'<', '0', 'x', kHex[byte / 16], kHex[byte % 16], '>'});
       types.push_back(byte_pairs ? 1 : 6);
     }
     for (const char* more : {"<unk>", "<s>", "</s>", "ab"}) tokens.emplace_back(more);
@@ -101,7 +109,8 @@ std::vector<std::string> vocabulary_seeds() {
     form.set("tokenizer.ggml.tokens", GgufType::Array, form.array(GgufType::String, tokens));
     form.set("tokenizer.ggml.token_type", GgufType::Array, form.array(GgufType::I32, types));
     if (!byte_pairs)
-      form.set("tokenizer.ggml.scores", GgufType::Array, form.array(GgufType::F32, std::vector<float>(260)));
+      form.set("tokenizer.ggml.scores", GgufType::Array,
+               form.array(GgufType::F32, std::vector<float>(260)));
     form.set_u32("tokenizer.ggml.bos_token_id", 257);
     form.set_u32("tokenizer.ggml.eos_token_id", 258);
     form.set_u32("tokenizer.ggml.unknown_token_id", 256);

@@ -1,5 +1,5 @@
-// CONTRIBUTING.md says which files a new tensor type and a new instruction set touch: held against those that
-// are there.
+// CONTRIBUTING.md says which files a new tensor type and a new instruction set touch: held against
+// those that are there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,8 @@ std::string section(const std::string& title) {
 std::vector<std::string> listed(const std::string& text) {
   const std::regex item("\n- `([^`]*)`");
   std::vector<std::string> paths;
-  for (std::sregex_iterator i(text.begin(), text.end(), item), end; i != end; ++i) paths.push_back((*i)[1]);
+  for (std::sregex_iterator i(text.begin(), text.end(), item), end; i != end; ++i)
+    paths.push_back((*i)[1]);
   return paths;
 }
 
@@ -106,7 +107,8 @@ TEST(Contributing, NoOtherFileListsTypes) {
       const std::string text = read_source(file);
       const std::regex type(R"(DType::(I?Q[0-9]\w*))");
       std::set<std::string> names;
-      for (std::sregex_iterator i(text.begin(), text.end(), type), end; i != end; ++i) names.insert((*i)[1]);
+      for (std::sregex_iterator i(text.begin(), text.end(), type), end; i != end; ++i)
+        names.insert((*i)[1]);
       EXPECT_LE(names.size(), 7U) << file << " names so many types that it is a list of its own";
     }
   }

@@ -38,7 +38,8 @@ std::vector<DType> types_where(Predicate predicate) {
 
 inline const KernelSet& scalar_kernels() { return *available_kernels().back(); }
 
-/// A set that a test emulates, because it cannot run here; compared with the scalar one like the others, while there is one.
+/// A set that a test emulates, because it cannot run here; compared with the scalar one like the
+/// others, while there is one.
 inline const KernelSet*& emulated_kernels() {
   static const KernelSet* set = nullptr;
   return set;
@@ -55,7 +56,8 @@ inline std::vector<const KernelSet*> tested_kernels() {
 template <class T>
 class Buffer {
  public:
-  explicit Buffer(std::size_t n, std::size_t offset = 0) : memory_(n + offset + 64 / sizeof(T)), n_(n) {
+  explicit Buffer(std::size_t n, std::size_t offset = 0)
+      : memory_(n + offset + 64 / sizeof(T)), n_(n) {
     auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
     first_ = (64 - address % 64) % 64 / sizeof(T) + offset;
     memory_.resize(first_ + n);
@@ -77,8 +79,8 @@ class Buffer {
   std::size_t n_, first_ = 0;
 };
 
-/// Scratch of just so many bytes, kept for the next call of the same size: it is megabytes, which sanitizers take long to give
-/// and to take back. It holds what the kernel before left.
+/// Scratch of just so many bytes, kept for the next call of the same size: it is megabytes, which
+/// sanitizers take long to give and to take back. It holds what the kernel before left.
 inline Buffer<std::byte>& kept_buffer(std::size_t bytes) {
   static std::map<std::size_t, Buffer<std::byte>> by_size;
   return by_size.try_emplace(bytes, bytes).first->second;

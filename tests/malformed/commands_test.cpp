@@ -1,5 +1,5 @@
-// What the other subcommands make of bad files: they read them by the same view, and write nothing of what
-// they refuse.
+// What the other subcommands make of bad files: they read them by the same view, and write nothing
+// of what they refuse.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -51,7 +51,8 @@ TEST(MalformedCommands, HeadersAreRefusedByAll) {
       SCOPED_TRACE(arguments[0]);
       expect_error(limited(arguments), path + ": " + defect.says);
     }
-    EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}), 1) << "something was written";
+    EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}), 1)
+        << "something was written";
   }
 }
 
@@ -87,7 +88,8 @@ TEST(MalformedCommands, ContentsAreRefusedOrShown) {
       EXPECT_TRUE(result.code == 0 || result.code == 1)
           << arguments[0] << ": " << result.code << ": " << result.err;
       if (result.code == 0 || arguments[0] == "inspect") continue;
-      EXPECT_EQ(result.err.rfind("cria: error: " + path + ": ", 0), 0U) << arguments[0] << ": " << result.err;
+      EXPECT_EQ(result.err.rfind("cria: error: " + path + ": ", 0), 0U)
+          << arguments[0] << ": " << result.err;
       EXPECT_EQ(count_lines(result.err), 1U) << arguments[0] << ": " << result.err;
     }
   }
@@ -103,7 +105,8 @@ TEST(MalformedCommands, InspectShowsLongArraysInLittleMemory) {
   const TempDirectory directory;
   const Result result = limited({"inspect", directory.write("long.gguf", image.bytes())});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_NE(result.out.find("[[7,7,7,7,7,7,7,7]]"), std::string::npos) << result.out.substr(0, 1000);
+  EXPECT_NE(result.out.find("[[7,7,7,7,7,7,7,7]]"), std::string::npos)
+      << result.out.substr(0, 1000);
 }
 
 }  // namespace

@@ -30,7 +30,9 @@ TEST(MalformedFile, Case002Directory) {
                directory.path() + ": is a directory: expected a GGUF file");
 }
 
-TEST(MalformedFile, Case003Empty) { expect_bytes_refused("", "file is empty: expected a GGUF file"); }
+TEST(MalformedFile, Case003Empty) {
+  expect_bytes_refused("", "file is empty: expected a GGUF file");
+}
 
 TEST(MalformedFile, Case004OneToThreeBytes) {
   const std::string start = "not a GGUF file: expected the bytes 'GGUF', got the bytes ";
@@ -40,7 +42,9 @@ TEST(MalformedFile, Case004OneToThreeBytes) {
 }
 
 TEST(MalformedFile, Case005Magic) {
-  const auto magic = [](const std::string& bytes) { return [bytes](Image& m) { m.magic = bytes; }; };
+  const auto magic = [](const std::string& bytes) {
+    return [bytes](Image& m) { m.magic = bytes; };
+  };
   const std::string start = "not a GGUF file: expected the bytes 'GGUF', got ";
   expect_refused({
       {start + "the bytes 41 42 43 44 (at byte 0)", magic("ABCD")},
@@ -53,18 +57,20 @@ TEST(MalformedFile, Case005Magic) {
 }
 
 TEST(MalformedFile, Case006HtmlPage) {
-  expect_bytes_refused(
-      "\n<!DOCTYPE html>\n<html><body>404</body></html>\n",
-      "not a GGUF file: expected the bytes 'GGUF', got an HTML page (a failed download?) (at byte 0)");
+  expect_bytes_refused("\n<!DOCTYPE html>\n<html><body>404</body></html>\n",
+                       "not a GGUF file: expected the bytes 'GGUF', got an HTML page (a failed "
+                       "download?) (at byte 0)");
 }
 
 TEST(MalformedFile, Case007OtherFormats) {
   const std::string start = "not a GGUF file: expected the bytes 'GGUF', got ";
-  expect_bytes_refused("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n",
-                       start + "a Git LFS pointer: fetch the file itself with `git lfs pull` (at byte 0)");
+  expect_bytes_refused(
+      "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n",
+      start + "a Git LFS pointer: fetch the file itself with `git lfs pull` (at byte 0)");
   expect_bytes_refused(raw(std::uint64_t{24}) + R"({"__metadata__":{}}     )",
                        start + "a safetensors file: convert it with `cria convert` (at byte 0)");
-  expect_bytes_refused("PK\x03\x04 and so on", start + "a zip archive (a PyTorch checkpoint?) (at byte 0)");
+  expect_bytes_refused("PK\x03\x04 and so on",
+                       start + "a zip archive (a PyTorch checkpoint?) (at byte 0)");
 }
 
 TEST(MalformedFile, Case008Version) {
@@ -77,11 +83,13 @@ TEST(MalformedFile, Case008Version) {
 }
 
 TEST(MalformedFile, Case009BigEndian) {
-  expect_refused({{"big-endian GGUF file: expected little-endian numbers; convert the file (at byte 4)",
-                   [](Image& m) { m.version = 0x03000000; }}});
+  expect_refused(
+      {{"big-endian GGUF file: expected little-endian numbers; convert the file (at byte 4)",
+        [](Image& m) { m.version = 0x03000000; }}});
 }
 
-// In this process, as there are thousands; the bytes lie in a block of their own for AddressSanitizer's sake.
+// In this process, as there are thousands; the bytes lie in a block of their own for
+// AddressSanitizer's sake.
 TEST(MalformedFile, Case010EveryPrefixOfTheHeader) {
   for (const Image& image : {valid_model(), valid_byte_pair_model()}) {
     const std::string bytes = image.header();
@@ -108,14 +116,16 @@ TEST(MalformedFile, Case010PrefixesInTheProgram) {
                        "impossible tensor count: expected at most 0, got 21 (at byte 8)");
   expect_bytes_refused(bytes.substr(0, 500),
                        "impossible tensor count: expected at most *, got 21 (at byte 8)");
-  expect_bytes_refused(bytes.substr(0, 3000),
-                       "file ends inside a string: expected * (key tokenizer.ggml.tokens, at byte *)");
+  expect_bytes_refused(
+      bytes.substr(0, 3000),
+      "file ends inside a string: expected * (key tokenizer.ggml.tokens, at byte *)");
 }
 
 TEST(MalformedFile, Case011TensorCount) {
   const auto count = [](std::uint64_t n) { return [n](Image& m) { m.tensor_count = n; }; };
   expect_refused({
-      {"impossible tensor count: expected at most *, got 18446744073709551615 (at byte 8)", count(kMax)},
+      {"impossible tensor count: expected at most *, got 18446744073709551615 (at byte 8)",
+       count(kMax)},
       {"impossible tensor count: expected at most *, got 9223372036854775808 (at byte 8)",
        count(kMax / 2 + 1)},
       {"impossible tensor count: expected at most *, got 1000001 (at byte 8)", count(1'000'001)},
@@ -125,7 +135,8 @@ TEST(MalformedFile, Case011TensorCount) {
 TEST(MalformedFile, Case012KeyCount) {
   const auto count = [](std::uint64_t n) { return [n](Image& m) { m.key_count = n; }; };
   expect_refused({
-      {"impossible key count: expected at most *, got 18446744073709551615 (at byte 16)", count(kMax)},
+      {"impossible key count: expected at most *, got 18446744073709551615 (at byte 16)",
+       count(kMax)},
       {"impossible key count: expected at most *, got 4294967296 (at byte 16)",
        count(std::uint64_t{1} << 32)},
       {"impossible key count: expected at most *, got 100001 (at byte 16)", count(100'001)},
@@ -156,7 +167,8 @@ TEST(MalformedFile, Case014Unreadable) {
   const TempDirectory directory;
   const std::string path = directory.write("secret.gguf", valid_model().bytes());
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
-  expect_error(limited(answer_from(path), "", obey_file_modes), path + ": cannot open: Permission denied");
+  expect_error(limited(answer_from(path), "", obey_file_modes),
+               path + ": cannot open: Permission denied");
 }
 
 }  // namespace

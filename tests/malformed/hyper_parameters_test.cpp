@@ -28,16 +28,18 @@ GgufData numbers(const std::vector<std::int32_t>& values) { return GgufArray::of
 
 TEST(MalformedHyperParameters, Case029Layers) {
   expect_refused({{"missing key (key llama.block_count)", no_key("block_count")}});
-  expect_bad_values("block_count",
-                    {{"out of range: expected 1 to 1024, got 0", 0U},
-                     {"out of range: expected 1 to 1024, got 4294967295", UINT32_MAX},
-                     {"out of range: expected 1 to 1024, got 18446744073709551615", ~std::uint64_t{0}},
-                     {"negative number: expected 0 or more, got -2", -2},
-                     {"more layers than tensors: expected at most 21, got 22", 22U}});
-  expect_refused(
-      {{"missing tensor: expected shape [64] (tensor blk.2.attn_norm.weight)", with("block_count", 3U)},
-       {"tensor of a layer that does not exist: expected layers 0 to 0 (tensor blk.1.attn_norm.weight)",
-        with("block_count", 1U)}});
+  expect_bad_values(
+      "block_count",
+      {{"out of range: expected 1 to 1024, got 0", 0U},
+       {"out of range: expected 1 to 1024, got 4294967295", UINT32_MAX},
+       {"out of range: expected 1 to 1024, got 18446744073709551615", ~std::uint64_t{0}},
+       {"negative number: expected 0 or more, got -2", -2},
+       {"more layers than tensors: expected at most 21, got 22", 22U}});
+  expect_refused({{"missing tensor: expected shape [64] (tensor blk.2.attn_norm.weight)",
+                   with("block_count", 3U)},
+                  {"tensor of a layer that does not exist: expected layers 0 to 0 (tensor "
+                   "blk.1.attn_norm.weight)",
+                   with("block_count", 1U)}});
 }
 
 TEST(MalformedHyperParameters, Case030Embedding) {
@@ -49,7 +51,8 @@ TEST(MalformedHyperParameters, Case030Embedding) {
 }
 
 TEST(MalformedHyperParameters, Case031Heads) {
-  expect_refused({{"missing key (key llama.attention.head_count)", no_key("attention.head_count")}});
+  expect_refused(
+      {{"missing key (key llama.attention.head_count)", no_key("attention.head_count")}});
   expect_bad_values("attention.head_count", {{"out of range: expected 1 to 1024, got 0", 0U},
                                              {"out of range: expected 1 to 1024, got 1025", 1025U},
                                              {"negative number: expected 0 or more, got -4", -4}});
@@ -67,14 +70,16 @@ TEST(MalformedHyperParameters, Case032KvHeads) {
 
 TEST(MalformedHyperParameters, Case033HeadArrays) {
   const std::string says = "wrong length of an array: expected one number per layer, 2, got ";
-  for (const std::string key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) {
+  for (const std::string key :
+       {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) {
     expect_bad_values(key, {{says + "1", numbers({2})},
                             {says + "3", numbers({2, 2, 2})},
                             {says + "0", numbers({})},
                             {"wrong type of a key: expected array of integers, got array of f32",
                              GgufArray::of(std::vector<float>{2, 2})}});
   }
-  expect_bad_values("attention.head_count", {{"out of range: expected 1 to 1024, got 0", numbers({4, 0})}});
+  expect_bad_values("attention.head_count",
+                    {{"out of range: expected 1 to 1024, got 0", numbers({4, 0})}});
 }
 
 TEST(MalformedHyperParameters, Case034FeedForward) {
@@ -85,9 +90,10 @@ TEST(MalformedHyperParameters, Case034FeedForward) {
 }
 
 TEST(MalformedHyperParameters, Case035RopeDimension) {
-  expect_bad_values("rope.dimension_count", {{"out of range: expected 1 to 16, got 0", 0U},
-                                             {"odd RoPE dimension: expected an even number, got 15", 15U},
-                                             {"out of range: expected 1 to 16, got 18", 18U}});
+  expect_bad_values("rope.dimension_count",
+                    {{"out of range: expected 1 to 16, got 0", 0U},
+                     {"odd RoPE dimension: expected an even number, got 15", 15U},
+                     {"out of range: expected 1 to 16, got 18", 18U}});
 }
 
 TEST(MalformedHyperParameters, Case036RopeBase) {
@@ -104,10 +110,10 @@ TEST(MalformedHyperParameters, Case037RopeScaling) {
   for (const std::string key : {"rope.scaling.factor", "rope.scale_linear"}) {
     expect_bad_values(key, {{says + "0", 0.0F}, {says + "nan", kNan}, {says + "inf", kInf}});
   }
-  expect_bad_values(
-      "rope.scaling.type",
-      {{"unknown RoPE scaling: expected none, linear, yarn or longrope, got 'odd'", std::string("odd")},
-       {"wrong type of a key: expected string, got u32", 1U}});
+  expect_bad_values("rope.scaling.type",
+                    {{"unknown RoPE scaling: expected none, linear, yarn or longrope, got 'odd'",
+                      std::string("odd")},
+                     {"wrong type of a key: expected string, got u32", 1U}});
   const auto yarn = [](const std::string& suffix, float bad) {
     return [=](Image& m) {
       m.set("llama.rope.scaling.type") = std::string("yarn");
@@ -143,7 +149,8 @@ TEST(MalformedHyperParameters, Case039Context) {
   largest.set("llama.context_length") = 1U << 30;  // nothing is allocated from it
   const TempDirectory directory;
   const std::string path = directory.write("largest.gguf", largest.bytes());
-  const Result result = limited({"run", "-m", path, "-p", "Hi!", "-n", "3", "--temp", "0", "--ignore-eos"});
+  const Result result =
+      limited({"run", "-m", path, "-p", "Hi!", "-n", "3", "--temp", "0", "--ignore-eos"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, expect_answer(valid_model()).out);
 }
@@ -161,18 +168,22 @@ TEST(MalformedHyperParameters, Case040Experts) {
       {says + "0" + key, experts(0)},
       {says + "9" + key, experts(9)},
       {says + "0" + key, with("expert_count", 8U)},
-      {"not known of this architecture: expected no such key, got 8 (key llama.expert_count)", experts(2)},
+      {"not known of this architecture: expected no such key, got 8 (key llama.expert_count)",
+       experts(2)},
   });
 }
 
 TEST(MalformedHyperParameters, Case041VocabularySizes) {
   const auto tokens = [](std::size_t n) {
-    return
-        [n](Image& m) { m.set("tokenizer.ggml.tokens") = GgufArray::of(std::vector<std::string>(n, "x")); };
+    return [n](Image& m) {
+      m.set("tokenizer.ggml.tokens") = GgufArray::of(std::vector<std::string>(n, "x"));
+    };
   };
   expect_refused({
-      {"more tokens than embeddings: expected at most 266, got 267 (key tokenizer.ggml.tokens)", tokens(267)},
-      {"vocabulary size fits neither embeddings nor tokens: expected 266, got 265 (key llama.vocab_size)",
+      {"more tokens than embeddings: expected at most 266, got 267 (key tokenizer.ggml.tokens)",
+       tokens(267)},
+      {"vocabulary size fits neither embeddings nor tokens: expected 266, got 265 (key "
+       "llama.vocab_size)",
        with("vocab_size", 265U)},
       {"vocabulary size fits neither embeddings nor tokens: expected 266, got 4294967295 (key "
        "llama.vocab_size)",
@@ -209,8 +220,8 @@ TEST(MalformedHyperParameters, Case042WrongTypes) {
                                          {says + "an integer, got array of i32", numbers({64})}});
   expect_bad_values("rope.freq_base", {{says + "f32 or f64, got u32", 10000U},
                                        {says + "f32 or f64, got string", std::string("1e4")}});
-  expect_refused(
-      {{says + "string, got u32 (key general.name)", [](Image& m) { m.set("general.name") = 7U; }}});
+  expect_refused({{says + "string, got u32 (key general.name)",
+                   [](Image& m) { m.set("general.name") = 7U; }}});
   Image wide = valid_model();  // other widths are no other types
   wide.set("llama.block_count") = std::uint64_t{2};
   wide.set("llama.embedding_length") = std::int16_t{64};

@@ -19,8 +19,8 @@ std::string payload(const GgufData& data, std::uint32_t version) {
         if constexpr (std::is_same_v<T, std::string>) {
           return count_bytes(value.size(), version) + value;
         } else if constexpr (std::is_same_v<T, GgufArray>) {
-          std::string out =
-              raw(static_cast<std::uint32_t>(value.element)) + count_bytes(value.values.size(), version);
+          std::string out = raw(static_cast<std::uint32_t>(value.element)) +
+                            count_bytes(value.values.size(), version);
           for (const GgufData& element : value.values) out += payload(element, version);
           return out;
         } else {
@@ -32,8 +32,8 @@ std::string payload(const GgufData& data, std::uint32_t version) {
 
 template <typename List>
 auto& named(List& list, std::string_view name) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [name](const auto& part) { return part.name == name; });
+  const auto found = std::find_if(list.begin(), list.end(),
+                                  [name](const auto& part) { return part.name == name; });
   if (found == list.end()) throw std::logic_error("the valid file has no " + std::string(name));
   return *found;
 }
@@ -64,7 +64,8 @@ void Image::remove(std::string_view name) {
 }
 
 std::string Image::header() const {
-  std::string out = magic + raw(version) + count_bytes(tensor_count.value_or(tensors.size()), version) +
+  std::string out = magic + raw(version) +
+                    count_bytes(tensor_count.value_or(tensors.size()), version) +
                     count_bytes(key_count.value_or(keys.size()), version);
   for (const Key& key : keys) {
     out += count_bytes(key.length.value_or(key.name.size()), version) + key.name;

@@ -75,6 +75,7 @@ Image valid_vocabulary();
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
-inline constexpr std::uint32_t kValidVocabulary = 266;  ///< tokens and rows of the embedding, of both
+inline constexpr std::uint32_t kValidVocabulary =
+    266;  ///< tokens and rows of the embedding, of both
 
 }  // namespace cria::test

@@ -27,7 +27,8 @@ Image importance(std::size_t cols, float sum, float count) {
 
 /// The same in the older form: entries of a name, a number of chunks and values.
 std::string old_entry(const std::string& name, std::int32_t values, const std::string& data) {
-  return raw(static_cast<std::int32_t>(name.size())) + name + raw(std::int32_t{1}) + raw(values) + data;
+  return raw(static_cast<std::int32_t>(name.size())) + name + raw(std::int32_t{1}) + raw(values) +
+         data;
 }
 std::string old_form(const std::string& entries, std::int32_t n = 1) { return raw(n) + entries; }
 
@@ -51,7 +52,8 @@ class MalformedImportance : public testing::Test {
 TEST_F(MalformedImportance, ValidOnesServe) {
   EXPECT_EQ(quantize(importance(64, 3, 512).bytes()).code, 0);
   EXPECT_EQ(quantize(old_form(old_entry("blk.0.ffn_up.weight", 64, many(64, 3)))).code, 0);
-  EXPECT_EQ(quantize(importance(64, 0, 512).bytes()).code, 0) << "sums of zero say that nothing matters";
+  EXPECT_EQ(quantize(importance(64, 0, 512).bytes()).code, 0)
+      << "sums of zero say that nothing matters";
   EXPECT_EQ(quantize(importance(64, 0, 0).bytes()).code, 0);
 }
 
@@ -76,24 +78,29 @@ TEST_F(MalformedImportance, Case099Sizes) {
   expect_matrix_refused(image.bytes(), "sums without their counts (tensor blk.0.ffn_up.weight)");
   image = importance(64, 1, 512);
   image.tensors[1] = {"blk.0.ffn_up.weight.counts", {7}, 0, many(7, 1)};
-  expect_matrix_refused(image.bytes(),
-                        "sums and counts do not fit together: got 64 and 7 (tensor blk.0.ffn_up.weight)");
+  expect_matrix_refused(
+      image.bytes(),
+      "sums and counts do not fit together: got 64 and 7 (tensor blk.0.ffn_up.weight)");
   image.tensors[1] = {"blk.0.ffn_up.weight.counts", {1}, 1, std::string(2, '\0')};
   expect_matrix_refused(image.bytes(),
                         "wrong type: expected F32, got F16 (tensor blk.0.ffn_up.weight.counts)");
 }
 
 TEST_F(MalformedImportance, Case099Files) {
-  expect_matrix_refused("",
-                        "file ends inside the number of entries: expected 4 more bytes, got 0 (at byte 0)");
-  expect_matrix_refused(old_form("", 0),
-                        "is no importance matrix, or is damaged: the number of entries is 0 (at byte 0)");
-  expect_matrix_refused(old_form("", -1),
-                        "is no importance matrix, or is damaged: the number of entries is -1 (at byte 0)");
-  expect_matrix_refused(old_form("", 1'000'000),
-                        "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 4)");
-  expect_matrix_refused("It was a dark and stormy night",
-                        "is no importance matrix, or is damaged: the number of entries is * (at byte 0)");
+  expect_matrix_refused(
+      "", "file ends inside the number of entries: expected 4 more bytes, got 0 (at byte 0)");
+  expect_matrix_refused(
+      old_form("", 0),
+      "is no importance matrix, or is damaged: the number of entries is 0 (at byte 0)");
+  expect_matrix_refused(
+      old_form("", -1),
+      "is no importance matrix, or is damaged: the number of entries is -1 (at byte 0)");
+  expect_matrix_refused(
+      old_form("", 1'000'000),
+      "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 4)");
+  expect_matrix_refused(
+      "It was a dark and stormy night",
+      "is no importance matrix, or is damaged: the number of entries is * (at byte 0)");
   expect_matrix_refused(
       old_form(old_entry("w", 1 << 30, "")),
       "is no importance matrix, or is damaged: the number of values is 1073741824 (at byte 13)");
@@ -102,10 +109,12 @@ TEST_F(MalformedImportance, Case099Files) {
       "is no importance matrix, or is damaged: the length of a name is 1073741824 (at byte 4)");
   const std::string entry = old_entry("w", 1, many(1, 1));
   expect_matrix_refused(old_form(entry + entry, 2), "an entry comes twice (tensor w)");
-  expect_matrix_refused(old_form(entry, 2),
-                        "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 21)");
-  expect_matrix_refused(valid_model().bytes(),
-                        "no importance matrix: expected a file of general.type imatrix (key general.type)");
+  expect_matrix_refused(
+      old_form(entry, 2),
+      "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 21)");
+  expect_matrix_refused(
+      valid_model().bytes(),
+      "no importance matrix: expected a file of general.type imatrix (key general.type)");
   Image none = importance(64, 1, 512);
   none.tensors.clear();
   expect_matrix_refused(none.bytes(), "an importance matrix without entries");

@@ -1,7 +1,7 @@
 // Cases 15 to 28: metadata that cannot be read, or says what it must not.
 //
-// The key at fault stands first: the length of its name at byte 24, a name of one letter at 32, its type at
-// 33, its value at 37.
+// The key at fault stands first: the length of its name at byte 24, a name of one letter at 32, its
+// type at 33, its value at 37.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -39,13 +39,18 @@ std::function<void(Image&)> value(const std::string& key, const GgufData& data) 
   return [=](Image& m) { m.set(key) = data; };
 }
 
-TEST(MalformedKeys, Case015EmptyKey) { expect_refused({{"empty key (at byte 24)", first_name("")}}); }
+TEST(MalformedKeys, Case015EmptyKey) {
+  expect_refused({{"empty key (at byte 24)", first_name("")}});
+}
 
 TEST(MalformedKeys, Case016KeyLength) {
-  const auto length = [](std::uint64_t n) { return [n](Image& m) { m.first_key("x").length = n; }; };
+  const auto length = [](std::uint64_t n) {
+    return [n](Image& m) { m.first_key("x").length = n; };
+  };
   const std::string too_long = "a key is too long: expected at most 65536 bytes, got ";
   expect_refused({
-      {"file ends inside a key: expected 60000 more bytes, got * (at byte 32)", alone(length(60'000))},
+      {"file ends inside a key: expected 60000 more bytes, got * (at byte 32)",
+       alone(length(60'000))},
       {too_long + "65537 (at byte 24)", length(65'537)},
       {too_long + "18446744073709551615 (at byte 24)", length(kMax64)},
       {too_long + "18446744073709551592 (at byte 24)", length(kMax64 - 23)},
@@ -68,9 +73,11 @@ TEST(MalformedKeys, Case018DuplicateKey) {
 TEST(MalformedKeys, Case019ValueType) {
   expect_refused({
       {"unknown value type: expected 0 to 12, got 13 (key x, at byte 33)", key_x(13, "")},
-      {"unknown value type: expected 0 to 12, got 4294967295 (key x, at byte 33)", key_x(UINT32_MAX, "")},
-      {"unknown value type: expected 0 to 12, got 13 (key a?b?[31m, at byte 40)",  // no control characters
-                                                                                   // get out
+      {"unknown value type: expected 0 to 12, got 4294967295 (key x, at byte 33)",
+       key_x(UINT32_MAX, "")},
+      {"unknown value type: expected 0 to 12, got 13 (key a?b?[31m, at byte 40)",  // no control
+                                                                                   // characters get
+                                                                                   // out
        [](Image& m) { m.first_key("a\nb\x1b[31m").type = 13; }},
   });
 }
@@ -151,7 +158,8 @@ TEST(MalformedKeys, Case025Alignment) {
       {says + "9223372036854775808 (key general.alignment)", value(key, std::uint64_t{1} << 63)},
       {"wrong type of a key: expected an unsigned integer, got f32 (key general.alignment)",
        value(key, 32.0F)},
-      {"wrong type of a key: expected an unsigned integer, got i32 (key general.alignment)", value(key, -32)},
+      {"wrong type of a key: expected an unsigned integer, got i32 (key general.alignment)",
+       value(key, -32)},
   });
   Image wide = valid_model();
   wide.set(key) = 4096U;
@@ -185,7 +193,8 @@ TEST(MalformedKeys, Case026CutInsideEachKey) {
     image.keys.push_back(whole.keys[i]);
     const std::string header = image.header();
     for (std::size_t n = begin; n < header.size(); ++n) {
-      const std::string where = n < begin + 8 + name.size() ? " (at byte " : " (key " + name + ", at byte ";
+      const std::string where =
+          n < begin + 8 + name.size() ? " (at byte " : " (key " + name + ", at byte ";
       const std::string text = cut_error(header, n);
       ASSERT_NE(text.find(where), std::string::npos) << text << "\nexpected" << where;
     }
@@ -210,9 +219,9 @@ TEST(MalformedKeys, Case028FileTypeOfAnotherType) {
   Image image = valid_model();
   image.set("general.file_type") = std::string("Q8_0");
   expect_same_answer(image);
-  EXPECT_NE(
-      expect_answer(image, {"-v"}).err.find("cria: warning: general.file_type: expected u32, got string\n"),
-      std::string::npos);
+  EXPECT_NE(expect_answer(image, {"-v"})
+                .err.find("cria: warning: general.file_type: expected u32, got string\n"),
+            std::string::npos);
 }
 
 }  // namespace

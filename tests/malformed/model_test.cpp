@@ -16,7 +16,8 @@ std::string floats(std::size_t n, float value) {
   return data;
 }
 /// A tensor of another shape, in F32.
-std::function<void(Image&)> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) {
+std::function<void(Image&)> shaped(const std::string& name,
+                                   const std::vector<std::uint64_t>& shape) {
   return [=](Image& m) {
     std::uint64_t n = 1;
     for (const std::uint64_t d : shape) n *= d;
@@ -39,8 +40,8 @@ TEST(MalformedModel, Case065NoEmbedding) {
 }
 
 TEST(MalformedModel, Case066NoOutputNorm) {
-  expect_refused(
-      {{"missing tensor: expected shape [64] (tensor output_norm.weight)", no_tensor("output_norm.weight")}});
+  expect_refused({{"missing tensor: expected shape [64] (tensor output_norm.weight)",
+                   no_tensor("output_norm.weight")}});
 }
 
 TEST(MalformedModel, Case067NoOutputIsTied) {
@@ -53,11 +54,14 @@ TEST(MalformedModel, Case067NoOutputIsTied) {
 TEST(MalformedModel, Case068TensorOfALayer) {
   std::vector<Defect> defects;
   for (const char* part : {"attn_norm", "ffn_norm"})
-    defects.push_back({std::string("missing tensor: expected shape [64] (tensor blk.1.") + part + ".weight)",
-                       no_tensor(std::string("blk.1.") + part + ".weight")});
-  for (const char* part : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
-    defects.push_back({std::string("missing tensor: expected shape [*] (tensor blk.1.") + part + ".weight)",
-                       no_tensor(std::string("blk.1.") + part + ".weight")});
+    defects.push_back(
+        {std::string("missing tensor: expected shape [64] (tensor blk.1.") + part + ".weight)",
+         no_tensor(std::string("blk.1.") + part + ".weight")});
+  for (const char* part :
+       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
+    defects.push_back(
+        {std::string("missing tensor: expected shape [*] (tensor blk.1.") + part + ".weight)",
+         no_tensor(std::string("blk.1.") + part + ".weight")});
   const std::string says = "tensor of a layer that does not exist: expected layers 0 to 1 (tensor ";
   for (const std::string name :
        {"blk.99999999999.ffn_up.weight", "blk.99999999999999999999999.x", "blk.2.attn_norm.weight"})
@@ -91,7 +95,8 @@ TEST(MalformedModel, Case070TypeOfANorm) {
       m.tensor("blk.0.attn_norm.weight").data.resize(bytes);
     };
   };
-  const std::string says = "wrong type: expected F32, got ", where = " (tensor blk.0.attn_norm.weight)";
+  const std::string says = "wrong type: expected F32, got ",
+                    where = " (tensor blk.0.attn_norm.weight)";
   expect_refused({{says + "F16" + where, norm(1, 128)},
                   {says + "Q8_0" + where, norm(8, 68)},
                   {says + "I32" + where, norm(26, 256)}});
@@ -137,8 +142,10 @@ TEST(MalformedModel, Case073Experts) {
   const auto experts = [](Image& m) {
     for (const char* part : {"gate", "up", "down"}) {
       m.remove(std::string("blk.0.ffn_") + part + ".weight");
-      m.tensors.push_back(
-          {std::string("blk.0.ffn_") + part + "_exps.weight", {64, 8, 3}, 0, floats(64 * 8 * 3, 0)});
+      m.tensors.push_back({std::string("blk.0.ffn_") + part + "_exps.weight",
+                           {64, 8, 3},
+                           0,
+                           floats(64 * 8 * 3, 0)});
     }
     m.tensors.push_back({"blk.0.ffn_gate_inp.weight", {64, 2}, 0, floats(128, 0)});
   };
@@ -174,7 +181,8 @@ TEST(MalformedModel, Case074ValuesThatAreNoNumbers) {
        norm("blk.0.attn_norm.weight", kNan)},
       {says + "inf at value 5 (node output_norm, tensor output_norm.weight)",
        norm("output_norm.weight", kInf)},
-      {says + "nan at value 64 (node output, tensor output.weight)", scale("output.weight", 2, kNan)},
+      {says + "nan at value 64 (node output, tensor output.weight)",
+       scale("output.weight", 2, kNan)},
       {says + "nan at value 96 (node token_embd, tensor token_embd.weight)", embedding(1, kNan)},
       {says + "*inf at value 96 (node token_embd, tensor token_embd.weight)", embedding(1, -kInf)},
   });
@@ -182,12 +190,14 @@ TEST(MalformedModel, Case074ValuesThatAreNoNumbers) {
   embedding(200, kNan)(unused);
   expect_same_answer(unused);
   const TempDirectory directory;
-  const Result checked = limited({"inspect", "--check", directory.write("nan.gguf", unused.bytes())});
+  const Result checked =
+      limited({"inspect", "--check", directory.write("nan.gguf", unused.bytes())});
   EXPECT_EQ(checked.code, 1);
   EXPECT_NE(checked.out.find("token_embd.weight: 32 NaN, 0 infinite, the first at value 12832\n"),
             std::string::npos)
       << checked.out;
-  const Result valid = limited({"inspect", "--check", directory.write("valid.gguf", valid_model().bytes())});
+  const Result valid =
+      limited({"inspect", "--check", directory.write("valid.gguf", valid_model().bytes())});
   EXPECT_EQ(valid.code, 0) << valid.out;
 }
 
@@ -209,7 +219,8 @@ TEST(MalformedModel, Case075ScalesThatOverflow) {
          scales("output.weight", 65504)(m);
          norms("output_norm.weight", 1e34F)(m);
        }},
-      {says + "* (node blk.0.ffn_gate_up, tensor blk.0.ffn_gate.weight, tensor blk.0.ffn_up.weight)",
+      {says +
+           "* (node blk.0.ffn_gate_up, tensor blk.0.ffn_gate.weight, tensor blk.0.ffn_up.weight)",
        [&](Image& m) {
          scales("blk.0.ffn_up.weight", 65504)(m);
          norms("blk.0.ffn_norm.weight", 3e33F)(m);

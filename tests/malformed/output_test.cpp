@@ -1,4 +1,5 @@
-// Full disks, targets that cannot be written, output that is the input, signals in the middle of a write.
+// Full disks, targets that cannot be written, output that is the input, signals in the middle of a
+// write.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -14,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A limit of the file's size stands for a disk that is full in the middle: the write fails in the same place.
+// A limit of the file's size stands for a disk that is full in the middle: the write fails in the
+// same place.
 void fill_disk() {
   const rlimit size{20'000, 20'000};
   setrlimit(RLIMIT_FSIZE, &size);
@@ -39,7 +41,8 @@ class MalformedOutput : public testing::Test {
   }
   [[nodiscard]] std::size_t files_in(const std::string& folder) const {
     std::size_t n = 0;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory_.path(folder)))
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(directory_.path(folder)))
       n += entry.is_regular_file() ? 1U : 0U;
     return n;
   }
@@ -78,7 +81,8 @@ TEST_F(MalformedOutput, OutputIsTheInput) {
     for (const std::vector<std::string>& arguments :
          {std::vector<std::string>{"quantize", model_, target, "Q4_0", "--allow-requantize"},
           {"edit", model_, target, "--set", "a=u8:1"}})
-      expect_error(limited(arguments), target + ": cannot write: it is the input itself (" + model_ + ")");
+      expect_error(limited(arguments),
+                   target + ": cannot write: it is the input itself (" + model_ + ")");
   EXPECT_EQ(read_file(model_), before);
 }
 
@@ -87,11 +91,13 @@ TEST_F(MalformedOutput, DevicesAndDirectories) {
                "/dev/null: cannot write: not a regular file");
   expect_error(limited({"quantize", model_, directory_.path(), "Q4_0", "--allow-requantize"}),
                directory_.path() + ": cannot write: it is a directory");
-  expect_error(limited({"quantize", model_, directory_.path("none/out.gguf"), "Q4_0", "--allow-requantize"}),
-               directory_.path("none/out.gguf") + ": cannot write: No such file or directory");
+  expect_error(
+      limited({"quantize", model_, directory_.path("none/out.gguf"), "Q4_0", "--allow-requantize"}),
+      directory_.path("none/out.gguf") + ": cannot write: No such file or directory");
 }
 
-// At whatever moment the signal comes, the target is what it was or complete, and nothing lies beside it.
+// At whatever moment the signal comes, the target is what it was or complete, and nothing lies
+// beside it.
 TEST_F(MalformedOutput, SignalsInTheMiddle) {
   const std::string whole = directory_.path("whole.gguf"), out = directory_.path("sig/out.gguf"),
                     old = "what was there before";
@@ -101,12 +107,14 @@ TEST_F(MalformedOutput, SignalsInTheMiddle) {
   for (const int number : {SIGINT, SIGTERM, SIGKILL}) {
     for (useconds_t milliseconds = 0; milliseconds < 100; milliseconds += 24) {
       directory_.write("sig/out.gguf", old);
-      Child child(Child::Kind::Pipe, {"quantize", kDemo, out, "Q6_K", "--allow-requantize", "-t", "1"});
+      Child child(Child::Kind::Pipe,
+                  {"quantize", kDemo, out, "Q6_K", "--allow-requantize", "-t", "1"});
       usleep(1000 * milliseconds);
       child.signal(number);
       const int code = child.exit_code();
       const std::string now = read_file(out);
-      EXPECT_TRUE(now == old || now == complete) << "signal " << number << " after " << milliseconds << " ms";
+      EXPECT_TRUE(now == old || now == complete)
+          << "signal " << number << " after " << milliseconds << " ms";
       EXPECT_TRUE(now != old || code != 0);
       EXPECT_TRUE(number == SIGKILL || files_in("sig") == 1);
     }

@@ -21,7 +21,8 @@ constexpr rlim_t kMemory = 100'000'000;
 constexpr rlim_t kProcessorSeconds = kSanitized ? 60 : 1;
 constexpr unsigned kPatience = 120;  // seconds until a program that hangs is ended
 
-// Memory that is allocated counts; a sanitizer's own does not, so there the size of single blocks is limited.
+// Memory that is allocated counts; a sanitizer's own does not, so there the size of single blocks
+// is limited.
 void set_limits() {
   const rlimit memory{kMemory, kMemory}, time{kProcessorSeconds, kProcessorSeconds};
   if (!kSanitized) setrlimit(RLIMIT_DATA, &memory);
@@ -68,7 +69,8 @@ void expect_error(const Result& result, std::string_view says) {
   EXPECT_EQ(count_lines(result.err), 1U) << result.err;
 }
 
-std::vector<std::string> answer_from(const std::string& model, std::initializer_list<std::string> more) {
+std::vector<std::string> answer_from(const std::string& model,
+                                     std::initializer_list<std::string> more) {
   std::vector<std::string> arguments = {"run", "-m", model, "-p", "Hi!",          "-n",     "3",
                                         "-t",  "1",  "-c",  "64", "--ignore-eos", "--temp", "0"};
   arguments.insert(arguments.end(), more.begin(), more.end());

@@ -1,4 +1,5 @@
-// Runs the program on bad files, within the limits that it promises to keep: one line, a second, 100 MB.
+// Runs the program on bad files, within the limits that it promises to keep: one line, a second,
+// 100 MB.
 #pragma once
 
 #include <functional>
@@ -12,20 +13,22 @@
 
 namespace cria::test {
 
-/// The program within 100 MB of memory and a second of processor time (more under sanitizers), ended by a
-/// signal if it waits for something that does not come.
+/// The program within 100 MB of memory and a second of processor time (more under sanitizers),
+/// ended by a signal if it waits for something that does not come.
 Result limited(const std::vector<std::string>& arguments, std::string_view input = {},
                const std::function<void()>& in_child = {});
 
 /// Without the right of root to read and write what the mode of a file forbids.
 void obey_file_modes();
 
-/// Exit code 1, nothing on stdout, and exactly one line on stderr: "cria: error: " and what is said, in which
+/// Exit code 1, nothing on stdout, and exactly one line on stderr: "cria: error: " and what is
+/// said, in which
 /// * stands for any text.
 void expect_error(const Result& result, std::string_view says);
 
 /// The arguments that make the program answer from a model.
-std::vector<std::string> answer_from(const std::string& model, std::initializer_list<std::string> more = {});
+std::vector<std::string> answer_from(const std::string& model,
+                                     std::initializer_list<std::string> more = {});
 
 /// One thing that is wrong in an otherwise valid file.
 struct Defect {

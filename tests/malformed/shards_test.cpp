@@ -9,7 +9,8 @@
 namespace cria::test {
 namespace {
 
-/// The valid model in three files of seven tensors each, which tests change before they are written.
+/// The valid model in three files of seven tensors each, which tests change before they are
+/// written.
 class MalformedShards : public testing::Test {
  protected:
   MalformedShards() {
@@ -50,9 +51,10 @@ TEST_F(MalformedShards, ValidOnesAnswer) {
 
 TEST_F(MalformedShards, Case092LaterShard) {
   write();
-  expect_error(limited(answer_from(path(1))), path(1) +
-                                                  ": a later shard of a split model: expected the first one "
-                                                  "(-00001-of-00003.gguf), got shard 2 of 3 (key split.no)");
+  expect_error(limited(answer_from(path(1))),
+               path(1) +
+                   ": a later shard of a split model: expected the first one "
+                   "(-00001-of-00003.gguf), got shard 2 of 3 (key split.no)");
 }
 
 TEST_F(MalformedShards, Case093MissingShard) {
@@ -65,10 +67,10 @@ TEST_F(MalformedShards, Case093MissingShard) {
 
 TEST_F(MalformedShards, Case093RenamedShard) {
   const std::string other = directory_.write("other.gguf", parts_[0].bytes());
-  expect_error(limited(answer_from(other)),
-               other +
-                   ": first shard of 3: expected a name that ends in -00001-of-00003.gguf to find the others "
-                   "by (key split.count)");
+  expect_error(limited(answer_from(other)), other +
+                                                ": first shard of 3: expected a name that ends in "
+                                                "-00001-of-00003.gguf to find the others "
+                                                "by (key split.count)");
 }
 
 TEST_F(MalformedShards, Case094Counts) {
@@ -79,7 +81,8 @@ TEST_F(MalformedShards, Case094Counts) {
   parts_[0].set("split.count") = 65536U;
   expect_split_refused(0, "too many shards: expected at most 65535, got 65536 (key split.count)");
   parts_[0].set("split.count") = std::string("3");
-  expect_split_refused(0, "wrong type of a key: expected an unsigned integer, got string (key split.count)");
+  expect_split_refused(
+      0, "wrong type of a key: expected an unsigned integer, got string (key split.count)");
 }
 
 TEST_F(MalformedShards, Case095Numbers) {
@@ -100,9 +103,10 @@ TEST_F(MalformedShards, Case096TensorCounts) {
 
 TEST_F(MalformedShards, Case097TwoModels) {
   parts_[1].set("split.tensors.count") = std::int32_t{40};
-  expect_split_refused(1,
-                       "shard of another model: its count of tensors differs from the first shard's: "
-                       "expected 21, got 40 (key split.tensors.count)");
+  expect_split_refused(
+      1,
+      "shard of another model: its count of tensors differs from the first shard's: "
+      "expected 21, got 40 (key split.tensors.count)");
   parts_[1].set("split.tensors.count") = std::int32_t{21};
   parts_[1].tensors.front().name = "token_embd.weight";
   expect_split_refused(1, "duplicate tensor (tensor token_embd.weight)");
@@ -115,10 +119,12 @@ TEST_F(MalformedShards, Case098Concatenated) {
   const std::string says =
       "another GGUF file follows (shards joined with cat?): expected the end of the file (at byte ";
   for (const std::size_t pad : {std::size_t{0}, 31 - (first.size() + 31) % 32}) {
-    const std::string whole = first + std::string(pad, '\0') + parts_[1].bytes() + parts_[2].bytes();
+    const std::string whole =
+        first + std::string(pad, '\0') + parts_[1].bytes() + parts_[2].bytes();
     const std::string path = directory_.write("m-00001-of-00003.gguf", whole);
     const std::string place = std::to_string(first.size() + pad) + ")";
-    expect_error(limited(answer_from(path)), std::string(path).append(": ").append(says).append(place));
+    expect_error(limited(answer_from(path)),
+                 std::string(path).append(": ").append(says).append(place));
   }
 }
 

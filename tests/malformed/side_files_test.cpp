@@ -32,7 +32,8 @@ TEST(MalformedSideFiles, Case100SessionFiles) {
   const auto model = Model::load(directory.write("model.gguf", valid_model().bytes()));
   const auto another = Model::load(directory.write("other.gguf", other.bytes()));
   const std::vector<TokenId> tokens = {1, 259, 265};
-  Session session(*model, {.n_ctx = 16, .threads = 1}), foreign(*another, {.n_ctx = 16, .threads = 1});
+  Session session(*model, {.n_ctx = 16, .threads = 1}),
+      foreign(*another, {.n_ctx = 16, .threads = 1});
   session.eval(tokens);
   const std::string path = directory.path("session");
   session.save(path);
@@ -45,8 +46,8 @@ TEST(MalformedSideFiles, Case100SessionFiles) {
     directory.write("session", whole.substr(0, n));
     EXPECT_EQ(error_text([&] { session.load(path); }),
               path + (n < 40 ? ": not a session file of cria: too short"
-                             : ": wrong size in bytes: expected " + std::to_string(whole.size()) + ", got " +
-                                   std::to_string(n)));
+                             : ": wrong size in bytes: expected " + std::to_string(whole.size()) +
+                                   ", got " + std::to_string(n)));
   }
   for (std::size_t at = 0; at < whole.size(); at += at < 64 ? 1 : 97) {
     std::string changed = whole;
@@ -87,11 +88,12 @@ TEST_F(MalformedSafetensors, Case102HeaderLength) {
                     says = "bad length of the header: expected at most ";
   expect_weights_refused("", "is no safetensors file: expected at least 9 bytes, got 0");
   expect_weights_refused(raw(std::uint64_t{0}) + whole.substr(8), "*");
-  for (const std::uint64_t length :
-       {std::uint64_t{whole.size() - 7}, std::uint64_t{1} << 32, ~std::uint64_t{0}, ~std::uint64_t{7}})
+  for (const std::uint64_t length : {std::uint64_t{whole.size() - 7}, std::uint64_t{1} << 32,
+                                     ~std::uint64_t{0}, ~std::uint64_t{7}})
     expect_weights_refused(raw(length) + whole.substr(8),
                            says + "*, got " + std::to_string(length) + " (at byte 0)");
-  expect_weights_refused(whole.substr(0, 4000), "data past the end of the file: expected at most *");
+  expect_weights_refused(whole.substr(0, 4000),
+                         "data past the end of the file: expected at most *");
   expect_weights_refused(valid_model().bytes(), "*");
 }
 
@@ -117,11 +119,13 @@ TEST_F(MalformedSafetensors, Case102Offsets) {
                                 R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}",
                             "0123");
   };
-  expect_weights_refused(file("[0,2]", "[1,3]"), "data overlap: expected to begin at 2, got 1 (tensor b)");
+  expect_weights_refused(file("[0,2]", "[1,3]"),
+                         "data overlap: expected to begin at 2, got 1 (tensor b)");
   expect_weights_refused(file("[0,2]", "[3,5]"),
                          "data past the end of the file: expected at most 4, got 5 (tensor b)");
   expect_weights_refused(file("[2,0]", "[2,4]"), "*(tensor a)");
-  expect_weights_refused(file("[0,2]", "[18446744073709551614,18446744073709551615]"), "*(tensor b)");
+  expect_weights_refused(file("[0,2]", "[18446744073709551614,18446744073709551615]"),
+                         "*(tensor b)");
 }
 
 TEST_F(MalformedSafetensors, Case102Sizes) {
@@ -132,8 +136,8 @@ TEST_F(MalformedSafetensors, Case102Sizes) {
                          "*expected 3 bytes*(tensor x)");
   expect_weights_refused(file(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"),
                          "*expected 8 bytes*(tensor x)");
-  expect_weights_refused(file(R"("dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,4])"),
-                         "*(tensor x)");
+  expect_weights_refused(
+      file(R"("dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,4])"), "*(tensor x)");
   expect_weights_refused(file(R"("dtype":"U8","shape":[-4],"data_offsets":[0,4])"), "*(tensor x)");
   HfDirectory odd;
   odd.tensors["model.norm.weight"] = {63};
@@ -154,7 +158,8 @@ TEST_F(MalformedSafetensors, Case102Shards) {
   directory_.write("part1.safetensors", read_file(directory_.path("part0.safetensors")));
   expect_conversion_refused(second + ": a tensor that another file has too (tensor *)");
   directory_.write("model.safetensors.index.json", R"({"weight_map":{"a":"../../etc/passwd"}})");
-  expect_conversion_refused(directory_.path("model.safetensors.index.json") + ": bad name of a file: *");
+  expect_conversion_refused(directory_.path("model.safetensors.index.json") +
+                            ": bad name of a file: *");
 }
 
 TEST(MalformedPrompt, Case104InvalidUtf8) {
@@ -183,11 +188,12 @@ TEST(MalformedPrompt, Case104LargerThanMemory) {
                     prompt = directory.write("prompt", "");
   ASSERT_EQ(truncate(prompt.c_str(), off_t{3} << 30), 0);
   for (const char* chat : {"--json", "--chat"})
-    expect_error(limited({"run", "-m", model, "-f", prompt, chat}),
-                 prompt + ": larger than a prompt may be: expected at most 67108864 bytes, got 3221225472");
-  expect_error(
-      limited({"run", "--raw", "-m", model}, std::string(30'000, 'x')),
-      "the prompt is too long: expected at most 128 tokens, got 30002 (-c N makes the context larger)");
+    expect_error(
+        limited({"run", "-m", model, "-f", prompt, chat}),
+        prompt + ": larger than a prompt may be: expected at most 67108864 bytes, got 3221225472");
+  expect_error(limited({"run", "--raw", "-m", model}, std::string(30'000, 'x')),
+               "the prompt is too long: expected at most 128 tokens, got 30002 (-c N makes the "
+               "context larger)");
 }
 
 }  // namespace

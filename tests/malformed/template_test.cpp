@@ -34,12 +34,14 @@ TEST(MalformedTemplate, Case088Syntax) {
 
 TEST(MalformedTemplate, Case089DepthAndLoops) {
   expect_template_refused({
-      text("*nested too deeply", "{{ " + repeated("(", 100'000) + "1" + repeated(")", 100'000) + " }}"),
+      text("*nested too deeply",
+           "{{ " + repeated("(", 100'000) + "1" + repeated(")", 100'000) + " }}"),
       text("*", "{{ " + repeated("[", 100'000) + " }}"),
       text("*nested too deeply", "{{ " + repeated("-", 100'000) + "1 }}"),
       text("*nested too deeply", repeated("{% if true %}", 10'000)),
       text("*nested too deeply", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
-      text("*too *", "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"),
+      text("*too *",
+           "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"),
       text("*too *", "{% for i in range(10000000000) %}{% endfor %}"),
   });
 }
@@ -49,13 +51,16 @@ TEST(MalformedTemplate, Case090Output) {
       text("*too *", "{{ 'x' * 10000000000 }}"),
       text("*too *", "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}"),
       text("*too *",
-           "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% "
+           "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ "
+           "ns.s %}{% "
            "endfor %}{{ ns.s }}"),
       text("*", "{{ messages | map('upper') | join(messages * 1000000000) }}"),
   });
   expect_template_refused(
       {{"chat template: the template is not UTF-8",
-        [](Image& m) { m.set("tokenizer.chat_template") = std::string("\xFF{{ messages[0].content }}"); }},
+        [](Image& m) {
+          m.set("tokenizer.chat_template") = std::string("\xFF{{ messages[0].content }}");
+        }},
        {"chat template: the template is too large: expected at most 1 MiB, got 2097152 bytes",
         [](Image& m) { m.set("tokenizer.chat_template") = std::string(2 << 20, 'x'); }}});
 }
@@ -66,8 +71,9 @@ TEST(MalformedTemplate, Case091NoString) {
   };
   const std::string says = "wrong type of a key: expected string, got ",
                     key = " (key tokenizer.chat_template)";
-  expect_refused({{says + "u32" + key, value(1U)},
-                  {says + "array of string" + key, value(GgufArray::of(std::vector<std::string>{"a"}))}});
+  expect_refused(
+      {{says + "u32" + key, value(1U)},
+       {says + "array of string" + key, value(GgufArray::of(std::vector<std::string>{"a"}))}});
 }
 
 }  // namespace

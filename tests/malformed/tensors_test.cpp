@@ -32,7 +32,9 @@ std::function<void(Image&)> first(const std::function<void(Image::Tensor&)>& cha
 }
 
 TEST(MalformedTensors, Case045NameLength) {
-  const auto length = [](std::uint64_t n) { return first([n](Image::Tensor& t) { t.length = n; }); };
+  const auto length = [](std::uint64_t n) {
+    return first([n](Image::Tensor& t) { t.length = n; });
+  };
   const std::string too_long = "a tensor name is too long: expected at most 65536 bytes, got ";
   expect_refused({
       {"empty tensor name (at byte 24)", first([](Image::Tensor& t) { t.name.clear(); })},
@@ -47,7 +49,8 @@ TEST(MalformedTensors, Case045NameLength) {
   Image odd = valid_model();
   odd.tensors.push_back({std::string(64, 'x'), {1}, 0, std::string(4, '\0')});
   expect_same_answer(odd);
-  EXPECT_NE(expect_answer(odd, {"-v"}).err.find("tensor name longer than 63 bytes"), std::string::npos);
+  EXPECT_NE(expect_answer(odd, {"-v"}).err.find("tensor name longer than 63 bytes"),
+            std::string::npos);
 }
 
 TEST(MalformedTensors, Case046BytesOfAName) {
@@ -64,7 +67,9 @@ TEST(MalformedTensors, Case047DuplicateName) {
 }
 
 TEST(MalformedTensors, Case048Dimensions) {
-  const auto dimensions = [](std::uint32_t n) { return up([n](Image::Tensor& t) { t.dimensions = n; }); };
+  const auto dimensions = [](std::uint32_t n) {
+    return up([n](Image::Tensor& t) { t.dimensions = n; });
+  };
   const std::string says = "bad number of dimensions: expected 1 to 4, got ";
   expect_refused({{says + "0" + kInUp, shape({})},
                   {says + "5" + kInUp, shape({64, 256, 1, 1, 1})},
@@ -86,17 +91,19 @@ TEST(MalformedTensors, Case050DimensionAbove2To63) {
 TEST(MalformedTensors, Case051ProductOverflows) {
   const std::uint64_t n = (std::uint64_t{1} << 42) + 1;
   expect_refused({
-      {"tensor size overflows: shape [64, 4398046511105, 4398046511105]" + kInUp, shape({64, n, n})},
+      {"tensor size overflows: shape [64, 4398046511105, 4398046511105]" + kInUp,
+       shape({64, n, n})},
       {"tensor size overflows: shape [4294967296, 4294967296]" + kInUp,
        shape({std::uint64_t{1} << 32, std::uint64_t{1} << 32})},
   });
 }
 
 TEST(MalformedTensors, Case052BytesOverflow) {
-  expect_refused({{"tensor size overflows: shape [4611686018427387904]" + kInUp, up([](Image::Tensor& t) {
-                     t.type = 0;
-                     t.shape = {kTop / 2};  // times 4 bytes
-                   })}});
+  expect_refused(
+      {{"tensor size overflows: shape [4611686018427387904]" + kInUp, up([](Image::Tensor& t) {
+          t.type = 0;
+          t.shape = {kTop / 2};  // times 4 bytes
+        })}});
 }
 
 TEST(MalformedTensors, Case053RowNotOfBlocks) {
@@ -110,7 +117,8 @@ TEST(MalformedTensors, Case054TypesThatAreNot) {
   std::vector<Defect> defects;
   for (const std::uint32_t id : {4U, 5U, 31U, 32U, 33U, 36U, 37U, 38U})
     defects.push_back(
-        {"unknown tensor type: got " + std::to_string(id) + ", removed from the format" + kInUp, type(id)});
+        {"unknown tensor type: got " + std::to_string(id) + ", removed from the format" + kInUp,
+         type(id)});
   for (const std::uint32_t id : {1000U, UINT32_MAX})
     defects.push_back({"unknown tensor type: got " + std::to_string(id) + kInUp, type(id)});
   expect_refused(defects);
@@ -124,7 +132,8 @@ TEST(MalformedTensors, Case055TypesOfActivations) {
       t.data.assign(64 * row_bytes, '\0');
     };
   };
-  const std::string says = "type cannot be a weight matrix: got ", where = " (tensor blk.0.ffn_down.weight)";
+  const std::string says = "type cannot be a weight matrix: got ",
+                    where = " (tensor blk.0.ffn_down.weight)";
   expect_refused({{says + "Q8_1" + where, down(9, 8 * 36)},
                   {says + "Q8_K" + where, down(15, 292)},
                   {says + "I8" + where, down(24, 256)},
@@ -134,59 +143,65 @@ TEST(MalformedTensors, Case055TypesOfActivations) {
 TEST(MalformedTensors, Case056TypesOfForks) {
   std::vector<Defect> defects;
   for (const std::uint32_t id : {97U, 139U, 337U})
-    defects.push_back(
-        {"unknown tensor type: got " + std::to_string(id) + ", a type of the ik_llama.cpp fork" + kInUp,
-         type(id)});
+    defects.push_back({"unknown tensor type: got " + std::to_string(id) +
+                           ", a type of the ik_llama.cpp fork" + kInUp,
+                       type(id)});
   for (const std::uint32_t id : {42U, 96U})
     defects.push_back(
-        {"unknown tensor type: got " + std::to_string(id) + ", newer than this program" + kInUp, type(id)});
+        {"unknown tensor type: got " + std::to_string(id) + ", newer than this program" + kInUp,
+         type(id)});
   expect_refused(defects);
 }
 
 TEST(MalformedTensors, Case057MisalignedOffset) {
-  expect_refused({{"misaligned offset: expected a multiple of 32, got 33" + kInUp, offset(33)},
-                  {"misaligned offset: expected a multiple of 32, got 18446744073709551615" + kInUp,
-                   offset(~std::uint64_t{0})},
-                  {"misaligned offset: expected a multiple of 64, got 17440 (tensor *)", [](Image& m) {
-                     m.set("general.alignment") = 64U;
-                     m.tensors[1].offset = 17440;
-                   }}});
+  expect_refused(
+      {{"misaligned offset: expected a multiple of 32, got 33" + kInUp, offset(33)},
+       {"misaligned offset: expected a multiple of 32, got 18446744073709551615" + kInUp,
+        offset(~std::uint64_t{0})},
+       {"misaligned offset: expected a multiple of 64, got 17440 (tensor *)", [](Image& m) {
+          m.set("general.alignment") = 64U;
+          m.tensors[1].offset = 17440;
+        }}});
 }
 
 TEST(MalformedTensors, Case058OffsetAndSizeWrap) {
-  expect_refused({{"offset past any file: got 18446744073709551584" + kInUp, offset(~std::uint64_t{31})},
-                  {"offset past any file: got 9223372036854775808" + kInUp, offset(kTop)}});
+  expect_refused(
+      {{"offset past any file: got 18446744073709551584" + kInUp, offset(~std::uint64_t{31})},
+       {"offset past any file: got 9223372036854775808" + kInUp, offset(kTop)}});
 }
 
 TEST(MalformedTensors, Case059OffsetPastTheEnd) {
-  expect_refused({{"file ends before the tensor's data: expected at least * bytes, got *, * missing" + kInUp,
-                   offset(1 << 30)},
-                  {"file ends before the tensor's data: expected at least * bytes, got *, * missing" + kInUp,
-                   offset(std::uint64_t{1} << 61)}});
+  expect_refused(
+      {{"file ends before the tensor's data: expected at least * bytes, got *, * missing" + kInUp,
+        offset(1 << 30)},
+       {"file ends before the tensor's data: expected at least * bytes, got *, * missing" + kInUp,
+        offset(std::uint64_t{1} << 61)}});
 }
 
 TEST(MalformedTensors, Case060OneByteShort) {
   const std::size_t n = valid_model().bytes().size();
-  expect_refused({{"file ends before the tensor's data: expected at least " + std::to_string(n) +
-                       " bytes, got " + std::to_string(n - 1) + ", 1 missing (tensor output.weight)",
-                   [](Image& m) { m.tensors.back().data.pop_back(); }}});
+  expect_refused(
+      {{"file ends before the tensor's data: expected at least " + std::to_string(n) +
+            " bytes, got " + std::to_string(n - 1) + ", 1 missing (tensor output.weight)",
+        [](Image& m) { m.tensors.back().data.pop_back(); }}});
 }
 
 TEST(MalformedTensors, Case061Overlap) {
   const std::string says = "tensor overlaps the one before it: expected an offset of at least ";
-  expect_refused(
-      {{says + "18088, got 0 (tensor output_norm.weight)",
-        [](Image& m) { m.tensor("output_norm.weight").offset = 0; }},
-       {says + "18088, got 0 (tensor blk.0.attn_norm.weight)", [](Image& m) { m.tensors[1].offset = 0; }},
-       {says + "18088, got 18080 (tensor blk.0.attn_norm.weight)",
-        [](Image& m) { m.tensors[1].offset = 18080; }}});
+  expect_refused({{says + "18088, got 0 (tensor output_norm.weight)",
+                   [](Image& m) { m.tensor("output_norm.weight").offset = 0; }},
+                  {says + "18088, got 0 (tensor blk.0.attn_norm.weight)",
+                   [](Image& m) { m.tensors[1].offset = 0; }},
+                  {says + "18088, got 18080 (tensor blk.0.attn_norm.weight)",
+                   [](Image& m) { m.tensors[1].offset = 18080; }}});
 }
 
 TEST(MalformedTensors, Case062OffsetWrapsIntoTheHeader) {
   const Image valid = valid_model();
   const std::uint64_t begin = (valid.header().size() + 31) / 32 * 32;
-  expect_refused({{"offset past any file: got " + std::to_string(0 - begin) + kInUp, offset(0 - begin)},
-                  {"offset past any file: got 18446744073709551584" + kInUp, offset(0 - std::uint64_t{32})}});
+  expect_refused(
+      {{"offset past any file: got " + std::to_string(0 - begin) + kInUp, offset(0 - begin)},
+       {"offset past any file: got 18446744073709551584" + kInUp, offset(0 - std::uint64_t{32})}});
 }
 
 TEST(MalformedTensors, Case063DataSectionPastTheEnd) {
@@ -214,7 +229,8 @@ TEST(MalformedTensors, GapsTrailingBytesAndUnknownTensors) {
   Image gap = valid_model();
   gap.tensors.insert(gap.tensors.begin() + 3, {"unused", {1024}, 0, std::string(4096, '\1')});
   expect_same_answer(gap);
-  EXPECT_NE(expect_answer(gap, {"-v"}).err.find("1 unknown tensor is not used: unused"), std::string::npos);
+  EXPECT_NE(expect_answer(gap, {"-v"}).err.find("1 unknown tensor is not used: unused"),
+            std::string::npos);
   gap.remove("unused");  // and now a hole in its place
   std::uint64_t place = 0;
   for (Image::Tensor& t : gap.tensors) {

@@ -74,8 +74,8 @@ void add_sentencepiece(Image& image) {
   for (std::size_t byte = 0; byte < 256; ++byte)
     tokens.add(std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">", kByte);
   const std::string space = "\xE2\x96\x81";
-  for (const std::string& text : {space + "Hi", space + "H", std::string("Hi"), space, std::string("H"),
-                                  std::string("i"), std::string("!")})
+  for (const std::string& text : {space + "Hi", space + "H", std::string("Hi"), space,
+                                  std::string("H"), std::string("i"), std::string("!")})
     tokens.add(text, kNormal, -static_cast<float>(tokens.texts.size()));
   image.set("tokenizer.ggml.model") = std::string("llama");
   image.set("tokenizer.ggml.tokens") = GgufArray::of(tokens.texts);
@@ -85,7 +85,8 @@ void add_sentencepiece(Image& image) {
   image.set("tokenizer.ggml.eos_token_id") = 2U;
 }
 
-/// A byte as byte-level vocabularies write it: visible ones as they are, others as characters from U+0100 on.
+/// A byte as byte-level vocabularies write it: visible ones as they are, others as characters from
+/// U+0100 on.
 std::string visible(int byte, int& next) {
   const bool shown = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
   const int code = shown ? byte : next++;
@@ -98,13 +99,14 @@ void add_byte_pairs(Image& image) {
   int next = 256;
   for (int byte = 0; byte < 256; ++byte) tokens.add(visible(byte, next), kNormal);
   for (const char* text : {"<|start|>", "<|end|>"}) tokens.add(text, kControl);
-  for (const char* text : {"Hi", "th", "the", "an", "and", "in", "on", "er"}) tokens.add(text, kNormal);
+  for (const char* text : {"Hi", "th", "the", "an", "and", "in", "on", "er"})
+    tokens.add(text, kNormal);
   image.set("tokenizer.ggml.model") = std::string("gpt2");
   image.set("tokenizer.ggml.pre") = std::string("gpt-2");
   image.set("tokenizer.ggml.tokens") = GgufArray::of(tokens.texts);
   image.set("tokenizer.ggml.token_type") = GgufArray::of(tokens.types);
-  image.set("tokenizer.ggml.merges") =
-      GgufArray::of(std::vector<std::string>{"H i", "t h", "th e", "a n", "an d", "i n", "o n", "e r"});
+  image.set("tokenizer.ggml.merges") = GgufArray::of(
+      std::vector<std::string>{"H i", "t h", "th e", "a n", "an d", "i n", "o n", "e r"});
   image.set("tokenizer.ggml.bos_token_id") = 256U;
   image.set("tokenizer.ggml.eos_token_id") = 257U;
 }

@@ -24,7 +24,9 @@ class Bytes {
     return *this;
   }
   Bytes& raw(std::string_view text) { return data += text, *this; }
-  Bytes& count(std::uint64_t n) { return version_ == 1 ? put(static_cast<std::uint32_t>(n)) : put(n); }
+  Bytes& count(std::uint64_t n) {
+    return version_ == 1 ? put(static_cast<std::uint32_t>(n)) : put(n);
+  }
   Bytes& string(std::string_view text) { return count(text.size()).raw(text); }
   Bytes& header(std::uint64_t tensors, std::uint64_t keys) {
     return raw("GGUF").put(version_).count(tensors).count(keys);
@@ -32,8 +34,8 @@ class Bytes {
   Bytes& key(std::string_view name, GgufType type) {
     return string(name).put(static_cast<std::uint32_t>(type));
   }
-  Bytes& tensor(std::string_view name, std::initializer_list<std::uint64_t> shape, std::uint32_t type,
-                std::uint64_t offset) {
+  Bytes& tensor(std::string_view name, std::initializer_list<std::uint64_t> shape,
+                std::uint32_t type, std::uint64_t offset) {
     string(name).put(static_cast<std::uint32_t>(shape.size()));
     for (const std::uint64_t n : shape) count(n);
     return put(type).put(offset);

@@ -84,7 +84,8 @@ TEST(Config, ReadsRopeScaling) {
   EXPECT_EQ(ModelConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
 }
 
-// As a whole, 1 + 0.1 ln 8 here, it is what is computed; another one is that of nobody who reads such files.
+// As a whole, 1 + 0.1 ln 8 here, it is what is computed; another one is that of nobody who reads
+// such files.
 TEST(Config, WarnsOfAnotherMagnitude) {
   TinyModel yarn;
   yarn.key("rope.scaling.type") = std::string("yarn");
@@ -137,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
                      [](TinyModel& m) { m.keys.erase("general.architecture"); }},
         ConfigDefect{"ArchitectureNumber", "expected string, got u32",
                      [](TinyModel& m) { m.keys["general.architecture"] = 1U; }},
-        ConfigDefect{"LayersMissing", "missing key (key llama.block_count)", without("block_count")},
+        ConfigDefect{"LayersMissing", "missing key (key llama.block_count)",
+                     without("block_count")},
         ConfigDefect{"Layers0", "expected 1 to 1024, got 0", with("block_count", 0U)},
         ConfigDefect{"LayersHuge", "expected 1 to 1024", with("block_count", UINT32_MAX)},
         ConfigDefect{"LayersAboveTensors", "more layers than tensors: expected at most 20, got 100",
@@ -146,7 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
                      with("block_count", 2.0F)},
         ConfigDefect{"Embedding0", "out of range", with("embedding_length", 0U)},
         ConfigDefect{"EmbeddingHuge", "out of range", with("embedding_length", (1U << 20) + 1)},
-        ConfigDefect{"EmbeddingNotHeads", "expected a multiple of 4, got 63", with("embedding_length", 63U)},
+        ConfigDefect{"EmbeddingNotHeads", "expected a multiple of 4, got 63",
+                     with("embedding_length", 63U)},
         ConfigDefect{"Heads0", "out of range", with("attention.head_count", 0U)},
         ConfigDefect{"HeadsHuge", "out of range", with("attention.head_count", 1025U)},
         ConfigDefect{"HeadsBelowKvHeads", "expected a divisor of 1, got 2",
@@ -158,10 +161,12 @@ INSTANTIATE_TEST_SUITE_P(
                      with("attention.head_count_kv", 3U)},
         ConfigDefect{"KvHeadsShort", "one number per layer, 2, got 1",
                      with("attention.head_count_kv", GgufArray::of(std::vector<std::int32_t>{2}))},
-        ConfigDefect{"KvHeadsNegative", "out of range",
-                     with("attention.head_count_kv", GgufArray::of(std::vector<std::int32_t>{2, -2}))},
-        ConfigDefect{"KvHeadsStrings", "expected array of integers",
-                     with("attention.head_count_kv", GgufArray::of(std::vector<std::string>{"2", "2"}))},
+        ConfigDefect{
+            "KvHeadsNegative", "out of range",
+            with("attention.head_count_kv", GgufArray::of(std::vector<std::int32_t>{2, -2}))},
+        ConfigDefect{
+            "KvHeadsStrings", "expected array of integers",
+            with("attention.head_count_kv", GgufArray::of(std::vector<std::string>{"2", "2"}))},
         ConfigDefect{"FeedForward0", "out of range", with("feed_forward_length", 0U)},
         ConfigDefect{"Rot0", "out of range", with("rope.dimension_count", 0U)},
         ConfigDefect{"RotOdd", "odd RoPE dimension", with("rope.dimension_count", 15U)},
@@ -174,25 +179,29 @@ INSTANTIATE_TEST_SUITE_P(
         ConfigDefect{"ScalingUnknown", "expected none, linear, yarn or longrope, got 'odd'",
                      with("rope.scaling.type", std::string("odd"))},
         ConfigDefect{"EpsMissing", "missing key", without("attention.layer_norm_rms_epsilon")},
-        ConfigDefect{"EpsNegative", "bad epsilon", with("attention.layer_norm_rms_epsilon", -1e-5F)},
+        ConfigDefect{"EpsNegative", "bad epsilon",
+                     with("attention.layer_norm_rms_epsilon", -1e-5F)},
         ConfigDefect{"EpsNan", "bad epsilon", with("attention.layer_norm_rms_epsilon", kNan)},
         ConfigDefect{"Context0", "out of range", with("context_length", 0U)},
         ConfigDefect{"ContextMax", "out of range", with("context_length", UINT32_MAX)},
         ConfigDefect{"ExpertsHuge", "expected 0 to 4096, got 5000", with("expert_count", 5000U)},
-        ConfigDefect{
-            "ExpertsOfAllLayers", "too many experts: expected at most 262144 in all layers, got 266240",
-            [](TinyModel& m) {
-              m.key("block_count") = 65U;
-              m.key("expert_count") = 4096U;
-              m.key("expert_used_count") = 8U;
-              for (int i = 0; i < 65; ++i) m.add("x." + std::to_string(i), DType::F32, {8});
-            }},
+        ConfigDefect{"ExpertsOfAllLayers",
+                     "too many experts: expected at most 262144 in all layers, got 266240",
+                     [](TinyModel& m) {
+                       m.key("block_count") = 65U;
+                       m.key("expert_count") = 4096U;
+                       m.key("expert_used_count") = 8U;
+                       for (int i = 0; i < 65; ++i)
+                         m.add("x." + std::to_string(i), DType::F32, {8});
+                     }},
         ConfigDefect{"ExpertsUsed0", "bad number of experts used", with("expert_count", 8U)},
-        ConfigDefect{"VocabularyDisagrees", "fits neither embeddings nor tokens: expected 10, got 11",
+        ConfigDefect{"VocabularyDisagrees",
+                     "fits neither embeddings nor tokens: expected 10, got 11",
                      with("vocab_size", 11U)},
         ConfigDefect{"TokensAboveRows", "more tokens than embeddings: expected at most 10, got 11",
                      [](TinyModel& m) {
-                       m.keys["tokenizer.ggml.tokens"] = GgufArray::of(std::vector<std::string>(11, "x"));
+                       m.keys["tokenizer.ggml.tokens"] =
+                           GgufArray::of(std::vector<std::string>(11, "x"));
                      }}),
     case_name<ConfigDefect>);
 

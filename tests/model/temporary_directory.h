@@ -13,9 +13,11 @@ namespace cria::test {
 /// A directory of its own, removed at the end.
 class TemporaryDirectory {
  public:
-  explicit TemporaryDirectory(const std::filesystem::path& place = std::filesystem::temp_directory_path()) {
+  explicit TemporaryDirectory(
+      const std::filesystem::path& place = std::filesystem::temp_directory_path()) {
     static int count = 0;
-    path_ = place / ("cria-model-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    path_ =
+        place / ("cria-model-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directory(path_);
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;

@@ -28,7 +28,8 @@ struct TinyModel {
     key("attention.head_count") = 4U;
     key("attention.head_count_kv") = 2U;
     key("attention.layer_norm_rms_epsilon") = 1e-5F;
-    tensors = {{"token_embd.weight", DType::Q8_0, {64, 10}}, {"output_norm.weight", DType::F32, {64}}};
+    tensors = {{"token_embd.weight", DType::Q8_0, {64, 10}},
+               {"output_norm.weight", DType::F32, {64}}};
     for (const std::string layer : {"blk.0.", "blk.1."}) {
       tensors.insert(tensors.end(), {{layer + "attn_norm.weight", DType::F32, {64}},
                                      {layer + "attn_q.weight", DType::Q4_0, {64, 64}},

@@ -19,7 +19,8 @@ TinyModel sentencepiece() {
   model.keys["tokenizer.ggml.tokens"] =
       GgufArray::of(Strings{"<unk>", "<s>", "</s>", "<0x0A>", "a", "<|im_end|>"});
   model.keys["tokenizer.ggml.scores"] = GgufArray::of(std::vector<float>{0, 0, 0, 0, -1, 0});
-  model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 1, 3});
+  model.keys["tokenizer.ggml.token_type"] =
+      GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 1, 3});
   return model;
 }
 
@@ -93,7 +94,8 @@ TEST(Vocabulary, EndOfAMessageEndsNoAnswerOfSeveral) {
   const auto ends = [](const Strings& tokens) {
     TinyModel model = bpe();
     model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);
-    model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>(tokens.size(), 3));
+    model.keys["tokenizer.ggml.token_type"] =
+        GgufArray::of(std::vector<std::int32_t>(tokens.size(), 3));
     model.keys["tokenizer.ggml.eos_token_id"] = std::uint32_t{0};
     const GgufFile file = model.open();
     return Vocabulary::from_gguf(file).end_of_generation;
@@ -128,16 +130,19 @@ TEST(Vocabulary, Phi3MarkersSwallowWhiteSpace) {
   EXPECT_TRUE(Vocabulary::from_gguf(model.open()).strip_after.empty());
   model.keys["general.name"] = std::string("Phi 3.5 Mini Instruct");
   const GgufFile file = model.open();
-  EXPECT_EQ(Vocabulary::from_gguf(file).strip_after, (std::vector<TokenId>{2, 5})) << "not <unk> and <s>";
+  EXPECT_EQ(Vocabulary::from_gguf(file).strip_after, (std::vector<TokenId>{2, 5}))
+      << "not <unk> and <s>";
 }
 
 TEST(Vocabulary, Phi4MarkersSwallowWhiteSpaceOnBothSides) {
   TinyModel model = bpe();
   model.keys["general.architecture"] = std::string("phi3");
-  Strings tokens{"a", "b", "<|fim_suffix|>", "<|endoftext|>", "<|im_start|>", "<|im_sep|>", "<|im_end|>"};
+  Strings tokens{"a",          "b",         "<|fim_suffix|>", "<|endoftext|>", "<|im_start|>",
+                 "<|im_sep|>", "<|im_end|>"};
   const auto read = [&] {
     model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);
-    model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>{1, 1, 3, 3, 3, 3, 3});
+    model.keys["tokenizer.ggml.token_type"] =
+        GgufArray::of(std::vector<std::int32_t>{1, 1, 3, 3, 3, 3, 3});
     const GgufFile file = model.open();
     const Vocabulary vocabulary = Vocabulary::from_gguf(file);
     EXPECT_EQ(vocabulary.strip_before, vocabulary.strip_after);
@@ -167,7 +172,8 @@ TEST(Vocabulary, KeysWinOverDefaults) {
   model.keys["tokenizer.ggml.eot_token_id"] = 1U;
   model.keys["tokenizer.ggml.add_eos_token"] = false;
   model.keys["tokenizer.ggml.add_space_prefix"] = true;
-  model.keys["tokenizer.ggml.precompiled_charsmap"] = GgufArray::of(std::vector<std::uint8_t>{1, 0, 2});
+  model.keys["tokenizer.ggml.precompiled_charsmap"] =
+      GgufArray::of(std::vector<std::uint8_t>{1, 0, 2});
   model.keys["tokenizer.chat_template"] = std::string("{{ x }}");
   const GgufFile file = model.open();
   const Vocabulary vocabulary = Vocabulary::from_gguf(file);
@@ -217,7 +223,8 @@ std::function<void(TinyModel&)> without_key(const char* suffix) {
 INSTANTIATE_TEST_SUITE_P(
     Vocabulary, BadVocabulary,
     testing::Values(
-        VocabularyDefect{"ModelMissing", "missing key (key tokenizer.ggml.model)", without_key("ggml.model")},
+        VocabularyDefect{"ModelMissing", "missing key (key tokenizer.ggml.model)",
+                         without_key("ggml.model")},
         VocabularyDefect{"TokensMissing", "missing key (key tokenizer.ggml.tokens)",
                          without_key("ggml.tokens")},
         VocabularyDefect{"TokensEmpty", "empty vocabulary",
@@ -226,7 +233,8 @@ INSTANTIATE_TEST_SUITE_P(
                          with_key("ggml.tokens", GgufArray::of(std::vector<std::uint32_t>{1}))},
         VocabularyDefect{"TokenHuge", "token 0 is too long",
                          with_key("ggml.tokens", GgufArray::of(Strings{std::string(70000, 'x')}))},
-        VocabularyDefect{"ScoresShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.scores)",
+        VocabularyDefect{"ScoresShort",
+                         "expected one entry per token, 6, got 1 (key tokenizer.ggml.scores)",
                          with_key("ggml.scores", GgufArray::of(std::vector<float>{1}))},
         VocabularyDefect{"ScoresIntegers", "expected array of f32 or f64, got array of i32",
                          with_key("ggml.scores", GgufArray::of(std::vector<std::int32_t>{1}))},
@@ -235,9 +243,9 @@ INSTANTIATE_TEST_SUITE_P(
                          with_key("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1}))},
         VocabularyDefect{"TypesFloats", "expected array of integers",
                          with_key("ggml.token_type", GgufArray::of(std::vector<float>(6)))},
-        VocabularyDefect{
-            "TypeUnknown", "expected 0 to 6, got 7",
-            with_key("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 7, 3}))},
+        VocabularyDefect{"TypeUnknown", "expected 0 to 6, got 7",
+                         with_key("ggml.token_type",
+                                  GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 7, 3}))},
         VocabularyDefect{"ByteToken", "bad byte token 4: expected <0x00> to <0xFF>, got 'a'",
                          with_key("ggml.token_type",
                                   GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 6, 3}))},
@@ -249,15 +257,19 @@ INSTANTIATE_TEST_SUITE_P(
                          with_key("ggml.merges", GgufArray::of(Strings{"a b", "a "})), true},
         VocabularyDefect{"MergeEmpty", "bad merge at index 0",
                          with_key("ggml.merges", GgufArray::of(Strings{""})), true},
-        VocabularyDefect{"BosOutside", "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
+        VocabularyDefect{"BosOutside",
+                         "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
                          with_key("ggml.bos_token_id", 6U)},
         VocabularyDefect{
             "SuppressedOutside",
-            "token outside the vocabulary: expected less than 6, got 6 (key tokenizer.ggml.suppress_tokens)",
+            "token outside the vocabulary: expected less than 6, got 6 (key "
+            "tokenizer.ggml.suppress_tokens)",
             with_key("ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{2, 6}))},
-        VocabularyDefect{"SuppressedNegative", "expected less than 6, got -1",
-                         with_key("ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{-1}))},
-        VocabularyDefect{"EosMax", "outside the vocabulary", with_key("ggml.eos_token_id", UINT32_MAX)},
+        VocabularyDefect{
+            "SuppressedNegative", "expected less than 6, got -1",
+            with_key("ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{-1}))},
+        VocabularyDefect{"EosMax", "outside the vocabulary",
+                         with_key("ggml.eos_token_id", UINT32_MAX)},
         VocabularyDefect{"DefaultOutside",
                          "default token outside the vocabulary: expected less than 1, got 1",
                          [](TinyModel& m) {

@@ -24,7 +24,8 @@ std::vector<std::string> read(const GgufFile& file) {
     (void)weights.matrix(blk + "attn_q.weight", c.n_embd, c.q_dim(i));
     (void)weights.matrix(blk + "attn_k.weight", c.n_embd, c.k_dim(i));
     (void)weights.matrix(blk + "attn_v.weight", c.n_embd, c.v_dim(i));
-    (void)weights.matrix(blk + "attn_output.weight", std::uint64_t{c.n_heads[i]} * c.head_dim_v, c.n_embd);
+    (void)weights.matrix(blk + "attn_output.weight", std::uint64_t{c.n_heads[i]} * c.head_dim_v,
+                         c.n_embd);
     (void)weights.matrix(blk + "ffn_gate.weight", c.n_embd, c.n_ff[i]);
     (void)weights.matrix(blk + "ffn_up.weight", c.n_embd, c.n_ff[i]);
     (void)weights.matrix(blk + "ffn_down.weight", c.n_ff[i], c.n_embd);
@@ -51,9 +52,9 @@ TEST(Weights, WarnsOfUnknownTensors) {
   TinyModel model;
   model.add("blk.0.attn_rot_embd", DType::F32, {8});
   model.add("x.patch_embd.weight", DType::F16, {8});
-  EXPECT_EQ(
-      read(model.open()),
-      (std::vector<std::string>{"2 unknown tensors are not used: blk.0.attn_rot_embd, x.patch_embd.weight"}));
+  EXPECT_EQ(read(model.open()),
+            (std::vector<std::string>{
+                "2 unknown tensors are not used: blk.0.attn_rot_embd, x.patch_embd.weight"}));
 }
 
 TEST(Weights, WarnsOfOne) {
@@ -80,7 +81,9 @@ TEST(Weights, FindsScalesUnderEitherName) {
               (void)weights.scale("blk.0.attn_v.weight", 32);
             }).find("wrong shape: expected 1 or 32 values, got [2] (tensor blk.0.attn_v.scale)"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { (void)weights.scale("blk.0.ffn_up.weight", 96); }).find("expected F32, got F16"),
+  EXPECT_NE(error_of([&] {
+              (void)weights.scale("blk.0.ffn_up.weight", 96);
+            }).find("expected F32, got F16"),
             std::string::npos);
 }
 
@@ -142,7 +145,8 @@ std::function<void(TinyModel&)> shaped(const char* tensor, std::vector<std::uint
 std::function<void(TinyModel&)> typed(const char* tensor, DType dtype) {
   return [=](TinyModel& m) { m.tensor(tensor).dtype = dtype; };
 }
-std::function<void(TinyModel&)> extra(const char* tensor, DType dtype, std::vector<std::uint64_t> shape) {
+std::function<void(TinyModel&)> extra(const char* tensor, DType dtype,
+                                      std::vector<std::uint64_t> shape) {
   return [=](TinyModel& m) { m.add(tensor, dtype, shape); };
 }
 
@@ -154,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
                        m.tensors.clear();
                        m.key("vocab_size") = 10U;
                      }},
-        WeightDefect{"NoEmbedding", "missing tensor: expected shape [64, 10] (tensor token_embd.weight)",
+        WeightDefect{"NoEmbedding",
+                     "missing tensor: expected shape [64, 10] (tensor token_embd.weight)",
                      [](TinyModel& m) {
                        m.remove("token_embd.weight");
                        m.key("vocab_size") = 10U;
@@ -170,33 +175,40 @@ INSTANTIATE_TEST_SUITE_P(
         WeightDefect{"WrongRank",
                      "wrong shape: expected [64, 32], got [64, 32, 1] (tensor blk.0.attn_k.weight)",
                      shaped("blk.0.attn_k.weight", {64, 32, 1})},
-        WeightDefect{"NormLength", "wrong shape: expected [64], got [32] (tensor blk.0.ffn_norm.weight)",
+        WeightDefect{"NormLength",
+                     "wrong shape: expected [64], got [32] (tensor blk.0.ffn_norm.weight)",
                      shaped("blk.0.ffn_norm.weight", {32})},
         WeightDefect{"NormF16", "wrong type: expected F32, got F16 (tensor blk.0.attn_norm.weight)",
                      typed("blk.0.attn_norm.weight", DType::F16)},
-        WeightDefect{"MatrixI8", "type cannot be a weight matrix: got I8 (tensor blk.0.attn_q.weight)",
+        WeightDefect{"MatrixI8",
+                     "type cannot be a weight matrix: got I8 (tensor blk.0.attn_q.weight)",
                      typed("blk.0.attn_q.weight", DType::I8)},
-        WeightDefect{"MatrixQ8_1", "type cannot be a weight matrix: got Q8_1 (tensor blk.0.attn_q.weight)",
+        WeightDefect{"MatrixQ8_1",
+                     "type cannot be a weight matrix: got Q8_1 (tensor blk.0.attn_q.weight)",
                      typed("blk.0.attn_q.weight", DType::Q8_1)},
-        WeightDefect{"BiasLength", "wrong shape: expected [64], got [32] (tensor blk.0.attn_q.bias)",
+        WeightDefect{"BiasLength",
+                     "wrong shape: expected [64], got [32] (tensor blk.0.attn_q.bias)",
                      extra("blk.0.attn_q.bias", DType::F32, {32})},
-        WeightDefect{"NormUnknown",
-                     "a norm that this architecture does not have (tensor blk.0.attn_q_norm.weight)",
-                     extra("blk.0.attn_q_norm.weight", DType::F32, {16})},
+        WeightDefect{
+            "NormUnknown",
+            "a norm that this architecture does not have (tensor blk.0.attn_q_norm.weight)",
+            extra("blk.0.attn_q_norm.weight", DType::F32, {16})},
         WeightDefect{"ScaleUnknown",
                      "a scale that this architecture does not have (tensor blk.0.ffn_up.scale)",
                      extra("blk.0.ffn_up.scale", DType::F32, {1})},
-        WeightDefect{"BiasUnknown", "a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
+        WeightDefect{"BiasUnknown",
+                     "a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
                      extra("blk.0.ffn_up.bias", DType::F32, {96})},
-        WeightDefect{
-            "LayerTooMany",
-            "tensor of a layer that does not exist: expected layers 0 to 1 (tensor blk.2.attn_norm.weight)",
-            extra("blk.2.attn_norm.weight", DType::F32, {64})},
+        WeightDefect{"LayerTooMany",
+                     "tensor of a layer that does not exist: expected layers 0 to 1 (tensor "
+                     "blk.2.attn_norm.weight)",
+                     extra("blk.2.attn_norm.weight", DType::F32, {64})},
         WeightDefect{"LayerHuge",
                      "tensor of a layer that does not exist: expected layers 0 to 1 (tensor "
                      "blk.99999999999999999999999.x)",
                      extra("blk.99999999999999999999999.x", DType::F32, {64})},
-        WeightDefect{"RopeFactorsLength", "wrong shape: expected [8], got [16] (tensor rope_freqs.weight)",
+        WeightDefect{"RopeFactorsLength",
+                     "wrong shape: expected [8], got [16] (tensor rope_freqs.weight)",
                      extra("rope_freqs.weight", DType::F32, {16})},
         WeightDefect{"KeyLength",
                      "wrong shape: expected [64, 128], got [64, 64] (tensor blk.0.attn_q.weight)",

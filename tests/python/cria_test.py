@@ -84,7 +84,7 @@ def test_scores_are_what_perplexity_is_made_of(model):
     long = model.tokenize(TEXT)[:400]
     texts = [(long[: 100 + 7 * i], 60 + 5 * i) for i in range(9)] + [([*tokens, i], 32) for i in range(5)] + [(long, 1), (long, 400)]
     together = model.own_engine.score(texts)
-    with model.engine(n_ctx=512, n_batch=64, keep_prefixes=False) as alone:
+    with model.engine(n_ctx=512, n_batch=64, prefix_cache=False) as alone:
         for text, scores in zip(texts, together):
             (expected,) = alone.score([text])
             assert scores.logprobs.tobytes() == expected.logprobs.tobytes()

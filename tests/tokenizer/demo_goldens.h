@@ -1,5 +1,6 @@
-// Texts and their ids in the demo model's vocabulary, as the sentencepiece library gives them for the
-// original tokenizer.model of the demo model (not for the one that cria rebuilds from the GGUF file).
+// Texts and their ids in the demo model's vocabulary, as the sentencepiece library gives them for
+// the original tokenizer.model of the demo model (not for the one that cria rebuilds from the GGUF
+// file).
 #pragma once
 
 #include <string>
@@ -54,7 +55,8 @@ inline const std::vector<Golden>& demo_goldens() {
        {4009, 235, 141, 150, 235, 136, 184, 234, 161, 173, 963, 305, 234, 188, 170, 233, 194, 161}},
       {"🦙", {4009, 245, 164, 171, 158}},
       {"🦙🦙 cria", {4009, 245, 164, 171, 158, 245, 164, 171, 158, 277, 847}},
-      {"😶‍🌫️", {4009, 245, 164, 157, 187, 231, 133, 146, 245, 164, 145, 176, 244, 189, 148}},
+      {"😶‍🌫️",
+       {4009, 245, 164, 157, 187, 231, 133, 146, 245, 164, 145, 176, 244, 189, 148}},
       {"\001\002", {4009, 6, 7, 132}},
       {"I've been 'told he's there", {322, 4050, 783, 640, 358, 4012, 722, 344, 4050, 4013, 692}},
       {"''''''```````\"\"\"\"......!!!!!!\?\?\?\?\?\?",

@@ -25,11 +25,11 @@ void expect_round_trip(const Tokenizer& tokenizer, const std::string& text) {
 TEST(Encode, RoundTripOfChosenTexts) {
   const std::string space_symbol = kSpace;
   for (const std::string& text :
-       {std::string("\0", 1), std::string("a\0b\0\0", 5), std::string("\r\n\r"), std::string("   a   b   "),
-        space_symbol, " " + space_symbol + "a " + space_symbol, std::string("\xE2\x96"),
-        std::string("\xC3(\xFF\xC0\x80"), std::string("\xED\xA0\x80 \xF4\x90\x80\x80"),
-        std::string("<s> <s>a<unk> b</s>"), std::string(" <|im_start|>  user"), std::string("<0x0A>"),
-        std::string("\xEF\xBF\xBD")}) {
+       {std::string("\0", 1), std::string("a\0b\0\0", 5), std::string("\r\n\r"),
+        std::string("   a   b   "), space_symbol, " " + space_symbol + "a " + space_symbol,
+        std::string("\xE2\x96"), std::string("\xC3(\xFF\xC0\x80"),
+        std::string("\xED\xA0\x80 \xF4\x90\x80\x80"), std::string("<s> <s>a<unk> b</s>"),
+        std::string(" <|im_start|>  user"), std::string("<0x0A>"), std::string("\xEF\xBF\xBD")}) {
     expect_round_trip(*demo().tokenizer, text);
   }
 }
@@ -54,7 +54,8 @@ TEST(Encode, RoundTripOfRandomPieces) {
   }
 }
 
-// The library would need 60 times this in memory; words are encoded apart, and the seams do not show.
+// The library would need 60 times this in memory; words are encoded apart, and the seams do not
+// show.
 TEST(Encode, LongTextIsItsParts) {
   const std::string sentence = " The capital of France is Paris.";
   const Ids once = demo().tokenizer->encode(sentence.substr(1), false, false);
@@ -125,7 +126,8 @@ TEST(Encode, DummySpaceAfterEverySpecialToken) {
 TEST(Encode, UserDefinedTokensBeforeAnyMerge) {
   SmallVocabulary v;
   for (const char* text : {"a", "b", "c"}) v.add(text);
-  const TokenId ab = v.add("ab", TokenType::UserDefined), abc = v.add("abc", TokenType::UserDefined);
+  const TokenId ab = v.add("ab", TokenType::UserDefined),
+                abc = v.add("abc", TokenType::UserDefined);
   const TokenId c = ab - 1, bc = v.add("bc", TokenType::Normal, 9);
   const TokenId two_spaces = v.add(std::string(kSpace) + kSpace, TokenType::UserDefined);
   v->add_space_prefix = false;
@@ -144,7 +146,8 @@ TEST(Encode, ChatMarkersCalledUserDefinedAreControl) {
   v->end_of_generation = {end};
   const auto tokenizer = v.tokenizer();
   EXPECT_EQ(tokenizer->encode("<|im_start|>[END]", false, true), (Ids{start, end}));
-  for (const TokenId id : tokenizer->encode("<|im_start|>[END]", false, false)) EXPECT_LT(id, start);
+  for (const TokenId id : tokenizer->encode("<|im_start|>[END]", false, false))
+    EXPECT_LT(id, start);
 }
 
 // As in Gemma's vocabularies: its makers' tokenizers take the tags whole in whatever text.
@@ -153,8 +156,8 @@ TEST(Encode, TagsOfHtmlAreTextUnlessAChatIsMarkedWithThem) {
     SmallVocabulary v;
     v->add_space_prefix = false;
     v->chat_template = chat_template;
-    const TokenId tag = v.add("<h1>", TokenType::UserDefined), end = v.add("</h1>", TokenType::UserDefined),
-                  a = v.add("a");
+    const TokenId tag = v.add("<h1>", TokenType::UserDefined),
+                  end = v.add("</h1>", TokenType::UserDefined), a = v.add("a");
     for (const char* text : {"/", "<", "=", ">", "[", "]"}) v.add(text);
     std::vector<std::string> markers = {"<turn>",          "[/turn]",  "[|user|]", "<|tool>",
                                         "<think>",         "</think>", "[INST]",   "<tool_call>",
@@ -178,7 +181,8 @@ TEST(Encode, EqualScoresMergeFromTheLeft) {
   v->add_space_prefix = false;
   EXPECT_EQ(v.tokenizer()->encode("aaaaa", false, false), (Ids{aa, aa, a}));
   v->scores.clear();
-  EXPECT_EQ(v.tokenizer()->encode("aaaaa", false, false), (Ids{aa, aa, a})) << "no scores: all equal";
+  EXPECT_EQ(v.tokenizer()->encode("aaaaa", false, false), (Ids{aa, aa, a}))
+      << "no scores: all equal";
 }
 
 TEST(Encode, UnusedTokensAreTakenApart) {

@@ -7,7 +7,8 @@ namespace cria::testing {
 namespace {
 
 const std::string kText =
-    "The quick brown fox, na\xC3\xAFve as it was,\n\n jumped over 12345 lazy dogs' tails <|im_end|>  and   "
+    "The quick brown fox, na\xC3\xAFve as it was,\n\n jumped over 12345 lazy dogs' tails "
+    "<|im_end|>  and   "
     "then\xFF slept. ";
 
 void expect_same(const Tokenizer& tokenizer, bool special) {
@@ -67,8 +68,10 @@ TEST(Offsets, AreThoseOfThePieces) {
     ASSERT_EQ(ends.size(), ids.size());
     std::size_t begin = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::string piece = tokenizer.piece(ids[i], true), slice = kText.substr(begin, ends[i] - begin);
-      EXPECT_TRUE(piece == slice || piece == " " + slice) << piece << " for " << slice;  // or a dummy space
+      const std::string piece = tokenizer.piece(ids[i], true),
+                        slice = kText.substr(begin, ends[i] - begin);
+      EXPECT_TRUE(piece == slice || piece == " " + slice)
+          << piece << " for " << slice;  // or a dummy space
       begin = ends[i];
     }
     EXPECT_EQ(begin, kText.size());
@@ -101,7 +104,8 @@ TEST(Strip, SpecialTokensSwallowWhiteSpaceBeforeThem) {
   EXPECT_EQ(tokenizer->encode("a \xC2\xA0\n<|sep|> b<|sep|>", false, true, &ends),
             (Ids{BytePairs::byte('a'), sep, BytePairs::byte(' '), BytePairs::byte('b'), sep}));
   EXPECT_EQ(ends, (std::vector<std::size_t>{1, 12, 13, 14, 21}));
-  const TextPart parts[] = {{"a \n", false}, {" \n<|sep|> ", true}, {"\n", false}, {"<|sep|>", true}};
+  const TextPart parts[] = {
+      {"a \n", false}, {" \n<|sep|> ", true}, {"\n", false}, {"<|sep|>", true}};
   EXPECT_EQ(tokenizer->encode_parts(parts), (Ids{BytePairs::byte('a'), sep, sep}))
       << "also in the parts before";
   EXPECT_EQ(tokenizer->encode("a <|end|>", false, true).size(), 3U) << "others do not";

@@ -56,7 +56,8 @@ class SmallVocabulary {
   Vocabulary v_;
 };
 
-/// A byte-level vocabulary: <unk> 0, <|end|> 1 (control), the 256 bytes from 2, then what is merged.
+/// A byte-level vocabulary: <unk> 0, <|end|> 1 (control), the 256 bytes from 2, then what is
+/// merged.
 class BytePairs {
  public:
   explicit BytePairs(std::string pre = "gpt-2") {
@@ -71,8 +72,8 @@ class BytePairs {
   BytePairs& operator=(const BytePairs&) = delete;
 
   static TokenId byte(char c) { return 2 + static_cast<unsigned char>(c); }
-  /// Bytes as such vocabularies write them: 0x21–0x7E, 0xA1–0xAC and 0xAE–0xFF as these characters, the
-  /// others as U+0100 and on.
+  /// Bytes as such vocabularies write them: 0x21–0x7E, 0xA1–0xAC and 0xAE–0xFF as these characters,
+  /// the others as U+0100 and on.
   static std::string visible(std::string_view bytes) {
     std::string out;
     for (const char c : bytes) {

@@ -16,8 +16,8 @@
 namespace cria::test {
 
 struct HfDirectory {
-  static constexpr std::uint64_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHead = 16, kFeedForward = 96,
-                                 kVocabulary = 270;
+  static constexpr std::uint64_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHead = 16,
+                                 kFeedForward = 96, kVocabulary = 270;
 
   nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
                            {"hidden_size", kEmbedding},
@@ -33,13 +33,15 @@ struct HfDirectory {
                            {"bos_token_id", 256},
                            {"eos_token_id", 257}};
   nlohmann::json tokenizer = byte_tokenizer();
-  nlohmann::json tokenizer_config = {{"bos_token", "<|start|>"},
-                                     {"eos_token", {{"content", "<|end|>"}}},
-                                     {"add_bos_token", true},
-                                     {"chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}"}};
+  nlohmann::json tokenizer_config = {
+      {"bos_token", "<|start|>"},
+      {"eos_token", {{"content", "<|end|>"}}},
+      {"add_bos_token", true},
+      {"chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}"}};
   std::string dtype = "F16";  ///< of matrices; vectors are F32
   std::map<std::string, std::vector<std::uint64_t>> tensors = shapes();
-  std::map<std::string, std::string> other;  ///< tensors that stand as "DTYPE bytes", for defects and MLX
+  std::map<std::string, std::string>
+      other;  ///< tensors that stand as "DTYPE bytes", for defects and MLX
 
   /// The value that a tensor has at an index: all differ, and are exact in F16 and BF16 alike.
   static float value(const std::string& name, std::uint64_t index) {
@@ -56,12 +58,14 @@ struct HfDirectory {
         {"model.norm.weight", {kEmbedding}},
         {"lm_head.weight", {kVocabulary, kEmbedding}}};
     for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
-      out[layer + "input_layernorm.weight"] = out[layer + "post_attention_layernorm.weight"] = {kEmbedding};
+      out[layer + "input_layernorm.weight"] =
+          out[layer + "post_attention_layernorm.weight"] = {kEmbedding};
       out[layer + "self_attn.q_proj.weight"] = {kHeads * kHead, kEmbedding};
       out[layer + "self_attn.k_proj.weight"] =
           out[layer + "self_attn.v_proj.weight"] = {kKvHeads * kHead, kEmbedding};
       out[layer + "self_attn.o_proj.weight"] = {kEmbedding, kHeads * kHead};
-      out[layer + "mlp.gate_proj.weight"] = out[layer + "mlp.up_proj.weight"] = {kFeedForward, kEmbedding};
+      out[layer + "mlp.gate_proj.weight"] =
+          out[layer + "mlp.up_proj.weight"] = {kFeedForward, kEmbedding};
       out[layer + "mlp.down_proj.weight"] = {kEmbedding, kFeedForward};
     }
     return out;
@@ -130,7 +134,8 @@ struct HfDirectory {
   [[nodiscard]] std::string write(const TempDirectory& directory, std::size_t shards = 1) const {
     directory.write("config.json", config.dump());
     if (!tokenizer.is_null()) directory.write("tokenizer.json", tokenizer.dump());
-    if (!tokenizer_config.is_null()) directory.write("tokenizer_config.json", tokenizer_config.dump());
+    if (!tokenizer_config.is_null())
+      directory.write("tokenizer_config.json", tokenizer_config.dump());
     std::vector<SafetensorsBytes> files(shards);
     nlohmann::json map = nlohmann::json::object();
     std::size_t next = 0;

@@ -1,5 +1,5 @@
-// Every message of the program, read out of its sources: `CRIA_MESSAGES=1 tools_test --gtest_filter=Messages.*`
-// lists them.
+// Every message of the program, read out of its sources: `CRIA_MESSAGES=1 tools_test
+// --gtest_filter=Messages.*` lists them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -77,7 +77,8 @@ TEST(Messages, AreFound) {
     for (const std::string& literal : literals(source.text))
       if (is_message(literal)) {
         ++count;
-        if (std::getenv("CRIA_MESSAGES") != nullptr) std::cout << source.path << ": " << literal << '\n';
+        if (std::getenv("CRIA_MESSAGES") != nullptr)
+          std::cout << source.path << ": " << literal << '\n';
       }
   EXPECT_GT(count, 500U);
 }
@@ -97,14 +98,17 @@ TEST(Messages, NoHintStandsBehindAnother) {
       EXPECT_EQ(literal.find(") ("), std::string::npos) << source.path << ": " << literal;
 }
 
-// "1 windows": a number that is computed is followed by its noun through counted() alone. Limits are constants.
+// "1 windows": a number that is computed is followed by its noun through counted() alone. Limits
+// are constants.
 TEST(Messages, PluralsAreMadeInOnePlace) {
   static const std::regex number(
       "to_string\\(([^;\"]*?)\\)\\s*\\+\\s*\" "
       "(tokens|windows|messages|files|tensors|keys|bytes|threads|entries|"
-      "values|questions|merges|positions|columns|rows|elements|arguments|models|cores|seconds|runs)\\b");
+      "values|questions|merges|positions|columns|rows|elements|arguments|models|cores|seconds|runs)"
+      "\\b");
   for (const Source& source : sources())
-    for (std::sregex_iterator at(source.text.begin(), source.text.end(), number), end; at != end; ++at) {
+    for (std::sregex_iterator at(source.text.begin(), source.text.end(), number), end; at != end;
+         ++at) {
       const std::string what = (*at)[1];
       const bool is_limit =
           what.starts_with("limits::") ||
@@ -113,7 +117,8 @@ TEST(Messages, PluralsAreMadeInOnePlace) {
     }
 }
 
-// Everything said on stderr goes through terminal/messages.h, which keeps within the terminal's columns.
+// Everything said on stderr goes through terminal/messages.h, which keeps within the terminal's
+// columns.
 TEST(Messages, AreSaidInOnePlace) {
   for (const Source& source : sources()) {
     const bool says = source.text.find("std::cerr << \"cria: ") != std::string::npos;

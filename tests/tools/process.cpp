@@ -124,7 +124,8 @@ Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::str
     pid_ = forkpty(&descriptor_, nullptr, nullptr, &size);
     if (pid_ == 0) {
       setenv("TERM", "xterm", 1);  // wherever the tests run
-      become(std::move(arguments), std::move(environment), kind == Kind::Shell ? "bash" : program_path());
+      become(std::move(arguments), std::move(environment),
+             kind == Kind::Shell ? "bash" : program_path());
     }
     return;
   }
@@ -208,7 +209,9 @@ TempDirectory::TempDirectory()
   if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp");
 }
 TempDirectory::~TempDirectory() { std::filesystem::remove_all(path_); }
-std::string TempDirectory::path(std::string_view name) const { return path_ + "/" + std::string(name); }
+std::string TempDirectory::path(std::string_view name) const {
+  return path_ + "/" + std::string(name);
+}
 std::string TempDirectory::write(std::string_view name, std::string_view bytes) const {
   std::ofstream(path(name), std::ios::binary) << bytes;
   return path(name);

@@ -1,4 +1,5 @@
-// Runs the built program as its users do: arguments, stdin, environment in; exit code, stdout, stderr out.
+// Runs the built program as its users do: arguments, stdin, environment in; exit code, stdout,
+// stderr out.
 #pragma once
 
 #include <sys/types.h>
@@ -26,15 +27,17 @@ struct Surroundings {
   std::vector<std::string> environment = {};  ///< as above
   enum class Output { File, Full, Closed, NoReader } output = Output::File;
   bool input_closed = false;
-  bool piecemeal = false;               ///< input comes through a pipe, some bytes at a time
-  std::size_t address_space = 0;        ///< RLIMIT_AS in bytes; 0: none
-  std::size_t file_size = 0;            ///< RLIMIT_FSIZE in bytes; 0: none
-  bool obeys_permissions = false;       ///< also for the superuser
-  std::function<void()> in_child = {};  ///< called before the program takes over, to set other limits say
+  bool piecemeal = false;          ///< input comes through a pipe, some bytes at a time
+  std::size_t address_space = 0;   ///< RLIMIT_AS in bytes; 0: none
+  std::size_t file_size = 0;       ///< RLIMIT_FSIZE in bytes; 0: none
+  bool obeys_permissions = false;  ///< also for the superuser
+  std::function<void()> in_child =
+      {};  ///< called before the program takes over, to set other limits say
 };
 Result cria_in(const Surroundings& around, std::vector<std::string> arguments);
 
-/// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's hands.
+/// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's
+/// hands.
 class Child {
  public:
   enum class Kind {
@@ -42,7 +45,8 @@ class Child {
     Terminal,
     Shell,  ///< a terminal with bash, which has job control; the arguments are bash's
   };
-  /// A terminal is an xterm, unless environment says otherwise. errors: a file for stderr, where that is not the terminal's; "": the test's own.
+  /// A terminal is an xterm, unless environment says otherwise. errors: a file for stderr, where
+  /// that is not the terminal's; "": the test's own.
   Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {},
         const std::string& errors = {});
   ~Child();
@@ -51,8 +55,8 @@ class Child {
 
   void send(std::string_view bytes) const;  ///< to a terminal: as typed
   void signal(int number) const;
-  /// Reads until the text has come (after what earlier calls consumed); false if the program ends or says
-  /// nothing for 60 s.
+  /// Reads until the text has come (after what earlier calls consumed); false if the program ends
+  /// or says nothing for 60 s.
   bool wait_for(std::string_view text);
   int exit_code();  ///< waits for the end
   /// Whether the terminal is one for other programs: lines are edited by the system, and echoed.

@@ -1,5 +1,5 @@
-// The words of the two regular expressions that most vocabularies use, found without them where a word and
-// what decides on its end are ASCII. Ten times as fast; that they are the same words is
+// The words of the two regular expressions that most vocabularies use, found without them where a
+// word and what decides on its end are ASCII. Ten times as fast; that they are the same words is
 // tested on random texts.
 #pragma once
 
@@ -12,7 +12,8 @@ namespace cria {
 enum class AsciiWords : std::uint8_t {
   None,
   Gpt2,       ///< contraction | optional space and letters, digits or others | white space
-  Tiktoken1,  ///< contraction | optional other and letters | a digit | others and line ends | white space
+  Tiktoken1,  ///< contraction | optional other and letters | a digit | others and line ends | white
+              ///< space
   Tiktoken3,  ///< likewise, up to three digits
 };
 
@@ -91,8 +92,8 @@ class Scanner {
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
     return (b == 'e' && (a == 'r' || a == 'v')) || (a == 'l' && b == 'l') ? 3 : 0;
   }
-  /// White space up to its last line end (if line ends bind), else all of it, but the last one is left for
-  /// the word that follows.
+  /// White space up to its last line end (if line ends bind), else all of it, but the last one is
+  /// left for the word that follows.
   [[nodiscard]] constexpr std::size_t white_space(bool line_ends_bind) const {
     std::size_t end = at_, after_line_end = at_;
     for (Class c = class_at(end); c == Space || c == LineEnd; c = class_at(end)) {

@@ -32,7 +32,9 @@ class CharacterPairs {
 
   /// SentencePiece's symbol for spaces in the place of the space, which tokens do not contain.
   static std::uint32_t small(char32_t c) { return c == 0x2581 ? U' ' : c == U' ' ? kSmall : c; }
-  static std::uint64_t key(char32_t left, char32_t right) { return (std::uint64_t{left} << 32) | right; }
+  static std::uint64_t key(char32_t left, char32_t right) {
+    return (std::uint64_t{left} << 32) | right;
+  }
   void insert(char32_t left, char32_t right) {
     const std::uint32_t a = small(left), b = small(right);
     if (a < kSmall && b < kSmall)

@@ -1,5 +1,6 @@
-// Digits in groups of three, counted from the end of a run ("1 234 567"). The models' expressions look ahead
-// over the rest of the run at every place; counting once from its end gives the same cuts in linear time.
+// Digits in groups of three, counted from the end of a run ("1 234 567"). The models' expressions
+// look ahead over the rest of the run at every place; counting once from its end gives the same
+// cuts in linear time.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@
 
 namespace cria {
 
-/// A heap of ranks over a list of positions for each rank. Positions of one rank arrive nearly in order, so
-/// most go to the end of a list: on a word of 20 million letters two to three times as fast as one heap of
-/// all pairs.
+/// A heap of ranks over a list of positions for each rank. Positions of one rank arrive nearly in
+/// order, so most go to the end of a list: on a word of 20 million letters two to three times as
+/// fast as one heap of all pairs.
 class MergeQueue {
  public:
   struct Entry {

@@ -1,5 +1,5 @@
-// Byte-pair merging: of all neighbouring symbols the pair of lowest rank (of equal ranks the leftmost)
-// becomes one symbol, until no pair has a rank.
+// Byte-pair merging: of all neighbouring symbols the pair of lowest rank (of equal ranks the
+// leftmost) becomes one symbol, until no pair has a rank.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,16 @@ struct Merge {
   std::int32_t id = -1;  ///< the token that they make
 };
 
-/// Rules: `Symbol`, a small type; `Merge find(Symbol left, Symbol right)`; `Symbol join(Symbol left, Symbol
-/// right, std::int32_t id)`. Working memory is kept from one word to the next; not for several threads.
+/// Rules: `Symbol`, a small type; `Merge find(Symbol left, Symbol right)`; `Symbol join(Symbol
+/// left, Symbol right, std::int32_t id)`. Working memory is kept from one word to the next; not for
+/// several threads.
 template <class Rules>
 class Merger {
  public:
   using Symbol = typename Rules::Symbol;
 
-  /// Replaces the symbols of a word (fewer than 2^32) by those that remain. Time n log n, and n² for the few
-  /// symbols of a usual word, where that is less.
+  /// Replaces the symbols of a word (fewer than 2^32) by those that remain. Time n log n, and n²
+  /// for the few symbols of a usual word, where that is less.
   void run(const Rules& rules, std::vector<Symbol>& symbols) {
     if (symbols.size() <= kFew)
       run_few(rules, symbols);

@@ -38,7 +38,8 @@ class PairTable {
   };
 
   static std::uint64_t key(TokenId left, TokenId right) {
-    return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) | static_cast<std::uint32_t>(right);
+    return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
+           static_cast<std::uint32_t>(right);
   }
   [[nodiscard]] std::size_t find_slot(std::uint64_t key) const {
     std::uint64_t mixed = key * 0x9E3779B97F4A7C15U;

@@ -10,7 +10,8 @@ namespace cria {
 
 namespace {
 
-/// The expression with \s and \S as its authors' engines have them, Unicode's White_Space: PCRE2 adds U+180E.
+/// The expression with \s and \S as its authors' engines have them, Unicode's White_Space: PCRE2
+/// adds U+180E.
 std::string with_white_space(std::string_view pattern) {
   constexpr std::string_view kWhiteSpace =
       R"(\x{9}-\x{d} \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
@@ -33,11 +34,12 @@ std::string with_white_space(std::string_view pattern) {
   return out;
 }
 
-/// The expression with characters themselves in place of \x{263a} and \u263a, and as its authors wrote it
-/// where the table has another that does the same.
+/// The expression with characters themselves in place of \x{263a} and \u263a, and as its authors
+/// wrote it where the table has another that does the same.
 std::string canonical(std::string_view pattern) {
   if (pattern == kSpaceAtEnd) return R"(\s+$)";
-  constexpr std::string_view kScript = R"(\p{sc:)";  // without it PCRE2 means the script's extensions too
+  constexpr std::string_view kScript =
+      R"(\p{sc:)";  // without it PCRE2 means the script's extensions too
   std::string out;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const bool braces = pattern.substr(i).starts_with("\\x{");
@@ -95,17 +97,20 @@ PreTokenizer::PreTokenizer(std::string_view name) {
   joins_words_ = kind.joins_words;
   for (const std::string_view pattern : kind.patterns) {
     const DigitGroups* groups = DigitGroups::of(pattern);
-    stages_.push_back(
-        {Regex(with_white_space(groups != nullptr ? groups->run : pattern)), shortcut(pattern), groups});
+    stages_.push_back({Regex(with_white_space(groups != nullptr ? groups->run : pattern)),
+                       shortcut(pattern), groups});
   }
 }
 
-std::string_view PreTokenizer::name_of(const std::vector<std::string>& expressions, bool ignores_merges) {
+std::string_view PreTokenizer::name_of(const std::vector<std::string>& expressions,
+                                       bool ignores_merges) {
   std::string_view name;
   for (const WordKind& kind : word_kinds()) {
-    const bool same = std::equal(
-        kind.patterns.begin(), kind.patterns.end(), expressions.begin(), expressions.end(),
-        [](std::string_view ours, std::string_view theirs) { return canonical(ours) == canonical(theirs); });
+    const bool same =
+        std::equal(kind.patterns.begin(), kind.patterns.end(), expressions.begin(),
+                   expressions.end(), [](std::string_view ours, std::string_view theirs) {
+                     return canonical(ours) == canonical(theirs);
+                   });
     if (same && (name.empty() || kind.ignore_merges == ignores_merges)) name = *kind.names.begin();
     if (same && kind.ignore_merges == ignores_merges) break;
   }
@@ -120,7 +125,8 @@ std::vector<std::string> PreTokenizer::expressions(std::string_view name) {
 
 std::vector<std::string_view> PreTokenizer::names() {
   std::vector<std::string_view> all;
-  for (const WordKind& kind : word_kinds()) all.insert(all.end(), kind.names.begin(), kind.names.end());
+  for (const WordKind& kind : word_kinds())
+    all.insert(all.end(), kind.names.begin(), kind.names.end());
   return all;
 }
 

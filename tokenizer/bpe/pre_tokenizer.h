@@ -21,8 +21,8 @@ class PreTokenizer {
 
   /// Every name, in the table's order.
   static std::vector<std::string_view> names();
-  /// The name for the expressions of a tokenizer.json, applied one after the other, or "" if none cuts so.
-  /// Where only ignores_merges() would differ, that is the name.
+  /// The name for the expressions of a tokenizer.json, applied one after the other, or "" if none
+  /// cuts so. Where only ignores_merges() would differ, that is the name.
   static std::string_view name_of(const std::vector<std::string>& expressions, bool ignores_merges);
   /// The expressions of a kind, characters as they are, as tokenizer.json has them. Throws
   /// Error as the constructor.
@@ -31,11 +31,12 @@ class PreTokenizer {
   /// would make of it.
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
 
-  /// Whether a word may hold a letter and a space after it; elsewhere texts are always cut between these.
+  /// Whether a word may hold a letter and a space after it; elsewhere texts are always cut between
+  /// these.
   [[nodiscard]] bool joins_words() const { return joins_words_; }
 
-  /// Calls sink(word) for every word, from left to right; together they are the text. Bytes that are no UTF-8
-  /// form words of their own.
+  /// Calls sink(word) for every word, from left to right; together they are the text. Bytes that
+  /// are no UTF-8 form words of their own.
   template <class Sink>
   void split(std::string_view text, Sink&& sink) const;
 
@@ -45,7 +46,8 @@ class PreTokenizer {
   }
 
  private:
-  /// One regular expression: its matches and what lies between them are the pieces for the next one.
+  /// One regular expression: its matches and what lies between them are the pieces for the next
+  /// one.
   struct Stage {
     Regex regex;
     AsciiWords words;           ///< the same words in ASCII text without the expression
@@ -77,8 +79,8 @@ void PreTokenizer::split(std::string_view text, Sink&& sink) const {
 }
 
 template <class Sink>
-void PreTokenizer::split_valid(std::vector<Regex::Search>& searches, std::size_t stage, std::string_view text,
-                               Sink& sink) const {
+void PreTokenizer::split_valid(std::vector<Regex::Search>& searches, std::size_t stage,
+                               std::string_view text, Sink& sink) const {
   if (stage == stages_.size()) return sink(text);
   const auto piece = [&](std::size_t begin, std::size_t end) {
     if (begin < end) split_valid(searches, stage + 1, text.substr(begin, end - begin), sink);

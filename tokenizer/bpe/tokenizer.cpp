@@ -19,8 +19,8 @@ namespace cria {
 
 namespace {
 
-/// All work is on bytes: the tokens' visible characters are turned into the bytes they stand for once, at the
-/// start. Control tokens take no part in merges, so no text becomes one.
+/// All work is on bytes: the tokens' visible characters are turned into the bytes they stand for
+/// once, at the start. Control tokens take no part in merges, so no text becomes one.
 class BytePairTokenizer final : public RunTokenizer {
  public:
   explicit BytePairTokenizer(const Vocabulary& vocabulary)
@@ -95,7 +95,8 @@ void BytePairTokenizer::collect_merges() {
     const std::size_t space = merges[rank].find(' ', 1);
     if (space == std::string_view::npos) {
       throw Error("",
-                  "bad merge " + std::to_string(rank) + ": expected two parts with a space between, got " +
+                  "bad merge " + std::to_string(rank) +
+                      ": expected two parts with a space between, got " +
                       std::string(merges[rank].substr(0, 64)),
                   "key tokenizer.ggml.merges");
     }
@@ -104,8 +105,8 @@ void BytePairTokenizer::collect_merges() {
     const std::size_t middle = bytes.size();
     append_bytes_of_byte_text(merges[rank].substr(space + 1), bytes);
     const std::string_view whole = bytes;
-    const TokenId left = texts_.find(whole.substr(0, middle)), right = texts_.find(whole.substr(middle)),
-                  joined = texts_.find(whole);
+    const TokenId left = texts_.find(whole.substr(0, middle)),
+                  right = texts_.find(whole.substr(middle)), joined = texts_.find(whole);
     if (left != TextTable::kNone && right != TextTable::kNone && joined != TextTable::kNone)
       pairs_.insert(left, right, {static_cast<std::uint32_t>(rank), joined});
   }
@@ -116,18 +117,20 @@ TokenId BytePairTokenizer::id_of_byte(char byte) const {
   const TokenId id = byte_ids_[value];
   if (id != TextTable::kNone) return id;
   if (stand_in_) return *stand_in_;
-  throw Error("", "no token for byte " + std::to_string(value) + ", and no unknown token to stand in",
+  throw Error("",
+              "no token for byte " + std::to_string(value) + ", and no unknown token to stand in",
               "key tokenizer.ggml.tokens");
 }
 
 void BytePairTokenizer::encode_word(std::string_view word, Word& work) const {
   work.ids.clear();
   if (words_.ignores_merges()) {
-    if (const TokenId whole = texts_.find(word); whole != TextTable::kNone) return work.ids.push_back(whole);
+    if (const TokenId whole = texts_.find(word); whole != TextTable::kNone)
+      return work.ids.push_back(whole);
   }
   if (word.size() >= std::numeric_limits<std::uint32_t>::max())
-    throw Error(
-        "", "a word of the text is too long: expected less than 4 GiB, got " + counted(word.size(), "byte"));
+    throw Error("", "a word of the text is too long: expected less than 4 GiB, got " +
+                        counted(word.size(), "byte"));
   work.ids.reserve(word.size());
   for (const char byte : word) work.ids.push_back(id_of_byte(byte));
   work.merger.run(pairs_, work.ids);

@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// Throws Error if the vocabulary is inconsistent or its pre-tokenizer unknown. The vocabulary must outlive
-/// the tokenizer.
+/// Throws Error if the vocabulary is inconsistent or its pre-tokenizer unknown. The vocabulary must
+/// outlive the tokenizer.
 std::unique_ptr<Tokenizer> make_byte_pair_tokenizer(const Vocabulary& vocabulary);
 
 }  // namespace cria

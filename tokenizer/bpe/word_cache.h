@@ -1,4 +1,5 @@
-// Ids of words that were met before: words repeat, and finding one is ten times as fast as merging it.
+// Ids of words that were met before: words repeat, and finding one is ten times as fast as merging
+// it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ class WordCache {
  public:
   static constexpr std::size_t kLongestWord = 40;  ///< bytes; longer ones hardly repeat
 
-  /// The ids of a word, or nullptr data if it is not known (no word has no ids). Valid until the next insert.
+  /// The ids of a word, or nullptr data if it is not known (no word has no ids). Valid until the
+  /// next insert.
   [[nodiscard]] std::span<const TokenId> find(std::string_view word) const {
     if (slots_.empty()) return {};
     const Slot& slot = slots_[slot_of(word, hash(word))];
@@ -29,14 +31,15 @@ class WordCache {
     Slot& slot = slots_[slot_of(word, hash(word))];
     if (slot.n_ids != 0) return;
     slot = {static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(ids_.size()),
-            tag(hash(word)), static_cast<std::uint8_t>(word.size()), static_cast<std::uint8_t>(ids.size())};
+            tag(hash(word)), static_cast<std::uint8_t>(word.size()),
+            static_cast<std::uint8_t>(ids.size())};
     bytes_.append(word);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     ++n_words_;
   }
 
  private:
-  static constexpr std::size_t kFirstSlots = 1 << 10, kMostSlots = 1 << 18;
+  static constexpr std::size_t kFirstSlots = 1 << 10, kMaxSlots = 1 << 18;
 
   struct Slot {
     std::uint32_t bytes = 0, ids = 0;  ///< where they begin
@@ -76,7 +79,7 @@ class WordCache {
   }
 
   void grow() {
-    const bool full = slots_.size() >= kMostSlots;
+    const bool full = slots_.size() >= kMaxSlots;
     std::vector<Slot> old(full ? kFirstSlots : std::max(kFirstSlots, 2 * slots_.size()));
     old.swap(slots_);
     shift_ = 64 - static_cast<unsigned>(__builtin_ctzll(slots_.size()));

@@ -25,8 +25,8 @@ constexpr std::string_view kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// As gpt-4o, but for runs of Chinese characters, and no slash ends a word. The authors intersect classes: what
-// is in neither is left out of the complement here.
+// As gpt-4o, but for runs of Chinese characters, and no slash ends a word. The authors intersect
+// classes: what is in neither is left out of the complement here.
 constexpr std::string_view kKimi =
     R"(\p{sc:Han}+)"
     R"(|[^\r\n\p{L}\p{N}]?[^\p{sc:Han}\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}]*[^\p{sc:Han}\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
@@ -47,7 +47,8 @@ constexpr std::string_view kBailing =
 constexpr std::string_view kDeepSeekV3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kDeepSeekV3Cjk = R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)";
+constexpr std::string_view kDeepSeekV3Cjk =
+    R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)";
 constexpr std::string_view kSpark25 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+)"
     R"(|[\r\n]|\s+(?!\S)|\s+)";
@@ -73,22 +74,24 @@ constexpr std::string_view kDeepSeekLetters =
     R"(\x{118a0}-\x{118df}\x{1e900}-\x{1e943}]+)";
 constexpr std::string_view kDeepSeekPunctuation =
     R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
-constexpr std::string_view kDeepSeekCjk = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
-constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)";
+constexpr std::string_view kDeepSeekCjk =
+    R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
+constexpr std::string_view kBloom =
+    R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)";
 
 const WordKind kKinds[] = {
     {{"default"}, {R"([\p{P}$+<=>^~|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
-    {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "exaone4", "a.x-4.0", "mellum",
-      "roberta-bpe", "modern-bert", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es", "jina-v2-de",
-      "jina-v2-code", "granite-docling"},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "exaone4", "a.x-4.0",
+      "mellum", "roberta-bpe", "modern-bert", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es",
+      "jina-v2-de", "jina-v2-code", "granite-docling"},
      {kGpt2}},
     {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
       "jina-v5-nano"},
      {kTiktoken3},
      true},
     {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {kTiktoken3}},
-    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "kormo", "solar-open",
-      "f2llmv2"},
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2", "kormo",
+      "solar-open", "f2llmv2"},
      {kTiktoken1}},
     {{"qwen35"}, {kQwen35}},
     {{"jais-2"}, {kJais2}},
@@ -116,8 +119,8 @@ const WordKind kKinds[] = {
     {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
     {{"viking"}, {kBloom, R"(\p{N})"}},
     {{"chameleon"},
-     {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )", R"(\p{N})", R"([\p{P}!-/:-@\[-`{-~])",
-      kGpt2}},
+     {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )", R"(\p{N})",
+      R"([\p{P}!-/:-@\[-`{-~])", kGpt2}},
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// One way. The expressions are those of the models' own tokenizers (tokenizer.json), applied one after the
-/// other.
+/// One way. The expressions are those of the models' own tokenizers (tokenizer.json), applied one
+/// after the other.
 struct WordKind {
   std::initializer_list<std::string_view> names;
   std::initializer_list<std::string_view> patterns;
@@ -28,8 +28,8 @@ inline constexpr std::string_view kTiktoken1 =
 // `\s+$` of the models, but not again from every space of a run that does not end the text.
 inline constexpr std::string_view kSpaceAtEnd = R"((?<!\s)\s++\z)";
 
-// Before the `\s*[\r\n]+` of a model whose next expressions cut a run of spaces into many words: not again from
-// each of these, as there is no line end behind a space that is a word's last.
+// Before the `\s*[\r\n]+` of a model whose next expressions cut a run of spaces into many words:
+// not again from each of these, as there is no line end behind a space that is a word's last.
 inline constexpr std::string_view kNotAfterSpace = R"((?:(?<!\s)|(?<=[\r\n])))";
 
 }  // namespace cria

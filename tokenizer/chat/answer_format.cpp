@@ -7,8 +7,8 @@ struct Block {
   std::string_view open, close;
 };
 
-// As the models' makers document them. The first one that a template names is the model's: some mention
-// <think> to remove it from what users bring from elsewhere.
+// As the models' makers document them. The first one that a template names is the model's: some
+// mention <think> to remove it from what users bring from elsewhere.
 constexpr Block kBlocks[] = {{"<seed:think>", "</seed:think>"},
                              {"[THINK]", "[/THINK]"},
                              {"<|START_THINKING|>", "<|END_THINKING|>"},
@@ -32,7 +32,8 @@ bool ends_with_open(std::string_view prompt, std::string_view open) {
 AnswerFormat AnswerFormat::of_template(std::string_view source) {
   AnswerFormat format;
   format.calls = call_form_of_template(source);
-  const bool solar = names(source, "<|begin|>") && names(source, "<|think|>") && names(source, "<|content|>");
+  const bool solar =
+      names(source, "<|begin|>") && names(source, "<|think|>") && names(source, "<|content|>");
   if (solar || (names(source, "<|channel|>") && names(source, "analysis"))) {
     format.kind = Kind::Channels;
     return format;

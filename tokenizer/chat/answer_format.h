@@ -1,5 +1,5 @@
-// How the answers of a model are built: plain text, or text after a block of thinking, or messages in
-// channels. Known from the model's chat template.
+// How the answers of a model are built: plain text, or text after a block of thinking, or messages
+// in channels. Known from the model's chat template.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct AnswerFormat {
   enum class Kind : std::uint8_t {
     Plain,  ///< all is the answer
     Block,  ///< perhaps thinking between `open` and `close`, then the answer
-    /// Messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss); or
+    /// Messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss);
+    /// or
     /// <|think|>TEXT<|end|>, <|content|>TEXT<|end|> (Solar).
     Channels,
   };
@@ -33,9 +34,12 @@ struct AnswerFormat {
 
   /// By the markers that a chat template's source names.
   static AnswerFormat of_template(std::string_view source);
-  /// Whether a prompt ends inside of a block that it has opened, so that the model begins with thinking.
+  /// Whether a prompt ends inside of a block that it has opened, so that the model begins with
+  /// thinking.
   [[nodiscard]] bool opened_by(std::string_view prompt) const;
-  [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }  ///< whether there is a part for thinking
+  [[nodiscard]] bool thinks() const {
+    return kind != Kind::Plain;
+  }  ///< whether there is a part for thinking
 };
 
 }  // namespace cria

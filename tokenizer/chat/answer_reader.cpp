@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
@@ -35,7 +35,8 @@ void AnswerReader::push(TokenId token, const Sink& sink) {
     splitter_.push(control, split);
   else
     splitter_.push_control(control, split);
-  if (message_.name.empty()) message_.name = tool_of(splitter_.receiver());  // its text may be empty
+  if (message_.name.empty())
+    message_.name = tool_of(splitter_.receiver());  // its text may be empty
 }
 
 void AnswerReader::finish(const Sink& sink, bool cut) {
@@ -53,7 +54,8 @@ CallScanner::Sink AnswerReader::scanner_sink(const Sink& sink) {
   return {[&sink](std::string_view text) { sink.text(AnswerPart::Answer, text); }, sink.call};
 }
 
-void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view receiver, const Sink& sink) {
+void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view receiver,
+                        const Sink& sink) {
   if (part != AnswerPart::Call) end_message(sink);
   switch (part) {
     case AnswerPart::Thinking:

@@ -7,20 +7,22 @@
 
 namespace cria {
 
-/// Text in whole UTF-8 characters, split by the model's format; control tokens count as markers only.
+/// Text in whole UTF-8 characters, split by the model's format; control tokens count as markers
+/// only.
 class AnswerReader {
  public:
   struct Sink {
-    std::function<void(AnswerPart part, std::string_view text)> text;  ///< thinking or answer, never empty
-    std::function<void(const ToolCall& call)> call;                    ///< whole, without an id
+    std::function<void(AnswerPart part, std::string_view text)>
+        text;                                        ///< thinking or answer, never empty
+    std::function<void(const ToolCall& call)> call;  ///< whole, without an id
   };
 
   /// opened: the prompt ends inside of thinking.
   AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened);
 
   void push(TokenId token, const Sink& sink);
-  /// What is still held back, at the end of the answer. cut: it was to go on; a call between markers that has begun is
-  /// dropped then.
+  /// What is still held back, at the end of the answer. cut: it was to go on; a call between
+  /// markers that has begun is dropped then.
   void finish(const Sink& sink, bool cut = false);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
   /// Whether what comes next is the answer, or white space before it.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
@@ -181,7 +181,8 @@ bool AnswerSplitter::gap(bool ended) {
     at_start_ = true;
     return true;
   }
-  if (!ended && (pending_.empty() || (pending_.size() < around.size() && around.starts_with(pending_))))
+  if (!ended &&
+      (pending_.empty() || (pending_.size() < around.size() && around.starts_with(pending_))))
     return false;
   state_ = State::Answer;
   return true;

@@ -9,13 +9,15 @@
 
 namespace cria {
 
-/// Markers are found across the pieces' boundaries; none is ever emitted, nor what only looked like the
-/// beginning of one before that is clear. White space around thinking, and before an answer that follows
-/// thinking, belongs to the markers.
+/// Markers are found across the pieces' boundaries; none is ever emitted, nor what only looked like
+/// the beginning of one before that is clear. White space around thinking, and before an answer
+/// that follows thinking, belongs to the markers.
 class AnswerSplitter {
  public:
-  /// Gets pieces of text, never empty. receiver: of a Call, what the channel names ("functions.get_weather").
-  using Sink = std::function<void(AnswerPart part, std::string_view text, std::string_view receiver)>;
+  /// Gets pieces of text, never empty. receiver: of a Call, what the channel names
+  /// ("functions.get_weather").
+  using Sink =
+      std::function<void(AnswerPart part, std::string_view text, std::string_view receiver)>;
 
   /// opened: the prompt ends inside of thinking.
   AnswerSplitter(AnswerFormat format, bool opened);

@@ -12,7 +12,8 @@ constexpr std::string_view kChatml = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%})";
 
-// Without roles of its own for instructions: the system message stands at the head of the first question.
+// Without roles of its own for instructions: the system message stands at the head of the first
+// question.
 constexpr std::string_view kLlama2 = R"({%- set opening = namespace(words='') -%}
 {%- for message in messages -%}
   {%- if message.role == 'system' -%}
@@ -101,7 +102,8 @@ constexpr std::string_view kGranite = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|start_of_role|>assistant<|end_of_role|>' -}}{%- endif -%})";
 
-// The system message of other formats is what the developer says here; thinking of earlier turns is gone.
+// The system message of other formats is what the developer says here; thinking of earlier turns is
+// gone.
 constexpr std::string_view kGptOss = R"({%- set channels = 'analysis, commentary, final' -%}
 {{- '<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n' -}}
 {{- 'Knowledge cutoff: 2024-06\nCurrent date: ' + strftime_now('%Y-%m-%d') + '\n\n' -}}
@@ -218,16 +220,17 @@ constexpr std::string_view kPlain = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- 'Assistant:' -}}{%- endif -%})";
 
-constexpr BuiltinTemplate kTemplates[] = {{"chatml", kChatml, ""},      {"llama2", kLlama2, ""},
-                                          {"llama3", kLlama3, ""},      {"llama4", kLlama4, ""},
-                                          {"mistral", kMistral, ""},    {"mistral-v7", kMistralV7, ""},
-                                          {"zephyr", kZephyr, ""},      {"phi3", kPhi3, ""},
-                                          {"phi4", kPhi4, ""},          {"phi4-mini", kPhi4Mini, ""},
-                                          {"gemma", kGemma, ""},        {"qwen3", kQwen3, ""},
-                                          {"deepseek", kDeepseek, ""},  {"deepseek-r1", kDeepseekR1, ""},
-                                          {"gpt-oss", kGptOss, ""},     {"granite", kGranite, ""},
-                                          {"command-r", kCommandR, ""}, {"glm4", kGlm4, ""},
-                                          {"exaone", kExaone, ""},      {"plain", kPlain, "\nUser:"}};
+constexpr BuiltinTemplate kTemplates[] = {
+    {"chatml", kChatml, ""},      {"llama2", kLlama2, ""},
+    {"llama3", kLlama3, ""},      {"llama4", kLlama4, ""},
+    {"mistral", kMistral, ""},    {"mistral-v7", kMistralV7, ""},
+    {"zephyr", kZephyr, ""},      {"phi3", kPhi3, ""},
+    {"phi4", kPhi4, ""},          {"phi4-mini", kPhi4Mini, ""},
+    {"gemma", kGemma, ""},        {"qwen3", kQwen3, ""},
+    {"deepseek", kDeepseek, ""},  {"deepseek-r1", kDeepseekR1, ""},
+    {"gpt-oss", kGptOss, ""},     {"granite", kGranite, ""},
+    {"command-r", kCommandR, ""}, {"glm4", kGlm4, ""},
+    {"exaone", kExaone, ""},      {"plain", kPlain, "\nUser:"}};
 
 }  // namespace
 

@@ -48,7 +48,14 @@ constexpr CallFormFacts kForms[] = {
      {"<｜tool▁call▁begin｜>", ""},
      "<｜tool▁calls▁begin｜>",
      "<｜tool▁calls▁end｜>"},
-    {CallForm::Granite, "granite", "<|tool_call|>", "<|/tool_call|>", {"<|tool_call|>", ""}, "", "", true},
+    {CallForm::Granite,
+     "granite",
+     "<|tool_call|>",
+     "<|/tool_call|>",
+     {"<|tool_call|>", ""},
+     "",
+     "",
+     true},
     {CallForm::CommandR,
      "command-r",
      "<|START_ACTION|>",
@@ -88,7 +95,9 @@ const CallFormFacts& call_form_facts(CallForm form) {
 
 CallForm call_form_of_template(std::string_view source) {
   for (const CallFormFacts& facts : kForms) {
-    const auto named = [&](std::string_view sign) { return source.find(sign) != std::string_view::npos; };
+    const auto named = [&](std::string_view sign) {
+      return source.find(sign) != std::string_view::npos;
+    };
     if (std::ranges::all_of(facts.signs, named)) return facts.form;
   }
   return CallForm::None;
@@ -109,7 +118,8 @@ std::string call_form_names() {
 }
 
 std::string tool_call_id(std::uint64_t request, std::size_t index, CallForm form) {
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   const bool alone = form == CallForm::Mistral;
   std::string id = alone ? "" : "call_";
   std::uint64_t state = request + 0x9E3779B97F4A7C15U * (index + 1);

@@ -7,21 +7,23 @@
 #include "tokenizer/chat/bare_values.h"
 #include "tokenizer/chat/gemma_arguments.h"
 #include "tokenizer/chat/json_slices.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
 
 using CallJson = nlohmann::ordered_json;
 
-/// Without the line breaks next to the markers, which Qwen3-Coder writes there; for others they are the value's own.
+/// Without the line breaks next to the markers, which Qwen3-Coder writes there; for others they are
+/// the value's own.
 std::string_view without_breaks(std::string_view text) {
   if (text.starts_with('\n')) text.remove_prefix(1);
   if (text.ends_with('\n')) text.remove_suffix(1);
   return text;
 }
 
-/// What stands before the marker; the text goes on behind it. Nothing where the marker is not there.
+/// What stands before the marker; the text goes on behind it. Nothing where the marker is not
+/// there.
 std::optional<std::string_view> cut_at(std::string_view& text, std::string_view marker) {
   const std::size_t at = text.find(marker);
   if (at == std::string_view::npos) return std::nullopt;
@@ -44,7 +46,8 @@ class BareArguments {
   /// A text where the tool takes no other value, but null perhaps.
   [[nodiscard]] std::string json_of(std::string_view key, std::string_view value) const {
     const std::vector<std::string>& types = tools_.types(tool_, key);
-    const auto n_texts = std::ranges::count(types, "string"), n_nulls = std::ranges::count(types, "null");
+    const auto n_texts = std::ranges::count(types, "string"),
+               n_nulls = std::ranges::count(types, "null");
     const bool text = n_texts > 0 && n_texts + n_nulls == std::ssize(types);
     const auto json = bare_json(without_spaces(value));
     return json && (!text || (n_nulls > 0 && *json == "null")) ? *json : json_string(value);
@@ -107,7 +110,8 @@ std::vector<ToolCall> json_calls(std::string_view text,
   return calls;
 }
 
-/// Without a marker before it any JSON with a name in it could be a call: it is one where the tool is there.
+/// Without a marker before it any JSON with a name in it could be a call: it is one where the tool
+/// is there.
 std::vector<ToolCall> unmarked_calls(std::string_view text, OfferedTools& tools) {
   std::vector<ToolCall> calls = json_calls(text);
   const bool all =
@@ -134,9 +138,9 @@ std::vector<ToolCall> deepseek_call(std::string_view text) {
   const auto name = cut_at(rest, "```json");
   const std::size_t end = rest.rfind("```");  // there may be code in the arguments
   if (!name || end == std::string_view::npos) return {};
-  return named_call(
-      std::string(without_spaces(*name)) + std::string(kSeparator) + std::string(rest.substr(0, end)),
-      kSeparator);
+  return named_call(std::string(without_spaces(*name)) + std::string(kSeparator) +
+                        std::string(rest.substr(0, end)),
+                    kSeparator);
 }
 
 /// call:NAME{…}

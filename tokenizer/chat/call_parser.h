@@ -9,8 +9,8 @@
 
 namespace cria {
 
-/// The calls (without ids) that the text between two markers holds; none where it does not keep to the form.
-/// tools: those that the model was offered.
+/// The calls (without ids) that the text between two markers holds; none where it does not keep to
+/// the form. tools: those that the model was offered.
 std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, OfferedTools& tools);
 
 }  // namespace cria

@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "tokenizer/chat/call_parser.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
 
 /// About so many bytes of the text, at least one: no character is cut.
 std::size_t whole_characters(std::string_view text, std::size_t about) {
-  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
+  const auto continues = [&](std::size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+  };
   std::size_t n = std::min(about, text.size());
   while (n < text.size() && continues(n)) ++n;
   return n;
@@ -21,7 +23,8 @@ std::size_t whole_characters(std::string_view text, std::size_t about) {
 }  // namespace
 
 CallScanner::CallScanner(CallForm form, std::string tools)
-    : facts_(form == CallForm::None || form == CallForm::Channels ? nullptr : &call_form_facts(form)),
+    : facts_(form == CallForm::None || form == CallForm::Channels ? nullptr
+                                                                  : &call_form_facts(form)),
       tools_(std::move(tools)),
       state_(facts_ == nullptr         ? State::Plain
              : form == CallForm::Llama ? State::Start
@@ -46,12 +49,14 @@ void CallScanner::finish(const Sink& sink, bool cut) {
 
 bool CallScanner::names(std::string_view control) const {
   if (facts_ == nullptr || control.empty()) return false;
-  const std::string_view markers[] = {facts_->open, facts_->close, facts_->all_open, facts_->all_close};
+  const std::string_view markers[] = {facts_->open, facts_->close, facts_->all_open,
+                                      facts_->all_close};
   const bool inside = state_ == State::Call && !facts_->is_json;  // DeepSeek's separator
   return inside ||
-         std::ranges::any_of(
-             markers,
-             [&](std::string_view marker) { return marker.find(control) != std::string_view::npos; }) ||
+         std::ranges::any_of(markers,
+                             [&](std::string_view marker) {
+                               return marker.find(control) != std::string_view::npos;
+                             }) ||
          (facts_->form == CallForm::Mistral && state_ == State::Call);
 }
 
@@ -97,13 +102,15 @@ bool CallScanner::text(const Sink& sink, bool ended) {
     }
   }
   const std::size_t open = pending_.find(facts_->open);
-  const std::size_t all_open = facts_->all_open.empty() ? std::string::npos : pending_.find(facts_->all_open);
+  const std::size_t all_open =
+      facts_->all_open.empty() ? std::string::npos : pending_.find(facts_->all_open);
   const std::size_t first = std::min(open, all_open);
   if (first == std::string::npos) {
     const bool next =
         std::ranges::any_of(std::array{facts_->open, facts_->all_open, facts_->all_close},
                             [&](std::string_view marker) { return marker.starts_with(pending_); });
-    if (cut_ && drop_space_ && next) pending_.clear();  // the beginning of a marker behind another one
+    if (cut_ && drop_space_ && next)
+      pending_.clear();  // the beginning of a marker behind another one
     emit(pending_.size() - (ended ? 0 : held_back()), sink);
     return false;
   }

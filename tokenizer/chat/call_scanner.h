@@ -11,8 +11,8 @@
 
 namespace cria {
 
-/// Markers are found across the pieces' boundaries and never shown; white space before a call and after it
-/// belongs to the markers. What looked like a call and is none is text, marker and all.
+/// Markers are found across the pieces' boundaries and never shown; white space before a call and
+/// after it belongs to the markers. What looked like a call and is none is text, marker and all.
 class CallScanner {
  public:
   struct Sink {
@@ -20,12 +20,13 @@ class CallScanner {
     std::function<void(const ToolCall& call)> call;   ///< whole, without an id
   };
 
-  /// tools: the JSON array that the model was offered, or "". The form is one with markers in the text, or None: all is
-  /// text.
+  /// tools: the JSON array that the model was offered, or "". The form is one with markers in the
+  /// text, or None: all is text.
   CallScanner(CallForm form, std::string tools);
 
   void push(std::string_view text, const Sink& sink);
-  /// What is still held back, at the end of the answer. cut: it was to go on; a call that has begun is dropped then.
+  /// What is still held back, at the end of the answer. cut: it was to go on; a call that has begun
+  /// is dropped then.
   void finish(const Sink& sink, bool cut = false);
   /// Whether a control token, as it is written, is a part of a marker.
   [[nodiscard]] bool names(std::string_view control) const;
@@ -47,7 +48,8 @@ class CallScanner {
   bool around(const Sink& sink, bool ended);
   bool call(const Sink& sink, bool ended);
   bool after(bool ended);
-  /// One past the last byte of what stands between the markers; nothing: it goes on. marked_end: without JSON.
+  /// One past the last byte of what stands between the markers; nothing: it goes on. marked_end:
+  /// without JSON.
   [[nodiscard]] std::optional<std::size_t> json_end();
   [[nodiscard]] std::optional<std::size_t> marked_end();
   [[nodiscard]] std::size_t held_back() const;
@@ -59,8 +61,9 @@ class CallScanner {
   OfferedTools tools_;
   State state_;
   std::string pending_;
-  std::string marker_;        // that opened the call; with the one around all calls, and their white space
-  JsonEnd end_;               // of the call
+  std::string
+      marker_;   // that opened the call; with the one around all calls, and their white space
+  JsonEnd end_;  // of the call
   std::size_t json_at_ = 0;   // where its JSON begins
   std::size_t seen_ = 0;      // of a call without JSON: no marker begins before
   bool in_argument_ = false;  // there

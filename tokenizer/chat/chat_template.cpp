@@ -27,8 +27,8 @@ std::string tools_among(const std::string& variables) {
   return tools.is_array() && !tools.empty() ? tools.dump() : "";
 }
 
-/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool). 2000 messages may do so; more would
-/// allow a hostile template too long a time.
+/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool).
+/// 2000 messages may do so; more would allow a hostile template too long a time.
 jinja::Limits limits_for(std::size_t messages) {
   const std::uint64_t n = std::min<std::uint64_t>(messages, 2000);
   jinja::Limits limits;
@@ -60,17 +60,20 @@ ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
   const std::string& source = vocabulary.chat_template;
   if (source.find_first_not_of(" \t\r\n") == std::string::npos) {
     ChatTemplate plain = *builtin("plain", tokens);
-    plain.note_ = "the model has no chat template: plain text is used (--chat-template chooses one of " +
-                  builtin_names() + ", or a file)";
+    plain.note_ =
+        "the model has no chat template: plain text is used (--chat-template chooses one of " +
+        builtin_names() + ", or a file)";
     return plain;
   }
   if (auto named = builtin(source, tokens)) return *named;
-  return parse(source, (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template", tokens);
+  return parse(source, (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template",
+               tokens);
 }
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, TemplateTokens tokens) {
-  ChatTemplate out(std::make_shared<const jinja::Template>(jinja::Template::parse(source, std::move(name))),
-                   std::move(tokens));
+  ChatTemplate out(
+      std::make_shared<const jinja::Template>(jinja::Template::parse(source, std::move(name))),
+      std::move(tokens));
   out.source_ = std::make_shared<const std::string>(source);
   out.format_ = AnswerFormat::of_template(source);
   return out;
@@ -101,7 +104,8 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
   return format;
 }
 
-Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
+Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
+                          const RenderOptions& options) const {
   const std::string tools = template_->reads("tools") ? "" : tools_among(options.variables);
   if (tools.empty() && (template_->reads_member("tool_calls") || !has_tool_calls(messages)))
     return render_messages(messages, options);
@@ -132,7 +136,8 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
   return render_values(std::move(forms.back()), options);
 }
 
-Text ChatTemplate::render_values(std::vector<jinja::Value> messages, const RenderOptions& options) const {
+Text ChatTemplate::render_values(std::vector<jinja::Value> messages,
+                                 const RenderOptions& options) const {
   const jinja::Limits limits = limits_for(messages.size());
   jinja::Dict variables = json_object(options.variables, "variables of the template");
   try {
@@ -143,9 +148,10 @@ Text ChatTemplate::render_values(std::vector<jinja::Value> messages, const Rende
   variables.set("add_generation_prompt", options.add_generation_prompt);
   variables.set("bos_token", Text(tokens_.bos, true));
   variables.set("eos_token", Text(tokens_.eos, true));
-  for (const auto& [name, text] : {std::pair<const char*, const std::string&>("unk_token", tokens_.unk),
-                                   {"pad_token", tokens_.pad},
-                                   {"sep_token", tokens_.sep}})
+  for (const auto& [name, text] :
+       {std::pair<const char*, const std::string&>("unk_token", tokens_.unk),
+        {"pad_token", tokens_.pad},
+        {"sep_token", tokens_.sep}})
     if (!text.empty()) variables.set(name, Text(text, true));
   return template_->render(variables, options.now ? *options.now : clock_now(), limits);
 }
@@ -164,8 +170,8 @@ std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const Text& ren
   return ids;
 }
 
-// The tokens that do not depend on what follows. Many templates refuse a system message without a question,
-// so two conversations are compared whose questions have nothing in common.
+// The tokens that do not depend on what follows. Many templates refuse a system message without a
+// question, so two conversations are compared whose questions have nothing in common.
 std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                           const std::vector<ChatMessage>& messages, const RenderOptions& options) {
   if (messages.empty() || messages.front().role != "system") return 0;
@@ -175,8 +181,8 @@ std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_t
   const std::vector<TokenId> a = with_question("0"), b = with_question("?");
   // Without a question a template may leave the system message out.
   const std::vector<TokenId> whole = chat_template.encode(tokenizer, messages, options);
-  return static_cast<std::size_t>(
-      std::min(std::ranges::mismatch(a, b).in1 - a.begin(), std::ranges::mismatch(a, whole).in1 - a.begin()));
+  return static_cast<std::size_t>(std::min(std::ranges::mismatch(a, b).in1 - a.begin(),
+                                           std::ranges::mismatch(a, whole).in1 - a.begin()));
 }
 
 }  // namespace cria

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tokenizer/chat/bare_values.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view kQuote = "<|\"|>";
 constexpr int kDeepest = 100;
 
-/// Reads from the front of the text. What it returns is worth nothing where failed() holds in the end.
+/// Reads from the front of the text. What it returns is worth nothing where failed() holds in the
+/// end.
 class GemmaReader {
  public:
   explicit GemmaReader(std::string_view text) : rest_(text) {}
@@ -19,7 +20,8 @@ class GemmaReader {
   std::string object() {
     std::string json = "{";
     list('}', [&] {
-      json += (json.size() > 1 ? ", " : "") + json_string(rest_.starts_with(kQuote) ? quoted() : bare(":"));
+      json += (json.size() > 1 ? ", " : "") +
+              json_string(rest_.starts_with(kQuote) ? quoted() : bare(":"));
       expect(':');
       json += ": " + value();
     });

@@ -20,8 +20,8 @@ std::string told_tools(const std::string& tools) {
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
 }
 
-/// What the JSON in a text is; the text itself where that is too much of it (the library's ordered objects
-/// compare each new key with all before it, and print themselves recursively).
+/// What the JSON in a text is; the text itself where that is too much of it (the library's ordered
+/// objects compare each new key with all before it, and print themselves recursively).
 ToolJson parsed_arguments(const std::string& text) {
   try {
     return parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
@@ -33,12 +33,14 @@ ToolJson parsed_arguments(const std::string& text) {
 std::string called_tools(const ToolJson& calls) {
   std::string text;
   for (const ToolJson& call : calls) {
-    const ToolJson& function = call.is_object() && call.contains("function") ? call["function"] : call;
+    const ToolJson& function =
+        call.is_object() && call.contains("function") ? call["function"] : call;
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
       throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
     ToolJson arguments = function.value("arguments", ToolJson::object());
     if (arguments.is_null()) arguments = ToolJson::object();
-    if (arguments.is_string()) arguments = parsed_arguments(arguments.get_ref<const std::string&>());
+    if (arguments.is_string())
+      arguments = parsed_arguments(arguments.get_ref<const std::string&>());
     const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
     text += "\n<tool_call>\n" + said.dump() + "\n</tool_call>";
   }
@@ -61,17 +63,20 @@ std::string content_text(const ChatMessage& message, const ToolJson& fields) {
   std::string text;
   for (const ToolJson& part : fields["content"]) {
     if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
-      throw Error(
-          "", "a message holds something other than text, which a chat template without tools cannot tell");
+      throw Error("",
+                  "a message holds something other than text, which a chat template without tools "
+                  "cannot tell");
     text += part["text"].get_ref<const std::string&>();
   }
   return text;
 }
 
 /// In the system message, which is the first one, or in front of the first user's.
-void tell_tools(const std::string& tools, const std::string& role, std::vector<ChatMessage>& messages) {
+void tell_tools(const std::string& tools, const std::string& role,
+                std::vector<ChatMessage>& messages) {
   const bool as_system = role == "system";
-  const auto at = as_system ? messages.begin() : std::ranges::find(messages, role, &ChatMessage::role);
+  const auto at =
+      as_system ? messages.begin() : std::ranges::find(messages, role, &ChatMessage::role);
   if (at == messages.end() || at->role != role) {
     messages.insert(messages.begin(), {role, told_tools(tools)});
     return;
@@ -83,8 +88,8 @@ void tell_tools(const std::string& tools, const std::string& role, std::vector<C
 }  // namespace
 
 bool has_tool_calls(const std::vector<ChatMessage>& messages) {
-  return std::ranges::any_of(messages,
-                             [](const ChatMessage& message) { return has_calls(fields_of(message)); });
+  return std::ranges::any_of(
+      messages, [](const ChatMessage& message) { return has_calls(fields_of(message)); });
 }
 
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
@@ -96,9 +101,11 @@ std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& mess
     const bool is_result = message.role == "tool";
     ChatMessage as_text = message;
     if (is_result) {
-      as_text = {"user", "<tool_response>\n" + content_text(message, fields) + "\n</tool_response>"};
+      as_text = {"user",
+                 "<tool_response>\n" + content_text(message, fields) + "\n</tool_response>"};
     } else if (has_calls(fields)) {
-      const std::string said = content_text(message, fields), calls = called_tools(fields["tool_calls"]);
+      const std::string said = content_text(message, fields),
+                        calls = called_tools(fields["tool_calls"]);
       as_text = {message.role, said + calls.substr(said.empty() && !calls.empty() ? 1 : 0)};
     }
     if (is_result && after_result)  // many templates refuse two messages of a user in a row

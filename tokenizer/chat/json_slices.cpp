@@ -45,7 +45,8 @@ std::optional<std::size_t> JsonEnd::find(std::string_view text) {
 std::vector<std::pair<std::string_view, std::string_view>> json_members(std::string_view text) {
   std::vector<std::pair<std::string_view, std::string_view>> members;
   const bool is_object = text.starts_with('{');
-  for (std::size_t at = after_space(text, 1); at < text.size() && text[at] != '}' && text[at] != ']';) {
+  for (std::size_t at = after_space(text, 1);
+       at < text.size() && text[at] != '}' && text[at] != ']';) {
     std::string_view key;
     if (is_object) {
       const std::size_t end = string_end(text, at);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 #include "tokenizer/jinja/values/json.h"
 
 namespace cria {
@@ -21,48 +21,55 @@ using jinja::Value;
 constexpr std::string_view kRoles[] = {"system", "user",    "assistant", "tool",        "developer",
                                        "model",  "ipython", "function",  "tool_results"};
 
-Value role_text(const std::string& role) { return Text(role, std::ranges::count(kRoles, role) != 0); }
+Value role_text(const std::string& role) {
+  return Text(role, std::ranges::count(kRoles, role) != 0);
+}
 
 /// A content of several texts as one, for templates that know no parts.
 Value joined_parts(const List& parts) {
   Text all;
   for (const Value& part : parts.items) {
-    const Value* text = part.dict() == nullptr ? nullptr : part.dict()->find(std::string_view("text"));
+    const Value* text =
+        part.dict() == nullptr ? nullptr : part.dict()->find(std::string_view("text"));
     if (text == nullptr || text->text() == nullptr)
-      throw Error("", "a message holds something other than text, which this chat template does not know");
+      throw Error(
+          "", "a message holds something other than text, which this chat template does not know");
     all.append(*text->text());
   }
   return all;
 }
 
-/// What the model thought, where the template knows it by the name that gpt-oss has for it. There it is no
-/// part of a message that has a content.
+/// What the model thought, where the template knows it by the name that gpt-oss has for it. There
+/// it is no part of a message that has a content.
 void rename_reasoning(Dict& message) {
   const Value* const thought = message.find(std::string_view("reasoning_content"));
   const Value* const content = message.find(std::string_view("content"));
-  const bool silent = content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
+  const bool silent =
+      content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
   if (thought != nullptr && silent) message.set("thinking", *thought);
 }
 
-/// The object that a text is in JSON. Nothing where it is none, or not one that values of templates can hold,
-/// a message and its list around it.
+/// The object that a text is in JSON. Nothing where it is none, or not one that values of templates
+/// can hold, a message and its list around it.
 std::optional<Value> object_in(const Text& text) {
-  constexpr int kMostDepth = List::kDeepest - 8;
+  constexpr int kMaxDepth = List::kDeepest - 8;
   try {
     Value object = jinja::parse_json(text.bytes(), jinja::LargeIntegers::Refuse);
-    if (object.dict() != nullptr && object.extent().depth < kMostDepth) return object;
+    if (object.dict() != nullptr && object.extent().depth < kMaxDepth) return object;
   } catch (const jinja::Failure&) {
   }
   return std::nullopt;
 }
 
-/// Whether a call has none: clients leave them out, or write an empty text, where a tool takes none.
+/// Whether a call has none: clients leave them out, or write an empty text, where a tool takes
+/// none.
 bool no_arguments(const Value* arguments) {
   if (arguments == nullptr || arguments->is_none()) return true;
   return arguments->text() != nullptr && without_spaces(arguments->text()->bytes()).empty();
 }
 
-/// Arguments as an object, where they are none: most templates print them as JSON, or go through them.
+/// Arguments as an object, where they are none: most templates print them as JSON, or go through
+/// them.
 std::optional<Value> as_object(const Value* arguments) {
   if (no_arguments(arguments)) return Dict();
   return arguments->text() == nullptr ? std::nullopt : object_in(*arguments->text());
@@ -106,8 +113,8 @@ bool change_arguments(Dict& message) {
   return any;
 }
 
-/// A content for a message that only calls tools: most templates take it for a text, so that nothing is an error there, or
-/// the word "None". Whether it had none.
+/// A content for a message that only calls tools: most templates take it for a text, so that
+/// nothing is an error there, or the word "None". Whether it had none.
 bool fill_content(Dict& message) {
   const Value* const calls = message.find(std::string_view("tool_calls"));
   if (calls == nullptr || calls->list() == nullptr || calls->list()->items.empty()) return false;
@@ -118,7 +125,8 @@ bool fill_content(Dict& message) {
 }
 
 /// The messages with a change to some of those that call tools; nothing where there is none.
-std::optional<std::vector<Value>> changed(const std::vector<Value>& messages, bool (*change)(Dict&)) {
+std::optional<std::vector<Value>> changed(const std::vector<Value>& messages,
+                                          bool (*change)(Dict&)) {
   std::optional<std::vector<Value>> out;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].dict()->find(std::string_view("tool_calls")) == nullptr) continue;
@@ -130,7 +138,8 @@ std::optional<std::vector<Value>> changed(const std::vector<Value>& messages, bo
   return out;
 }
 
-/// Whether a template asks if a content is none: "message.content is none", "message['content'] is not none".
+/// Whether a template asks if a content is none: "message.content is none", "message['content'] is
+/// not none".
 bool asks_for_no_content(std::string_view source) {
   for (const std::string_view name : {"content", "content']", "content\"]"})
     for (const std::string_view test : {" is none", " is not none", " == none", " != none"})
@@ -145,7 +154,9 @@ struct TemplateAsks {
   bool thinking;    ///< what the model thought, by the name that gpt-oss has for it
 
   explicit TemplateAsks(std::string_view source) {
-    const auto names = [&](std::string_view word) { return source.find(word) != std::string_view::npos; };
+    const auto names = [&](std::string_view word) {
+      return source.find(word) != std::string_view::npos;
+    };
     parts = names("'text'") || names("\"text\"") || names(".text");
     no_content = asks_for_no_content(source);
     thinking = names("thinking") && !names("reasoning_content");
@@ -182,7 +193,8 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
       objects = std::move(*unpacked);
       forms.push_back(objects);
     }
-    auto texts = changed(form, change_arguments<as_text>);  // for one that joins the arguments to a text
+    auto texts =
+        changed(form, change_arguments<as_text>);  // for one that joins the arguments to a text
     forms.push_back(texts ? std::move(*texts) : std::move(form));
   };
   auto filled = changed(as_sent, fill_content);

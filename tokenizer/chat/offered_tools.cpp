@@ -37,7 +37,8 @@ std::vector<std::string> types_of(const ToolsJson& schema) {
 
 }  // namespace
 
-const std::vector<std::string>& OfferedTools::types(std::string_view tool, std::string_view argument) {
+const std::vector<std::string>& OfferedTools::types(std::string_view tool,
+                                                    std::string_view argument) {
   static const std::vector<std::string> kNone;
   if (!json_.empty()) read();
   const auto found = tools_.find(tool);
@@ -62,7 +63,8 @@ void OfferedTools::read() {
     if (name == nullptr || !name->is_string()) continue;
     names_.insert(name->get<std::string>());
     const ToolsJson* const parameters = member(function, "parameters");
-    const ToolsJson* const properties = parameters == nullptr ? nullptr : member(*parameters, "properties");
+    const ToolsJson* const properties =
+        parameters == nullptr ? nullptr : member(*parameters, "properties");
     if (properties == nullptr || !properties->is_object()) continue;
     const auto [tool, is_new] = tools_.try_emplace(name->get<std::string>());
     if (!is_new) continue;

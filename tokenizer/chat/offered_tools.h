@@ -1,4 +1,5 @@
-// What offered tools say of the values of their arguments: it tells texts from numbers where a form of calls does not.
+// What offered tools say of the values of their arguments: it tells texts from numbers where a form
+// of calls does not.
 #pragma once
 
 #include <map>
@@ -15,9 +16,11 @@ class OfferedTools {
   /// json: the array that the model was offered, as requests have it. Anything else offers nothing.
   explicit OfferedTools(std::string json = "") : json_(std::move(json)) {}
 
-  /// The types that a tool's schema names for an argument, in its alternatives too; none where it says nothing.
+  /// The types that a tool's schema names for an argument, in its alternatives too; none where it
+  /// says nothing.
   const std::vector<std::string>& types(std::string_view tool, std::string_view argument);
-  /// Whether a tool of this name is there. True for all where nothing is offered: then nobody knows.
+  /// Whether a tool of this name is there. True for all where nothing is offered: then nobody
+  /// knows.
   bool may_call(std::string_view tool);
 
  private:

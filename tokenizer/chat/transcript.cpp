@@ -17,8 +17,8 @@ std::vector<TokenId> Transcript::encode(const Tokenizer& tokenizer, const jinja:
   if (continued_by(rendered)) {
     const jinja::Text rest = rendered.part(text_.size(), rendered.size());
     const std::vector<TokenId> more = tokenizer.encode_parts(text_parts(rest));
-    // A tokenizer that puts a space before the first word would do so in the middle of the text, unless the
-    // rest begins with a control token, as in most templates.
+    // A tokenizer that puts a space before the first word would do so in the middle of the text,
+    // unless the rest begins with a control token, as in most templates.
     const bool seamless = more.empty() || !tokenizer.dummy_space_after(std::nullopt) ||
                           tokenizer.piece(more.front(), false).empty();
     if (seamless) {
@@ -32,7 +32,8 @@ std::vector<TokenId> Transcript::encode(const Tokenizer& tokenizer, const jinja:
   return ids;
 }
 
-void Transcript::answered(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text) {
+void Transcript::answered(const Tokenizer& tokenizer, std::span<const TokenId> ids,
+                          std::string_view text) {
   StreamDecoder decoder(tokenizer, true);
   std::string said;
   for (const TokenId id : ids) said += decoder.push(id);

@@ -10,12 +10,13 @@
 
 namespace cria {
 
-/// Keeps the ids of what was said: an answer's text, tokenized anew as a part of the history, need not give
-/// the ids that the model chose, and every id after a different one would have to be evaluated again.
+/// Keeps the ids of what was said: an answer's text, tokenized anew as a part of the history, need
+/// not give the ids that the model chose, and every id after a different one would have to be
+/// evaluated again.
 class Transcript {
  public:
-  /// Ids of a rendered conversation (as encode_rendered). Where it begins with the last one and its answer,
-  /// byte for byte and author for author, with the ids that these have already.
+  /// Ids of a rendered conversation (as encode_rendered). Where it begins with the last one and its
+  /// answer, byte for byte and author for author, with the ids that these have already.
   std::vector<TokenId> encode(const Tokenizer& tokenizer, const jinja::Text& rendered);
   /// What the model answered to the conversation that was encoded last, and how that reads.
   void answered(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text);

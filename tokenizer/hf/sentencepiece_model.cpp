@@ -16,8 +16,8 @@ namespace piece_field {
 constexpr protozero::pbf_tag_type kText = 1, kScore = 2, kType = 3;
 }
 namespace trainer_field {
-constexpr protozero::pbf_tag_type kModelType = 3, kVocabularySize = 4, kByteFallback = 35, kUnknown = 40,
-                                  kBos = 41, kEos = 42, kPad = 43;
+constexpr protozero::pbf_tag_type kModelType = 3, kVocabularySize = 4, kByteFallback = 35,
+                                  kUnknown = 40, kBos = 41, kEos = 42, kPad = 43;
 }
 namespace normalizer_field {
 constexpr protozero::pbf_tag_type kName = 1, kCharsmap = 2, kDummyPrefix = 3, kExtraSpaces = 4,
@@ -41,7 +41,8 @@ bool flag(protozero::pbf_reader& from) { return from.get_uint64() != 0; }
 
 std::string_view text_of(protozero::data_view view) { return {view.data(), view.size()}; }
 
-void read_piece(protozero::pbf_reader piece, std::size_t id, const std::string& file, VocabularyBuilder& to) {
+void read_piece(protozero::pbf_reader piece, std::size_t id, const std::string& file,
+                VocabularyBuilder& to) {
   std::string_view text;
   float score = 0;
   std::int32_t type =
@@ -69,7 +70,8 @@ void read_piece(protozero::pbf_reader piece, std::size_t id, const std::string& 
 }
 
 struct Trainer {
-  std::int32_t model_type = kUnigram, unknown = 0, bos = 1, eos = 2, pad = -1;  // the format's defaults
+  std::int32_t model_type = kUnigram, unknown = 0, bos = 1, eos = 2,
+               pad = -1;  // the format's defaults
 };
 
 Trainer read_trainer(protozero::pbf_reader from) {
@@ -141,7 +143,8 @@ void read_model(std::span<const std::byte> bytes, const std::string& file, Vocab
     throw Error(file, "kind of SentencePiece model that is not supported: expected BPE (2), got " +
                           std::to_string(trainer.model_type));
   const auto known = [&](std::int32_t id) {
-    return id >= 0 && to.has(static_cast<std::uint64_t>(id)) ? std::optional<TokenId>(id) : std::nullopt;
+    return id >= 0 && to.has(static_cast<std::uint64_t>(id)) ? std::optional<TokenId>(id)
+                                                             : std::nullopt;
   };
   Vocabulary& vocabulary = to.vocabulary();
   vocabulary.unk = known(trainer.unknown);
@@ -170,16 +173,19 @@ std::string sentencepiece_model(const Vocabulary& vocabulary) {
   protozero::pbf_writer model(bytes);
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     protozero::pbf_writer piece(model, model_field::kPiece);
-    piece.add_string(piece_field::kText, vocabulary.tokens[id].data(), vocabulary.tokens[id].size());
+    piece.add_string(piece_field::kText, vocabulary.tokens[id].data(),
+                     vocabulary.tokens[id].size());
     piece.add_float(piece_field::kScore, vocabulary.scores.empty() ? 0.F : vocabulary.scores[id]);
     const TokenType type =
         vocabulary.types[id] == TokenType::Undefined ? TokenType::Normal : vocabulary.types[id];
-    if (type != TokenType::Normal) piece.add_enum(piece_field::kType, static_cast<std::int32_t>(type));
+    if (type != TokenType::Normal)
+      piece.add_enum(piece_field::kType, static_cast<std::int32_t>(type));
   }
   {
     protozero::pbf_writer trainer(model, model_field::kTrainer);
     trainer.add_enum(trainer_field::kModelType, kBpe);
-    trainer.add_int32(trainer_field::kVocabularySize, static_cast<std::int32_t>(vocabulary.tokens.size()));
+    trainer.add_int32(trainer_field::kVocabularySize,
+                      static_cast<std::int32_t>(vocabulary.tokens.size()));
     trainer.add_bool(trainer_field::kByteFallback, true);
     trainer.add_int32(trainer_field::kUnknown, vocabulary.unk.value_or(0));
     trainer.add_int32(trainer_field::kBos, vocabulary.bos.value_or(-1));

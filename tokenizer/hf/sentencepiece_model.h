@@ -10,8 +10,8 @@
 
 namespace cria {
 
-/// Adds the pieces to the builder, and sets what else the file says: special ids, spaces, normalization.
-/// Throws Error for what is no such file, and for kinds of models other than BPE.
+/// Adds the pieces to the builder, and sets what else the file says: special ids, spaces,
+/// normalization. Throws Error for what is no such file, and for kinds of models other than BPE.
 void read_sentencepiece_model(std::span<const std::byte> bytes, const std::string& file,
                               VocabularyBuilder& to);
 

@@ -67,12 +67,13 @@ class TokenizerJsonReader {
     } else if (type == "Digits") {
       expressions_.emplace_back(flag(step, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
     } else if (type == "Metaspace") {
-      space_prefix_ |=
-          text(step, "prepend_scheme").value_or("always") != "never" && flag(step, "add_prefix_space", true);
+      space_prefix_ |= text(step, "prepend_scheme").value_or("always") != "never" &&
+                       flag(step, "add_prefix_space", true);
     } else if (type == "Prepend") {
       space_prefix_ = true;
     } else if (type == "Replace") {
-      if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁") fail_step(type);
+      if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁")
+        fail_step(type);
     } else if (cuts_words && !type.empty() && type != "Sequence") {
       expressions_.push_back(type);  // a name that no table has: Punctuation, Whitespace, …
     } else if (!type.empty() && type != "Sequence" && !type.starts_with("NF")) {
@@ -80,10 +81,12 @@ class TokenizerJsonReader {
     }
   }
 
-  /// Normalization of Unicode (NFC, NFKC, …) is passed over by design, other changes of the text are not.
+  /// Normalization of Unicode (NFC, NFKC, …) is passed over by design, other changes of the text
+  /// are not.
   [[noreturn]] void fail_step(const std::string& type) const {
     fail("normalizer",
-         R"(unknown change of the text: expected "Prepend", or "Replace" of " " by "▁", got )" + type);
+         R"(unknown change of the text: expected "Prepend", or "Replace" of " " by "▁", got )" +
+             type);
   }
 
   static std::string gpt2_words() { return PreTokenizer::expressions("gpt-2").front(); }
@@ -93,8 +96,10 @@ class TokenizerJsonReader {
     const std::string regex = text(pattern, "Regex").value_or("");
     if (text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
     const std::string behavior = text(step, "behavior").value_or("");
-    // Removing what lies between the words is the same where the words cover the text, as all known ones do.
-    const bool isolated = behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
+    // Removing what lies between the words is the same where the words cover the text, as all known
+    // ones do.
+    const bool isolated =
+        behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
     expressions_.push_back(isolated && !regex.empty() ? regex : "Split");
   }
 
@@ -105,19 +110,25 @@ class TokenizerJsonReader {
     if (first_space_)
       out.warnings.emplace_back(
           "the space that add_prefix_space puts before a text's first word is left out");
-    out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false)) : pre;
+    out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false))
+                          : pre;
     if (out.pre.empty()) {
       std::string got;
-      for (const std::string& expression : expressions_) got += (got.empty() ? "" : "  ") + expression;
-      fail("pre_tokenizer", "unknown way to cut words (--pre NAME takes the one of that name): got " + got);
+      for (const std::string& expression : expressions_)
+        got += (got.empty() ? "" : "  ") + expression;
+      fail("pre_tokenizer",
+           "unknown way to cut words (--pre NAME takes the one of that name): got " + got);
     }
-    for (const auto& [token, id] : vocabulary.items()) to_.add(id_of(id, token), token, TokenType::Normal);
-    merges(model,
-           [&](const std::string& left, const std::string& right) { to_.add_merge(left + " " + right); });
+    for (const auto& [token, id] : vocabulary.items())
+      to_.add(id_of(id, token), token, TokenType::Normal);
+    merges(model, [&](const std::string& left, const std::string& right) {
+      to_.add_merge(left + " " + right);
+    });
   }
 
-  /// The library of these vocabularies merges by rank; a "llama" one by the score of what comes out. The
-  /// score of a token is its first merge's rank, negated; those that no merge makes come last.
+  /// The library of these vocabularies merges by rank; a "llama" one by the score of what comes
+  /// out. The score of a token is its first merge's rank, negated; those that no merge makes come
+  /// last.
   void read_byte_fallback(const Json& model, const Json& vocabulary, bool listed) {
     Vocabulary& out = to_.vocabulary();
     for (const std::string& expression : expressions_)  // a normalizer has replaced the spaces
@@ -192,7 +203,8 @@ class TokenizerJsonReader {
       const Json& parts = member(each, "single");
       if (!parts.is_array() || parts.empty()) continue;
       set_template_token(parts.front(), to_.vocabulary().add_bos, to_.vocabulary().bos);
-      if (parts.size() > 1) set_template_token(parts.back(), to_.vocabulary().add_eos, to_.vocabulary().eos);
+      if (parts.size() > 1)
+        set_template_token(parts.back(), to_.vocabulary().add_eos, to_.vocabulary().eos);
     }
   }
 
@@ -234,8 +246,8 @@ class TokenizerJsonReader {
 
 }  // namespace
 
-void read_tokenizer_json(const Json& json, const std::string& file, const TokenizerJsonOptions& options,
-                         VocabularyBuilder& to) {
+void read_tokenizer_json(const Json& json, const std::string& file,
+                         const TokenizerJsonOptions& options, VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).read(options);
 }
 

@@ -14,14 +14,16 @@ struct TokenizerJsonOptions {
   bool listed_merges = false;  ///< a vocabulary with byte tokens keeps its merges
 };
 
-/// Adds tokens and merges to the builder, and sets what else the file says: kind, pre-tokenizer, BOS and EOS
-/// that are added. Byte-level vocabularies become "gpt2" ones, those with byte tokens like <0x0A> "llama"
-/// ones whose scores order the merges as the file does, or "gemma4" ones that list them. Throws Error for other
-/// kinds, and where no name of a pre-tokenizer is given and none fits.
+/// Adds tokens and merges to the builder, and sets what else the file says: kind, pre-tokenizer,
+/// BOS and EOS that are added. Byte-level vocabularies become "gpt2" ones, those with byte tokens
+/// like <0x0A> "llama" ones whose scores order the merges as the file does, or "gemma4" ones that
+/// list them. Throws Error for other kinds, and where no name of a pre-tokenizer is given and none
+/// fits.
 void read_tokenizer_json(const nlohmann::json& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to);
 
-/// What a tokenizer.json says beside a tokenizer.model: tokens that were added, and whether BOS and EOS are put around a text.
+/// What a tokenizer.json says beside a tokenizer.model: tokens that were added, and whether BOS and
+/// EOS are put around a text.
 void read_added_tokens(const nlohmann::json& json, const std::string& file, VocabularyBuilder& to);
 
 /// A tokenizer.json that says the same of a vocabulary whose model is "gpt2".

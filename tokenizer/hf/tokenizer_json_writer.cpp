@@ -7,7 +7,8 @@
 namespace cria {
 namespace {
 
-using Json = nlohmann::json;  // sorted by key: an ordered object would search its 150,000 tokens one by one
+using Json =
+    nlohmann::json;  // sorted by key: an ordered object would search its 150,000 tokens one by one
 
 bool is_added(TokenType type) {
   return type == TokenType::Control || type == TokenType::UserDefined || type == TokenType::Unknown;
@@ -85,7 +86,10 @@ Json post_processor(const Vocabulary& vocabulary) {
   const Json single = parts("A", 0);
   Json pair = single;
   for (const Json& part : parts("B", 1)) pair.push_back(part);
-  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", special}};
 }
 
 }  // namespace

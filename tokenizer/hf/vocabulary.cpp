@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// All files of a tokenizer: tokenizer_config.json says six things of every added token, and some models add
-// 65,536.
+// All files of a tokenizer: tokenizer_config.json says six things of every added token, and some
+// models add 65,536.
 constexpr JsonLimits kTokenizerLimits{.bytes = 256 << 20, .depth = 32, .values = 16 << 20};
 constexpr std::size_t kModelBytes = 256 << 20, kTemplateBytes = 1 << 20;
 
@@ -58,18 +58,20 @@ class HfVocabularyReader {
     } catch (const Error& error) {  // tiktoken's lists of ranks bear the same name
       if (!fs::exists(json)) throw;
       VocabularyBuilder builder = byte_pairs(json);
-      builder.vocabulary().warnings.push_back(std::string(error.what()) + "; tokenizer.json is taken");
+      builder.vocabulary().warnings.push_back(std::string(error.what()) +
+                                              "; tokenizer.json is taken");
       return builder;
     }
   }
 
   VocabularyBuilder byte_pairs(const std::string& json) {
     if (!fs::exists(json))
-      throw Error(directory_, std::string("no tokenizer: expected tokenizer.model or tokenizer.json") +
-                                  (fs::exists(path("tekken.json")) ? ", got tekken.json" : ""));
+      throw Error(directory_,
+                  std::string("no tokenizer: expected tokenizer.model or tokenizer.json") +
+                      (fs::exists(path("tekken.json")) ? ", got tekken.json" : ""));
     VocabularyBuilder builder(options_.tokens, json);
-    read_tokenizer_json(read_json(json, kTokenizerLimits), json, {options_.pre, options_.listed_merges},
-                        builder);
+    read_tokenizer_json(read_json(json, kTokenizerLimits), json,
+                        {options_.pre, options_.listed_merges}, builder);
     return builder;
   }
 
@@ -97,11 +99,13 @@ class HfVocabularyReader {
     const Json& decoder = member(config_, "added_tokens_decoder");
     if (!decoder.is_object()) return;
     for (const auto& [id, token] : decoder.items()) {
-      const bool digits = !id.empty() && id.size() < 10 &&
-                          std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
+      const bool digits =
+          !id.empty() && id.size() < 10 &&
+          std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
       const Json& content = member(token, "content");
       if (!digits || !content.is_string())
-        throw Error(path("tokenizer_config.json"), "bad entry: expected {\"ID\": {\"content\": \"TEXT\"}}",
+        throw Error(path("tokenizer_config.json"),
+                    "bad entry: expected {\"ID\": {\"content\": \"TEXT\"}}",
                     "key added_tokens_decoder");
       const Json& special = member(token, "special");
       builder_->add_extra(std::stoull(id), content.get<std::string>(),
@@ -137,7 +141,8 @@ class HfVocabularyReader {
     Vocabulary& v = vocabulary();
     std::vector<TokenId> others;
     for (const std::uint32_t id : ends) {
-      if (builder_->has(id) && static_cast<TokenId>(id) != v.eos) others.push_back(static_cast<TokenId>(id));
+      if (builder_->has(id) && static_cast<TokenId>(id) != v.eos)
+        others.push_back(static_cast<TokenId>(id));
     }
     const auto text = [&](TokenId id) { return v.tokens[static_cast<std::size_t>(id)]; };
     const auto take = [&](std::optional<TokenId>& token, auto&& fits) {
@@ -149,7 +154,8 @@ class HfVocabularyReader {
     };
     take(v.eom, [&](TokenId id) { return text(id) == kEndOfMessage; });
     take(v.eot, [&](TokenId id) {
-      return std::find(std::begin(kEndsOfTurn), std::end(kEndsOfTurn), text(id)) != std::end(kEndsOfTurn);
+      return std::find(std::begin(kEndsOfTurn), std::end(kEndsOfTurn), text(id)) !=
+             std::end(kEndsOfTurn);
     });
     if (!v.eot) take(v.eot, [](TokenId) { return true; });
     if (!v.eom) take(v.eom, [](TokenId) { return true; });
@@ -176,14 +182,16 @@ class HfVocabularyReader {
     return text;
   }
 
-  /// The files of additional_chat_templates/, which come before templates of the same names elsewhere.
+  /// The files of additional_chat_templates/, which come before templates of the same names
+  /// elsewhere.
   void additional_templates(NamedTemplates& named) const {
     const fs::path folder = path("additional_chat_templates");
     std::error_code error;
     if (!fs::is_directory(folder, error)) return;
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(folder, error))
-      if (entry.path().extension() == ".jinja") files[entry.path().stem().string()] = entry.path().string();
+      if (entry.path().extension() == ".jinja")
+        files[entry.path().stem().string()] = entry.path().string();
     for (const auto& [name, file] : files) {
       if (!is_utf8(name)) throw Error(file, "the name of a chat template is not UTF-8");
       std::erase_if(named, [&taken = name](const auto& other) { return other.first == taken; });
@@ -191,7 +199,8 @@ class HfVocabularyReader {
     }
   }
 
-  /// A file of its own comes first; else a text, or a list of named texts, in tokenizer_config.json.
+  /// A file of its own comes first; else a text, or a list of named texts, in
+  /// tokenizer_config.json.
   void chat_templates(NamedTemplates& named) {
     std::string& standard = vocabulary().chat_template;
     const Json& inside = member(config_, "chat_template");
@@ -200,8 +209,8 @@ class HfVocabularyReader {
       for (const Json& each : inside) {
         const Json &name = member(each, "name"), &text = member(each, "template");
         if (!name.is_string() || !text.is_string())
-          throw Error(path("tokenizer_config.json"), "bad chat template: expected {\"name\", \"template\"}",
-                      "key chat_template");
+          throw Error(path("tokenizer_config.json"),
+                      "bad chat template: expected {\"name\", \"template\"}", "key chat_template");
         if (name == "default")
           standard = text.get<std::string>();
         else
@@ -211,7 +220,8 @@ class HfVocabularyReader {
     const Json file = json("chat_template.json");
     if (const Json& text = member(file, "chat_template"); text.is_string())
       standard = text.get<std::string>();
-    if (const std::string own = path("chat_template.jinja"); fs::exists(own)) standard = template_file(own);
+    if (const std::string own = path("chat_template.jinja"); fs::exists(own))
+      standard = template_file(own);
     additional_templates(named);
   }
 
@@ -300,8 +310,8 @@ void set_vocabulary(GgufWriter& writer, const HfVocabulary& from) {
   set("add_space_prefix", v.add_space_prefix);
   if (v.remove_extra_whitespaces) set("remove_extra_whitespaces", true);
   if (!v.precompiled_charsmap.empty())
-    set("precompiled_charsmap", GgufArray::of(std::vector<std::uint8_t>(v.precompiled_charsmap.begin(),
-                                                                        v.precompiled_charsmap.end())));
+    set("precompiled_charsmap", GgufArray::of(std::vector<std::uint8_t>(
+                                    v.precompiled_charsmap.begin(), v.precompiled_charsmap.end())));
   if (!v.chat_template.empty()) writer.set("tokenizer.chat_template", v.chat_template);
   std::vector<std::string> names;
   for (const auto& [name, text] : from.templates) {

@@ -1,6 +1,6 @@
-// The tokenizer files of a Hugging Face directory: tokenizer.model or tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json, added_tokens.json, generation_config.json, chat_template.jinja,
-// additional_chat_templates/.
+// The tokenizer files of a Hugging Face directory: tokenizer.model or tokenizer.json,
+// tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json,
+// chat_template.jinja, additional_chat_templates/.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 namespace cria {
 
 struct HfVocabularyOptions {
-  std::size_t tokens = 0;            ///< rows of the embedding
-  std::string pre;                   ///< name of the pre-tokenizer; "": recognized by its expressions
+  std::size_t tokens = 0;  ///< rows of the embedding
+  std::string pre;         ///< name of the pre-tokenizer; "": recognized by its expressions
   std::optional<std::uint32_t> bos;  ///< of config.json, where no file of the tokenizer says
   std::vector<std::uint32_t> eos;
-  bool listed_merges = false;  ///< a tokenizer.json with tokens for bytes becomes a "gemma4" vocabulary
+  bool listed_merges =
+      false;  ///< a tokenizer.json with tokens for bytes becomes a "gemma4" vocabulary
 };
 
 /// Further chat templates by name ("tool_use").
@@ -44,7 +45,9 @@ struct TextFile {
 };
 /// Those that a GGUF file has.
 NamedTemplates named_templates(const GgufFile& file);
-/// The files that say the same of a GGUF file's vocabulary. Throws Error for kinds without such files.
-std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary, const NamedTemplates& templates = {});
+/// The files that say the same of a GGUF file's vocabulary. Throws Error for kinds without such
+/// files.
+std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary,
+                                          const NamedTemplates& templates = {});
 
 }  // namespace cria

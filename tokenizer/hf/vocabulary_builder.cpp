@@ -21,8 +21,8 @@ VocabularyBuilder::VocabularyBuilder(std::size_t tokens, std::string file)
 void VocabularyBuilder::set(std::uint64_t id, std::string_view text, TokenType type, float score) {
   if (text.size() > limits::kTokenBytes)
     throw Error(file_,
-                "token too long: expected at most " + std::to_string(limits::kTokenBytes) + " bytes, got " +
-                    std::to_string(text.size()),
+                "token too long: expected at most " + std::to_string(limits::kTokenBytes) +
+                    " bytes, got " + std::to_string(text.size()),
                 "token " + std::to_string(id));
   if (const auto old = ids_.find(vocabulary_.tokens[id]);
       old != ids_.end() && old->second == static_cast<TokenId>(id))
@@ -41,7 +41,8 @@ void VocabularyBuilder::add(std::uint64_t id, std::string_view text, TokenType t
   }
   if (used_[id])
     throw Error(file_,
-                "two tokens of one id: " + std::string(vocabulary_.tokens[id]) + " and " + std::string(text),
+                "two tokens of one id: " + std::string(vocabulary_.tokens[id]) + " and " +
+                    std::string(text),
                 "token " + std::to_string(id));
   set(id, text, type, score);
 }
@@ -70,8 +71,8 @@ std::optional<TokenId> VocabularyBuilder::find(std::string_view text) const {
 void VocabularyBuilder::fill_holes() {
   if (left_out_ > 0)
     vocabulary_.warnings.push_back("left out: " + counted(left_out_, "token") +
-                                   "; the model has embeddings for " + std::to_string(used_.size()) +
-                                   " only");
+                                   "; the model has embeddings for " +
+                                   std::to_string(used_.size()) + " only");
   for (std::size_t id = 0; id < used_.size(); ++id) {
     if (!used_[id]) set(id, "[PAD" + std::to_string(id) + "]", TokenType::Unused, kExtraScore);
   }

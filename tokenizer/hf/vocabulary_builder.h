@@ -20,20 +20,23 @@ class VocabularyBuilder {
   VocabularyBuilder(VocabularyBuilder&&) = default;
   VocabularyBuilder& operator=(VocabularyBuilder&&) = default;
 
-  /// Throws Error for a text that is too long or an id that has a text already. An id without an embedding is
-  /// left out and counted.
+  /// Throws Error for a text that is too long or an id that has a text already. An id without an
+  /// embedding is left out and counted.
   void add(std::uint64_t id, std::string_view text, TokenType type, float score = 0);
-  /// A token that stands beside the model's own list, or marks one of that list: special ones become Control,
-  /// others UserDefined.
+  /// A token that stands beside the model's own list, or marks one of that list: special ones
+  /// become Control, others UserDefined.
   void add_extra(std::uint64_t id, std::string_view text, bool special);
   /// The next merge, "left right".
-  void add_merge(std::string text) { vocabulary_.merges.push_back(texts_.emplace_back(std::move(text))); }
+  void add_merge(std::string text) {
+    vocabulary_.merges.push_back(texts_.emplace_back(std::move(text)));
+  }
   /// Makes a token a Control one unless it is something else than text.
   void mark_control(TokenId id);
 
   [[nodiscard]] std::optional<TokenId> find(std::string_view text) const;
   [[nodiscard]] bool has(std::uint64_t id) const { return id < used_.size() && used_[id]; }
-  /// Gives the ids without a text one ("[PAD7]", Unused), and says in the warnings what was left out.
+  /// Gives the ids without a text one ("[PAD7]", Unused), and says in the warnings what was left
+  /// out.
   void fill_holes();
 
   Vocabulary& vocabulary() { return vocabulary_; }

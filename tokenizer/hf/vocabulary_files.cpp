@@ -43,11 +43,13 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   nlohmann::json decoder = nlohmann::json::object();
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
     const TokenType type = v.types[id];
-    if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown) continue;
+    if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown)
+      continue;
     const auto token = static_cast<TokenId>(id);
-    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", v.strips_before(token)},
-                                   {"normalized", false},     {"rstrip", v.strips_after(token)},
-                                   {"single_word", false},    {"special", type != TokenType::UserDefined}};
+    decoder[std::to_string(id)] = {
+        {"content", v.tokens[id]}, {"lstrip", v.strips_before(token)},
+        {"normalized", false},     {"rstrip", v.strips_after(token)},
+        {"single_word", false},    {"special", type != TokenType::UserDefined}};
   }
   json["added_tokens_decoder"] = decoder;
   if (templates.empty()) {
@@ -55,7 +57,8 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
     return json;
   }
   Ordered list = Ordered::array();
-  if (!v.chat_template.empty()) list.push_back({{"name", "default"}, {"template", v.chat_template}});
+  if (!v.chat_template.empty())
+    list.push_back({{"name", "default"}, {"template", v.chat_template}});
   for (const auto& [name, text] : templates) list.push_back({{"name", name}, {"template", text}});
   json["chat_template"] = std::move(list);
   return json;
@@ -92,7 +95,8 @@ std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v, const NamedTempla
   else if (v.model == "gpt2")
     files.push_back({"tokenizer.json", dump(tokenizer_json(v), 1)});
   else
-    throw Error("", "kind of vocabulary that is not exported: expected llama or gpt2, got " + v.model,
+    throw Error("",
+                "kind of vocabulary that is not exported: expected llama or gpt2, got " + v.model,
                 "key tokenizer.ggml.model");
   files.push_back({"tokenizer_config.json", dump(tokenizer_config(v, templates))});
   files.push_back({"special_tokens_map.json", dump(special_tokens(v))});

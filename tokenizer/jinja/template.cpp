@@ -31,8 +31,8 @@ struct Template::Parsed {
 
 Template Template::parse(std::string_view source, std::string name) {
   if (source.size() > kLongestSource)
-    throw Error(name,
-                "the template is too large: expected at most 1 MiB, got " + counted(source.size(), "byte"));
+    throw Error(name, "the template is too large: expected at most 1 MiB, got " +
+                          counted(source.size(), "byte"));
   if (!is_utf8(source)) throw Error(name, "the template is not UTF-8");
   auto parsed = std::make_shared<Parsed>();
   parsed->name = std::move(name);

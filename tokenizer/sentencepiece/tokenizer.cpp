@@ -22,7 +22,8 @@ namespace cria {
 
 namespace {
 
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581 stands for a space inside SentencePiece
+constexpr std::string_view kSpaceSymbol =
+    "\xE2\x96\x81";  // U+2581 stands for a space inside SentencePiece
 constexpr char32_t kSpaceCode = 0x2581;
 
 std::string with_spaces(std::string_view text) {
@@ -43,16 +44,17 @@ void append_with_space_symbols(std::string_view text, std::string& out) {
   }
 }
 
-/// Merging by the score of the token that two symbols make, the highest first; or, where the vocabulary lists
-/// its merges, by the rank of the pair. A symbol is a stretch of the word; it need not be a token.
+/// Merging by the score of the token that two symbols make, the highest first; or, where the
+/// vocabulary lists its merges, by the rank of the pair. A symbol is a stretch of the word; it need
+/// not be a token.
 class ScoredTexts {
  public:
   struct Symbol {
     std::uint64_t hash;
     std::uint32_t begin, bytes;
   };
-  /// Tokens that are unused may be steps to others, but are taken apart again in the end: how, as was
-  /// proposed last.
+  /// Tokens that are unused may be steps to others, but are taken apart again in the end: how, as
+  /// was proposed last.
   using Parts = std::unordered_map<TokenId, std::pair<Symbol, Symbol>>;
 
   void build(const Vocabulary& vocabulary, const std::vector<TokenRole>& roles);
@@ -114,7 +116,8 @@ void ScoredTexts::build(const Vocabulary& v, const std::vector<TokenRole>& roles
 
 void ScoredTexts::build_pairs(const Vocabulary& v) {
   by_pairs_ = true;
-  has_unused_ = false;  // such a vocabulary is merged as it is listed, whatever its tokens are called
+  has_unused_ =
+      false;  // such a vocabulary is merged as it is listed, whatever its tokens are called
   pairs_ = PairTable(v.merges.size());
   for (std::size_t rank = 0; rank < v.merges.size(); ++rank) {
     const std::string_view merge = v.merges[rank];
@@ -131,7 +134,8 @@ void ScoredTexts::build_pairs(const Vocabulary& v) {
 Merge ScoredTexts::Rules::find(Symbol left, Symbol right) const {
   const std::size_t bytes = std::size_t{left.bytes} + right.bytes;
   if (bytes >= texts.powers_.size()) return {};
-  const TokenId id = texts.texts_.find(texts.joined_hash(left, right), word.substr(left.begin, bytes));
+  const TokenId id =
+      texts.texts_.find(texts.joined_hash(left, right), word.substr(left.begin, bytes));
   if (id == TextTable::kNone) return {};
   if (texts.by_pairs_) {
     const auto token = [&](Symbol part) {
@@ -143,22 +147,28 @@ Merge ScoredTexts::Rules::find(Symbol left, Symbol right) const {
   return {texts.ranks_[static_cast<std::size_t>(id)], id};
 }
 
-/// Vocabularies of SentencePiece's BPE kind. Not merged by the sentencepiece library, which would have to be
-/// shown no special, duplicate or missing token and no text that is not UTF-8; the merges, which are all that
-/// remains, are shared with the other kind. The library judges them in the tests. Different on purpose:
-/// - Of duplicate tokens the last one wins, as elsewhere in the field. Missing byte tokens are no error where
+/// Vocabularies of SentencePiece's BPE kind. Not merged by the sentencepiece library, which would
+/// have to be shown no special, duplicate or missing token and no text that is not UTF-8; the
+/// merges, which are all that remains, are shared with the other kind. The library judges them in
+/// the tests. Different on purpose:
+/// - Of duplicate tokens the last one wins, as elsewhere in the field. Missing byte tokens are no
+/// error where
 ///   the unknown token can stand in.
-/// - Invalid UTF-8 (U+FFFD there) and a literal U+2581 (a space there) become byte tokens: the text comes
+/// - Invalid UTF-8 (U+FFFD there) and a literal U+2581 (a space there) become byte tokens: the text
+/// comes
 ///   back exactly.
-/// - Where the vocabulary lists its merges (Gemma 4), these decide, as in the library that made it; its split
+/// - Where the vocabulary lists its merges (Gemma 4), these decide, as in the library that made it;
+/// its split
 ///   between words and spaces never cuts a merge, so there is none here.
-/// - Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA vocabularies
+/// - Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA
+/// vocabularies
 ///   are made without.
 class SentencePieceTokenizer final : public RunTokenizer {
  public:
   explicit SentencePieceTokenizer(const Vocabulary& vocabulary) : RunTokenizer(vocabulary) {
     find_special_tokens([this](TokenId id) {
-      return role_of(id) == TokenRole::Control ? std::string(text_of(id)) : with_spaces(text_of(id));
+      return role_of(id) == TokenRole::Control ? std::string(text_of(id))
+                                               : with_spaces(text_of(id));
     });
     assign_bytes();
     texts_.build(vocabulary, token_roles(vocabulary));
@@ -193,7 +203,8 @@ class SentencePieceTokenizer final : public RunTokenizer {
                    TokenSink& sink) const;
   void merge_word(std::string_view word, Word& work) const;
   void take_apart(Symbol symbol, Word& work) const;
-  void push(std::span<const TokenId> ids, std::size_t begin, std::size_t end, TokenSink& sink) const;
+  void push(std::span<const TokenId> ids, std::size_t begin, std::size_t end,
+            TokenSink& sink) const;
   void push_bytes(std::string_view run, std::size_t begin, std::size_t end, TokenSink& sink) const;
 
   ScoredTexts texts_;
@@ -209,8 +220,8 @@ void SentencePieceTokenizer::assign_bytes() {
     const int value = byte_value(text_of(id));
     if (value < 0) {
       throw Error("",
-                  "malformed byte token " + std::to_string(id) + ": expected <0x00> to <0xFF>, got " +
-                      std::string(text_of(id).substr(0, 32)),
+                  "malformed byte token " + std::to_string(id) +
+                      ": expected <0x00> to <0xFF>, got " + std::string(text_of(id).substr(0, 32)),
                   "key tokenizer.ggml.tokens");
     }
     byte_ids_[static_cast<std::size_t>(value)] = id;
@@ -227,8 +238,8 @@ void SentencePieceTokenizer::assign_bytes() {
   std::replace(byte_ids_.begin(), byte_ids_.end(), TextTable::kNone, *stand_in_);
 }
 
-/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there into
-/// words, each is merged once, and the ids are those of the run as a whole.
+/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut
+/// there into words, each is merged once, and the ids are those of the run as a whole.
 void SentencePieceTokenizer::encode_run(std::string_view run, TokenSink& sink) const {
   Word work;
   std::size_t begin = 0;
@@ -251,8 +262,8 @@ void SentencePieceTokenizer::encode_run(std::string_view run, TokenSink& sink) c
   if (begin < run.size()) encode_word(run, begin, run.size(), work, sink);
 }
 
-void SentencePieceTokenizer::encode_word(std::string_view run, std::size_t begin, std::size_t end, Word& work,
-                                         TokenSink& sink) const {
+void SentencePieceTokenizer::encode_word(std::string_view run, std::size_t begin, std::size_t end,
+                                         Word& work, TokenSink& sink) const {
   const std::string_view word = run.substr(begin, end - begin);
   std::span<const TokenId> ids = work.known.find(word);
   if (ids.data() == nullptr) {
@@ -265,7 +276,8 @@ void SentencePieceTokenizer::encode_word(std::string_view run, std::size_t begin
 
 void SentencePieceTokenizer::merge_word(std::string_view word, Word& work) const {
   if (texts_.by_pairs() && word.find_first_not_of('\n') == std::string_view::npos) {
-    // Files in the wild may lack the merges of line ends; where they have them, this is what comes out.
+    // Files in the wild may lack the merges of line ends; where they have them, this is what comes
+    // out.
     if (const TokenId whole = texts_.texts().find(word); whole != TextTable::kNone) {
       work.ids.assign(1, whole);
       return;
@@ -280,8 +292,8 @@ void SentencePieceTokenizer::merge_word(std::string_view word, Word& work) const
   for (std::size_t at = 0; at < work.text.size();) {
     const std::size_t bytes = first_char(std::string_view(work.text).substr(at)).bytes;
     const std::string_view character = std::string_view(work.text).substr(at, bytes);
-    work.symbols.push_back(
-        {TextTable::hash(character), static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(bytes)});
+    work.symbols.push_back({TextTable::hash(character), static_cast<std::uint32_t>(at),
+                            static_cast<std::uint32_t>(bytes)});
     at += bytes;
   }
   work.parts.clear();

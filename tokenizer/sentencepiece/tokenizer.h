@@ -1,5 +1,5 @@
-// Vocabularies of kind "llama", SentencePiece models with byte-pair merges by score; and of kind "gemma4",
-// which write spaces and bytes as these do but list their merges.
+// Vocabularies of kind "llama", SentencePiece models with byte-pair merges by score; and of kind
+// "gemma4", which write spaces and bytes as these do but list their merges.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace cria {
 
-/// Whether the vocabulary is of the second kind: it says so, or its pre-tokenizer is one that such files name.
+/// Whether the vocabulary is of the second kind: it says so, or its pre-tokenizer is one that such
+/// files name.
 bool merges_are_listed(const Vocabulary& vocabulary);
 
 /// Throws Error if the vocabulary is inconsistent. The vocabulary must outlive the tokenizer.

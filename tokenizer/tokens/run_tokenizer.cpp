@@ -38,19 +38,20 @@ RunTokenizer::RunTokenizer(const Vocabulary& vocabulary) : vocabulary_(vocabular
 
 void RunTokenizer::require_id(TokenId id) const {
   if (id >= 0 && static_cast<std::size_t>(id) < roles_.size()) return;
-  throw Error("token id outside the vocabulary: expected 0 to " + std::to_string(roles_.size() - 1) +
-              ", got " + std::to_string(id));
+  throw Error("token id outside the vocabulary: expected 0 to " +
+              std::to_string(roles_.size() - 1) + ", got " + std::to_string(id));
 }
 
 std::optional<TokenId> RunTokenizer::unknown_token() const {
   if (vocabulary_.unk) return vocabulary_.unk;
-  const auto found = std::find(vocabulary_.types.begin(), vocabulary_.types.end(), TokenType::Unknown);
+  const auto found =
+      std::find(vocabulary_.types.begin(), vocabulary_.types.end(), TokenType::Unknown);
   if (found == vocabulary_.types.end()) return std::nullopt;
   return static_cast<TokenId>(found - vocabulary_.types.begin());
 }
 
-/// One call of encode_parts. The run that is open is a stretch of the current part as long as it can be, and
-/// is copied only where it spans parts or begins with a dummy space.
+/// One call of encode_parts. The run that is open is a stretch of the current part as long as it
+/// can be, and is copied only where it spans parts or begins with a dummy space.
 class RunTokenizer::Encoder {
  public:
   Encoder(const RunTokenizer& tokenizer, std::vector<std::size_t>* ends, bool continues_text)
@@ -128,15 +129,17 @@ class RunTokenizer::Encoder {
 
   const RunTokenizer& tokenizer_;
   TokenSink sink_;
-  std::string run_;             ///< text since the last special token, but for that of the current part
+  std::string run_;  ///< text since the last special token, but for that of the current part
   std::size_t run_offset_ = 0;  ///< of run_ in the whole text
   std::size_t offset_ = 0;      ///< of the current part in the whole text
   bool continues_text_;
-  bool strip_next_ = false;  ///< white space at the start of the next part belongs to the last special token
+  bool strip_next_ =
+      false;  ///< white space at the start of the next part belongs to the last special token
 };
 
 std::vector<TokenId> RunTokenizer::encode_parts(std::span<const TextPart> parts,
-                                                std::vector<std::size_t>* ends, bool continues_text) const {
+                                                std::vector<std::size_t>* ends,
+                                                bool continues_text) const {
   if (ends != nullptr) ends->clear();
   Encoder encoder(*this, ends, continues_text);
   for (const TextPart& part : parts) encoder.add(part);

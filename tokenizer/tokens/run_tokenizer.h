@@ -1,5 +1,5 @@
-// What all kinds of tokenizers share: special tokens are found first, and what lies between them is encoded
-// run by run.
+// What all kinds of tokenizers share: special tokens are found first, and what lies between them is
+// encoded run by run.
 #pragma once
 
 #include <cstddef>
@@ -54,10 +54,11 @@ class RunTokenizer : public Tokenizer {
 
   /// A text without special tokens, perhaps with a dummy space in front.
   virtual void encode_run(std::string_view run, TokenSink& sink) const = 0;
-  /// Whether this letter and a space after it are never in one token, and what is on either side is encoded
-  /// alike with and without the other.
+  /// Whether this letter and a space after it are never in one token, and what is on either side is
+  /// encoded alike with and without the other.
   [[nodiscard]] virtual bool is_seam(char letter) const = 0;
-  /// Finds tokens as they are written; call once. spelling(id): the token's text in the text to encode.
+  /// Finds tokens as they are written; call once. spelling(id): the token's text in the text to
+  /// encode.
   template <class Spelling>
   void find_special_tokens(Spelling&& spelling) {
     std::vector<SpecialTokens::Entry> entries;

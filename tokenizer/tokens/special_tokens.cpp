@@ -10,7 +10,9 @@ SpecialTokens::SpecialTokens(std::vector<Entry> entries) : entries_(std::move(en
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.text, a.control) < std::tie(b.text, b.control);
   });
-  const auto same = [](const Entry& a, const Entry& b) { return a.text == b.text && a.control == b.control; };
+  const auto same = [](const Entry& a, const Entry& b) {
+    return a.text == b.text && a.control == b.control;
+  };
   entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
   for (const Entry& entry : entries_) {
     if (entry.text.empty()) continue;
@@ -21,16 +23,18 @@ SpecialTokens::SpecialTokens(std::vector<Entry> entries) : entries_(std::move(en
   }
 }
 
-std::size_t SpecialTokens::find_candidate(std::string_view text, std::size_t from, bool control) const {
+std::size_t SpecialTokens::find_candidate(std::string_view text, std::size_t from,
+                                          bool control) const {
   if (!any_[control ? 1 : 0]) return text.size();
   const auto& begins = begins_[control ? 1 : 0];
   while (from < text.size() && !begins[static_cast<unsigned char>(text[from])]) ++from;
   return from;
 }
 
-// Narrows the sorted entries to those that share one more byte with the text, so that the cost is the length
-// of what matches: vocabularies carry thousands of <unused123>, and text is full of '<'.
-std::optional<SpecialTokens::Match> SpecialTokens::match(std::string_view text, bool control) const {
+// Narrows the sorted entries to those that share one more byte with the text, so that the cost is
+// the length of what matches: vocabularies carry thousands of <unused123>, and text is full of '<'.
+std::optional<SpecialTokens::Match> SpecialTokens::match(std::string_view text,
+                                                         bool control) const {
   std::optional<Match> longest;
   auto low = entries_.begin(), high = entries_.end();
   for (std::size_t i = 0; i < text.size() && low != high; ++i) {
@@ -38,8 +42,10 @@ std::optional<SpecialTokens::Match> SpecialTokens::match(std::string_view text, 
       return i < entry.text.size() ? static_cast<unsigned char>(entry.text[i]) : -1;
     };
     const int byte = static_cast<unsigned char>(text[i]);
-    low = std::partition_point(low, high, [&](const Entry& entry) { return byte_at(entry) < byte; });
-    high = std::partition_point(low, high, [&](const Entry& entry) { return byte_at(entry) == byte; });
+    low =
+        std::partition_point(low, high, [&](const Entry& entry) { return byte_at(entry) < byte; });
+    high =
+        std::partition_point(low, high, [&](const Entry& entry) { return byte_at(entry) == byte; });
     const auto usable = std::find_if(low, high, [&](const Entry& entry) {
       return entry.text.size() != i + 1 || control || !entry.control;
     });

@@ -27,10 +27,12 @@ class SpecialTokens {
   };
 
   explicit SpecialTokens(std::vector<Entry> entries);
-  /// The longest special token that the text begins with. With control = false only user-defined ones count.
+  /// The longest special token that the text begins with. With control = false only user-defined
+  /// ones count.
   [[nodiscard]] std::optional<Match> match(std::string_view text, bool control) const;
   /// Where, at `from` or later, a special token may begin; text.size() if nowhere.
-  [[nodiscard]] std::size_t find_candidate(std::string_view text, std::size_t from, bool control) const;
+  [[nodiscard]] std::size_t find_candidate(std::string_view text, std::size_t from,
+                                           bool control) const;
 
  private:
   std::vector<Entry> entries_;  ///< sorted by text

@@ -13,7 +13,8 @@ namespace cria {
 
 namespace {
 
-/// Whether a text has one of the forms that chat formats mark turns, tools and thoughts with: <|…|>, <…>, […].
+/// Whether a text has one of the forms that chat formats mark turns, tools and thoughts with:
+/// <|…|>, <…>, […].
 bool looks_like_marker(std::string_view text) {
   if (text.size() < 3 || text.find_first_of(" \t\r\n") != std::string_view::npos) return false;
   return (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
@@ -23,15 +24,16 @@ bool is_chat_marker(std::string_view text) {
   return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
 }
 
-/// Whether a text is a tag of HTML as it stands in documents. Gemma's makers have made such tokens, which their models have learned
-/// wherever they stand; no chat format is marked with them.
+/// Whether a text is a tag of HTML as it stands in documents. Gemma's makers have made such tokens,
+/// which their models have learned wherever they stand; no chat format is marked with them.
 bool is_html_tag(std::string_view text) {
   static const std::unordered_set<std::string_view> kElements = {
-      "a",     "b",     "blockquote", "br",         "caption", "code",   "dd",     "del",  "details", "div",
-      "dl",    "dt",    "em",         "figcaption", "figure",  "h1",     "h2",     "h3",   "h4",      "h5",
-      "h6",    "hr",    "i",          "img",        "ins",     "kbd",    "li",     "mark", "ol",      "p",
-      "pre",   "q",     "s",          "small",      "span",    "strike", "strong", "sub",  "summary", "sup",
-      "table", "tbody", "td",         "tfoot",      "th",      "thead",  "tr",     "tt",   "u",       "ul"};
+      "a",      "b",   "blockquote", "br",  "caption",    "code",   "dd",    "del",   "details",
+      "div",    "dl",  "dt",         "em",  "figcaption", "figure", "h1",    "h2",    "h3",
+      "h4",     "h5",  "h6",         "hr",  "i",          "img",    "ins",   "kbd",   "li",
+      "mark",   "ol",  "p",          "pre", "q",          "s",      "small", "span",  "strike",
+      "strong", "sub", "summary",    "sup", "table",      "tbody",  "td",    "tfoot", "th",
+      "thead",  "tr",  "tt",         "u",   "ul"};
   if (text.size() < 3 || text.front() != '<' || text.back() != '>') return false;
   text = text.substr(1, text.size() - 2);
   if (text.front() == '/') text.remove_prefix(1);
@@ -42,7 +44,8 @@ class Roles {
  public:
   explicit Roles(const Vocabulary& vocabulary)
       : vocabulary_(vocabulary),
-        has_byte_type_(std::count(vocabulary.types.begin(), vocabulary.types.end(), TokenType::Byte) > 0),
+        has_byte_type_(
+            std::count(vocabulary.types.begin(), vocabulary.types.end(), TokenType::Byte) > 0),
         control_(vocabulary.end_of_generation.begin(), vocabulary.end_of_generation.end()) {
     for (const auto& id : {vocabulary.bos, vocabulary.eos, vocabulary.unk}) {
       if (id) control_.insert(*id);
@@ -57,7 +60,8 @@ class Roles {
     if (type == TokenType::Unused) return TokenRole::Unused;
     // Files without types, and chat markers that are called user-defined: users could forge them.
     if (control_.contains(id) || is_chat_marker(text)) return TokenRole::Control;
-    if (type == TokenType::UserDefined) return is_marker(text) ? TokenRole::Marker : TokenRole::UserDefined;
+    if (type == TokenType::UserDefined)
+      return is_marker(text) ? TokenRole::Marker : TokenRole::UserDefined;
     const bool may_be_byte = !has_byte_type_ && vocabulary_.model != "gpt2";
     return may_be_byte && byte_value(text) >= 0 ? TokenRole::Byte : TokenRole::Text;
   }
@@ -91,14 +95,16 @@ void check_vocabulary(const Vocabulary& v) {
     if (!holds) throw Error("", message, "key tokenizer.ggml." + std::string(key));
   };
   const auto count = [&](const std::string& what, std::size_t got) {
-    return "wrong number of " + what + ": expected " + std::to_string(n) + ", got " + std::to_string(got);
+    return "wrong number of " + what + ": expected " + std::to_string(n) + ", got " +
+           std::to_string(got);
   };
   expect(n > 0 && n < (1U << 30), "no usable token list: " + counted(n, "token"), "tokens");
   expect(v.types.size() == n, count("token types", v.types.size()), "token_type");
   expect(v.scores.empty() || v.scores.size() == n, count("scores", v.scores.size()), "scores");
-  const auto nan = std::find_if(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); });
-  expect(nan == v.scores.end(), "a score is not a number: at index " + std::to_string(nan - v.scores.begin()),
-         "scores");
+  const auto nan =
+      std::find_if(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); });
+  expect(nan == v.scores.end(),
+         "a score is not a number: at index " + std::to_string(nan - v.scores.begin()), "scores");
   const auto in_range = [&](std::optional<TokenId> id, std::string_view key) {
     expect(!id || (*id >= 0 && static_cast<std::size_t>(*id) < n),
            "token id outside the vocabulary: expected 0 to " + std::to_string(n - 1) + ", got " +

@@ -52,8 +52,8 @@ class BatchRun {
       : options_(options),
         model_(model),
         defaults_(defaults),
-        template_(
-            std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()))),
+        template_(std::make_shared<const ChatTemplate>(
+            choose_template(options.chat_template, model.vocabulary()))),
         lines_(batch_lines(options.input)),
         answers_(options.output, ids(), !options.unordered) {
     if (!options.model.draft.empty()) draft_ = Model::load(find_model(options.model.draft));
@@ -91,7 +91,8 @@ class BatchRun {
     return all;
   }
 
-  /// Without --seed: the seed of the run that this one goes on with, which requests without their own have drawn with.
+  /// Without --seed: the seed of the run that this one goes on with, which requests without their
+  /// own have drawn with.
   void find_seed() {
     GenerateOptions none = defaults_;
     none.sampler.seed.reset();
@@ -120,16 +121,19 @@ class BatchRun {
     Ready ready{index, parse_batch_request(lines_[index], defaults_), {}, true};
     BatchRequest& request = ready.request;
     if (options_.raw && !request.raw) request.raw = true;
-    const bool templated = !options_.chat_template.empty() || !model_.vocabulary().chat_template.empty();
+    const bool templated =
+        !options_.chat_template.empty() || !model_.vocabulary().chat_template.empty();
     ready.chat = !request.conversation.messages.empty() || !request.raw.value_or(!templated);
     const std::uint32_t given = options_.model.session.n_ctx;
     if (ready.chat) {
-      if (request.conversation.messages.empty()) request.conversation.messages = {{"user", request.prompt}};
+      if (request.conversation.messages.empty())
+        request.conversation.messages = {{"user", request.prompt}};
       ChatOptions how;
       how.chat_template = template_;
       how.variables = request.conversation.variables;
       const std::size_t most = given == 0 ? model_.context_length() : given;
-      ready.answer = chat_request(model_, most, request.conversation.messages, request.generate, how);
+      ready.answer =
+          chat_request(model_, most, request.conversation.messages, request.generate, how);
     } else {
       ready.answer.prompt = model_.tokenizer().encode(request.prompt, true, true);
       ready.answer.options = request.generate;
@@ -139,8 +143,8 @@ class BatchRun {
     check(request.generate.sampler, model_.token_count());
     if (n == 0) throw Error("", "the prompt is empty and the model has no token to begin with");
     if (n > ready.answer.n_ctx)
-      throw Error("", "the prompt is too long: expected at most " + counted(ready.answer.n_ctx, "token") +
-                          ", got " + std::to_string(n));
+      throw Error("", "the prompt is too long: expected at most " +
+                          counted(ready.answer.n_ctx, "token") + ", got " + std::to_string(n));
     return ready;
   }
 
@@ -170,7 +174,8 @@ class BatchRun {
 
   void submit(Scheduler& scheduler, Ready& ready, const std::atomic<bool>& stop) {
     AnswerRequest request = std::move(ready.answer);
-    request.on_end = [this, &ready, &stop](const GenerateResult& result, const std::optional<Error>& error) {
+    request.on_end = [this, &ready, &stop](const GenerateResult& result,
+                                           const std::optional<Error>& error) {
       try {
         tokens_ += result.tokens.size();
         if (error && stop) return;  // which may be why: the next run asks again
@@ -200,11 +205,12 @@ class BatchRun {
     const AnswerFacts facts{model_, *ready.request.generate.sampler.seed, ready.chat};
     nlohmann::ordered_json json = head(ready.index, ready.request);
     if (ready.request.openai) {
-      json["response"] = {
-          {"status_code", 200}, {"request_id", json["id"]}, {"body", timeless_answer_json(result, facts)}};
+      json["response"] = {{"status_code", 200},
+                          {"request_id", json["id"]},
+                          {"body", answer_json_without_timing(result, facts)}};
       json["error"] = nullptr;
     } else {
-      json.update(timeless_answer_json(result, facts));
+      json.update(answer_json_without_timing(result, facts));
     }
     add(ready.index, json);
   }
@@ -222,8 +228,9 @@ class BatchRun {
       print_warning(counted(errors, "request") + " could not be answered: see \"error\" in " +
                     (options_.output == "-" ? "the answers" : options_.output));
     if (answers_.count() < lines_.size())
-      print_line("cria: " + std::to_string(answers_.count()) + " of " + counted(lines_.size(), "request") +
-                 " answered" + (options_.output == "-" ? "" : "; the same command goes on from there"));
+      print_line("cria: " + std::to_string(answers_.count()) + " of " +
+                 counted(lines_.size(), "request") + " answered" +
+                 (options_.output == "-" ? "" : "; the same command goes on from there"));
   }
 
   const BatchOptions& options_;
@@ -256,29 +263,36 @@ void add_batch(CLI::App& app) {
       ->type_name("FILE")
       ->required();
   command
-      ->add_option("-o,--output", options->output,
-                   "answers, one line per request (-: stdout); requests that have their answer in the file "
-                   "already are not computed again")
+      ->add_option(
+          "-o,--output", options->output,
+          "answers, one line per request (-: stdout); requests that have their answer in the file "
+          "already are not computed again")
       ->type_name("FILE")
       ->required();
   command->add_option("--parallel", options->parallel, "requests answered at once")
       ->type_name("N")
       ->check(range(1, 1024))
       ->capture_default_str();
-  command->add_flag("--unordered", options->unordered, "write answers as they are completed, not in order");
-  command->add_flag("--raw", options->raw, "no chat template: the model continues the prompt as plain text");
+  command->add_flag("--unordered", options->unordered,
+                    "write answers as they are completed, not in order");
+  command->add_flag("--raw", options->raw,
+                    "no chat template: the model continues the prompt as plain text");
   add_template_option(*command, options->chat_template);
   add_model_options(*command, options->model);
   options->sampling.add_to(*command);
   options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
-      "A request has OpenAI's form, {\"custom_id\", \"url\", \"body\"}, or is an object with \"prompt\" or "
-      "\"messages\", and max_tokens, temperature, seed and so on. Options given here apply where a request "
+      "A request has OpenAI's form, {\"custom_id\", \"url\", \"body\"}, or is an object with "
+      "\"prompt\" or "
+      "\"messages\", and max_tokens, temperature, seed and so on. Options given here apply where a "
+      "request "
       "leaves them out.\n"
-      "Each answer is the one that cria run gives, whatever else is being answered. Beginnings that prompts "
+      "Each answer is the one that cria run gives, whatever else is being answered. Beginnings "
+      "that prompts "
       "have in common are read once.\n"
-      "A request that cannot be answered gets an \"error\" among the answers. A warning counts these; the "
+      "A request that cannot be answered gets an \"error\" among the answers. A warning counts "
+      "these; the "
       "exit code stays 0.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"

@@ -79,7 +79,8 @@ class Bench {
   explicit Bench(const BenchOptions& options) : options_(options) {}
 
   void run(const std::string& label, const std::string& path) {
-    const auto model = Model::load(path, {.mmap = !options_.no_mmap, .mlock = false, .pre_tokenizer = {}});
+    const auto model =
+        Model::load(path, {.mmap = !options_.no_mmap, .mlock = false, .pre_tokenizer = {}});
     cost_ = token_cost(*model);
     label_ = label;
     for (const unsigned threads : options_.threads) {
@@ -110,7 +111,8 @@ class Bench {
     how.prompt = std::max<std::size_t>(options_.prompt[0], 1);
     how.decode = std::max<std::size_t>(options_.decode[0], 1);
     if (!options_.verify.empty()) {
-      const PassLimit limit = measure_pass_limit(model, kernels_in_use(), limits_.read_gbytes, threads);
+      const PassLimit limit =
+          measure_pass_limit(model, kernels_in_use(), limits_.read_gbytes, threads);
       bench_verify(model, how, options_.verify, limit, passes(verify_table));
     } else if (!options_.parallel.empty()) {
       bench_parallel(model, how, options_.parallel, options_.shared_prompt, passes(parallel_table));
@@ -128,15 +130,17 @@ class Bench {
 
   /// Anew for every model: reading its own weights is what decoding is held against.
   static Roofline measure(const Model& model, unsigned threads) {
-    const Roofline limit = measure_roofline(kernels_in_use(), threads, readable_weights(model.file()));
-    print_line("roofline, " + counted(threads, "thread") + " (" + std::string(kernels_in_use().isa) +
-               "): " + roofline_text(limit));
+    const Roofline limit =
+        measure_roofline(kernels_in_use(), threads, readable_weights(model.file()));
+    print_line("roofline, " + counted(threads, "thread") + " (" +
+               std::string(kernels_in_use().isa) + "): " + roofline_text(limit));
     return limit;
   }
 
   void run_depth(const Model& model, unsigned threads, std::size_t depth) {
-    const std::size_t most = std::max(*std::max_element(options_.prompt.begin(), options_.prompt.end()),
-                                      *std::max_element(options_.decode.begin(), options_.decode.end()));
+    const std::size_t most =
+        std::max(*std::max_element(options_.prompt.begin(), options_.prompt.end()),
+                 *std::max_element(options_.decode.begin(), options_.decode.end()));
     SessionOptions session_options;
     session_options.n_ctx = static_cast<std::uint32_t>(depth + most);
     session_options.n_batch = options_.batch;
@@ -160,19 +164,22 @@ class Bench {
     }
     for (const std::size_t n : options_.decode) {
       if (n == 0) continue;
-      std::vector<double> read_rates;  // before each repetition: what memory gives can change within seconds
+      std::vector<double>
+          read_rates;  // before each repetition: what memory gives can change within seconds
       const auto at_depth_and_read = [&] {
         at_depth();
         if (options_.roofline)
-          read_rates.push_back(read_gbytes(kernels_in_use(), threads, readable_weights(model.file())));
+          read_rates.push_back(
+              read_gbytes(kernels_in_use(), threads, readable_weights(model.file())));
       };
-      const std::vector<double> times = time_repetitions(
-          test_name("tg", n, depth), options_.repetitions, n, at_depth_and_read, [&](const auto& on_token) {
-            for (std::size_t i = 0; i < n; ++i) {
-              session.eval(std::span(tokens).subspan(depth + i, 1));
-              on_token(i + 1);
-            }
-          });
+      const std::vector<double> times =
+          time_repetitions(test_name("tg", n, depth), options_.repetitions, n, at_depth_and_read,
+                           [&](const auto& on_token) {
+                             for (std::size_t i = 0; i < n; ++i) {
+                               session.eval(std::span(tokens).subspan(depth + i, 1));
+                               on_token(i + 1);
+                             }
+                           });
       add("tg", n, depth, threads, times, session);
       if (options_.roofline) rows_.back().roofline_fraction = share_read(n, times, read_rates);
     }
@@ -182,8 +189,8 @@ class Bench {
     return kind + std::to_string(n) + (depth != 0 ? "@d" + std::to_string(depth) : "");
   }
 
-  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that is not counted. Negative if
-  /// there was no memory to measure them with.
+  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that
+  /// is not counted. Negative if there was no memory to measure them with.
   [[nodiscard]] double share_read(std::size_t n, const std::vector<double>& times,
                                   const std::vector<double>& read_rates) const {
     const double gbytes = 1e-9 * static_cast<double>(n * cost_.decode_bytes);
@@ -214,7 +221,8 @@ class Bench {
         .tokens_per_second = mean,
         .stddev = rates.size() > 1 ? std::sqrt(square / (count - 1)) : 0,
         .gbytes_per_second = prompt ? 0 : 1e-9 * mean * static_cast<double>(cost_.decode_bytes),
-        .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
+        .gmac_per_second =
+            1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
         .roofline_fraction = -1,
         .gathers = {}};
     if (options_.roofline && prompt) {
@@ -238,7 +246,8 @@ class Bench {
 
 /// Says which options are best for each model.
 void run_tune(BenchOptions options) {
-  if (Leader::current() != nullptr) throw Error("", "--tune measures one process, not several ranks");
+  if (Leader::current() != nullptr)
+    throw Error("", "--tune measures one process, not several ranks");
   if (options.models.empty()) options.models.emplace_back();
   const TuneHow how{.prompt = std::max<std::size_t>(options.prompt[0], 1),
                     .decode = std::max<std::size_t>(options.decode[0], 1),
@@ -246,7 +255,8 @@ void run_tune(BenchOptions options) {
                     .kv_type = parse_kv_type(options.kv_type)};
   auto all = nlohmann::ordered_json::array();
   for (const std::string& named : options.models) {
-    const std::string path = find_model(named), label = std::filesystem::path(path).filename().string();
+    const std::string path = find_model(named),
+                      label = std::filesystem::path(path).filename().string();
     const TuneResult result = tune(path, how);
     if (options.remember) {
       remember_options(path, result.options());
@@ -292,12 +302,13 @@ void run_bench(BenchOptions options) {
 }
 
 /// Some measurements take one length only.
-void require_one_length(const CLI::Option& measurement, std::initializer_list<const CLI::Option*> lengths) {
+void require_one_length(const CLI::Option& measurement,
+                        std::initializer_list<const CLI::Option*> lengths) {
   if (measurement.count() == 0) return;
   for (const CLI::Option* length : lengths)
     if (length->count() > 1 && is_typed(*length))
-      throw CLI::ValidationError(length->get_name(),
-                                 "expected one number with " + measurement.get_name() + ", got several");
+      throw CLI::ValidationError(length->get_name(), "expected one number with " +
+                                                         measurement.get_name() + ", got several");
 }
 
 /// Options that others exclude, or that say whether they were typed.
@@ -306,24 +317,30 @@ struct BenchDeclared {
 };
 
 void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.prompt = command.add_option("-p,--prompt", options.prompt, "prompt lengths in tokens; 0: none");
+  declared.prompt =
+      command.add_option("-p,--prompt", options.prompt, "prompt lengths in tokens; 0: none");
   declared.decode = command.add_option("-n,--decode", options.decode, "tokens to decode; 0: none");
-  declared.depth = command.add_option("-d,--depth", options.depth, "tokens already in the KV cache");
+  declared.depth =
+      command.add_option("-d,--depth", options.depth, "tokens already in the KV cache");
   for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
     length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  declared.repetitions = command.add_option("-r,--repetitions", options.repetitions,
-                                            "measured runs, after one warm-up run (none with --parallel)");
+  declared.repetitions =
+      command.add_option("-r,--repetitions", options.repetitions,
+                         "measured runs, after one warm-up run (none with --parallel)");
   declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
 }
 
 /// How the model is run.
 void add_engine_options(CLI::App& command, BenchOptions& options) {
-  command.add_option("-t,--threads", options.threads, "numbers of threads (default: the physical cores)")
+  command
+      .add_option("-t,--threads", options.threads,
+                  "numbers of threads (default: the physical cores)")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(range(1, 1024));
   command
-      .add_option("--threads-prefill", options.threads_prefill, "threads for prompts (default: as --threads)")
+      .add_option("--threads-prefill", options.threads_prefill,
+                  "threads for prompts (default: as --threads)")
       ->type_name("N")
       ->check(range(1, 1024));
   command.add_option("-b,--batch", options.batch, "prompt tokens evaluated at once")
@@ -338,32 +355,35 @@ void add_engine_options(CLI::App& command, BenchOptions& options) {
 
 /// What is measured instead of prompts and decoding one after the other.
 void add_modes(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.verify =
-      command.add_option("--verify", options.verify,
-                         "time of one pass over N tokens with logits for each, compared with the machine's "
-                         "limit (1.25 times the slower of reading the weights and computing)");
+  declared.verify = command.add_option(
+      "--verify", options.verify,
+      "time of one pass over N tokens with logits for each, compared with the machine's "
+      "limit (1.25 times the slower of reading the weights and computing)");
   declared.verify->type_name("N,...")->delimiter(',')->check(range(1, 65536));
-  declared.parallel =
-      command.add_option("--parallel", options.parallel,
-                         "N sequences at once: total tokens/s of their prompts (-p) and of decoding (-n)");
+  declared.parallel = command.add_option(
+      "--parallel", options.parallel,
+      "N sequences at once: total tokens/s of their prompts (-p) and of decoding (-n)");
   declared.parallel->type_name("N,...")->delimiter(',')->check(range(1, 1024));
   command
       .add_flag("--shared-prompt", options.shared_prompt,
                 "all sequences have the same prompt, which is read once")
       ->needs(declared.parallel);
-  declared.speculate = command.add_option("--speculate-rates", options.speculate,
-                                          "speed of decoding where this percentage of guessed tokens is "
-                                          "right, compared with decoding without guesses");
+  declared.speculate =
+      command.add_option("--speculate-rates", options.speculate,
+                         "speed of decoding where this percentage of guessed tokens is "
+                         "right, compared with decoding without guesses");
   declared.speculate->type_name("PERCENT,...")->delimiter(',')->check(range(0, 100));
 }
 
 void add_tune(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.tune = command.add_flag("--tune", options.tune,
-                                   "try numbers of threads, batch sizes and huge pages, and print the best "
-                                   "options for this model on this machine in one line");
+  declared.tune =
+      command.add_flag("--tune", options.tune,
+                       "try numbers of threads, batch sizes and huge pages, and print the best "
+                       "options for this model on this machine in one line");
   command
       .add_flag("--remember", options.remember,
-                "with --tune: run, chat, serve, bench and others use these options for this model on this "
+                "with --tune: run, chat, serve, bench and others use these options for this model "
+                "on this "
                 "machine from now on")
       ->needs(declared.tune);
 }
@@ -375,22 +395,24 @@ void exclude_what_does_not_count(const BenchDeclared& declared) {
   parallel->excludes(depth)->excludes(speculate);
   speculate->excludes(depth);
   for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
-  for (CLI::Option* mode : {parallel, speculate}) mode->excludes("--roofline");  // their tables have no share
-  for (const char* other :
-       {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify", "--parallel",
-        "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md", "--shares", "--rank-timeout"})
+  for (CLI::Option* mode : {parallel, speculate})
+    mode->excludes("--roofline");  // their tables have no share
+  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch",
+                            "--verify", "--parallel", "--speculate-rates", "--roofline",
+                            "--no-mmap", "--csv", "--md", "--shares", "--rank-timeout"})
     tunes->excludes(other);
 }
 
 int run_declared(BenchOptions options, const BenchDeclared& declared) {
   const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
   require_one_length(*verify, {depth});
-  for (const CLI::Option* mode : {parallel, speculate, tunes}) require_one_length(*mode, {prompt, decode});
+  for (const CLI::Option* mode : {parallel, speculate, tunes})
+    require_one_length(*mode, {prompt, decode});
   const auto none = [](const auto& lengths) {
     return std::ranges::count(lengths, 0U) == std::ssize(lengths);
   };
-  const bool lengths_alone =
-      !options.tune && !options.roofline && verify->count() + parallel->count() + speculate->count() == 0;
+  const bool lengths_alone = !options.tune && !options.roofline &&
+                             verify->count() + parallel->count() + speculate->count() == 0;
   if (lengths_alone && none(options.prompt) && none(options.decode))
     throw CLI::ValidationError("nothing to measure: -p and -n are 0");
   if (!options.tune) return run_bench(std::move(options)), 0;
@@ -407,8 +429,8 @@ void add_bench(CLI::App& app) {
       app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
   BenchDeclared declared{};
-  CLI::Option* const models =
-      command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)");
+  CLI::Option* const models = command->add_option("-m,--model", options->models,
+                                                  "GGUF files (default: the bundled demo model)");
   models->type_name("FILE");
   CLI::Option* const synthetic = command->add_option(
       "--synthetic", options->synthetic,
@@ -421,15 +443,19 @@ void add_bench(CLI::App& app) {
   add_engine_options(*command, *options);
   add_modes(*command, *options, declared);
   add_tuned_option(*command);
-  command->add_flag("--roofline", options->roofline,
-                    "also measure the machine's limits, and show the share of them that is reached");
-  command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
+  command->add_flag(
+      "--roofline", options->roofline,
+      "also measure the machine's limits, and show the share of them that is reached");
+  command->add_flag("--no-mmap", options->no_mmap,
+                    "read the file into memory instead of mapping it");
   add_report_options(*command, options->format);
   add_tune(*command, *options, declared);
   exclude_what_does_not_count(declared);
   command->footer(
-      "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
-      "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
+      "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic "
+      "1.1b:Q4_K "
+      "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria "
+      "bench -m "
       "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
   on_run(command, [options, declared, models, synthetic] {
     if (is_typed(*synthetic) && !is_typed(*models))

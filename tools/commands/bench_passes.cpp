@@ -34,7 +34,7 @@ EngineOptions engine_options(const PassBench& how, std::size_t n_ctx, std::size_
   options.threads = how.default_threads ? 0 : how.threads;
   options.kv_type = how.kv_type;
   options.sequences = static_cast<std::uint32_t>(sequences);
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   return options;
 }
 
@@ -61,7 +61,9 @@ void append(const Engine& engine, Batch& batch, Sequence& sequence, std::span<co
 class Together {
  public:
   Together(const Model& model, const PassBench& how, std::size_t n)
-      : how_(how), engine_(model, engine_options(how, how.prompt + how.decode, n)), batch_(engine_) {
+      : how_(how),
+        engine_(model, engine_options(how, how.prompt + how.decode, n)),
+        batch_(engine_) {
     for (std::size_t i = 0; i < n; ++i) sequences_.emplace_back(engine_);
     tokens_ = random_tokens(model, n * (how.prompt + how.decode));
   }
@@ -95,8 +97,10 @@ class Together {
     stop_if_interrupted();
     batch_.clear();
     for (std::size_t i = 0; i < sequences_.size(); ++i)
-      batch_.add(sequences_[i],
-                 std::span(tokens_).subspan(sequences_.size() * how_.prompt + i * how_.decode + step, 1), 0);
+      batch_.add(
+          sequences_[i],
+          std::span(tokens_).subspan(sequences_.size() * how_.prompt + i * how_.decode + step, 1),
+          0);
     batch_.forward();
     read_logits(engine_, batch_, sequences_.size());
   }
@@ -118,7 +122,7 @@ class Oracle {
  public:
   Oracle(const Model& model, const PassBench& how)
       : how_(how),
-        engine_(model, engine_options(how, how.prompt + how.decode + kMostDraft + 1, 1)),
+        engine_(model, engine_options(how, how.prompt + how.decode + kMaxDraft + 1, 1)),
         batch_(engine_),
         sequence_(engine_),
         text_(random_tokens(model, how.prompt + how.decode)),
@@ -237,8 +241,8 @@ FiguresTable parallel_table() {
                        {"tokens_per_second", "both/s", 1}});
 }
 
-void bench_parallel(const Model& model, const PassBench& how, const std::vector<std::size_t>& sequences,
-                    bool shared, FiguresTable& table) {
+void bench_parallel(const Model& model, const PassBench& how,
+                    const std::vector<std::size_t>& sequences, bool shared, FiguresTable& table) {
   for (const std::size_t n : sequences) {
     Together together(model, how, n);
     std::vector<double> prompts, decodes;
@@ -258,9 +262,9 @@ void bench_parallel(const Model& model, const PassBench& how, const std::vector<
     const auto read = static_cast<double>((shared ? 1 : n) * how.prompt),
                written = static_cast<double>(n * how.decode);
     table.add({how.label, how.dtype, double(how.threads),
-               shared ? Figure("shared") : Figure(double(how.prompt)), static_cast<double>(how.decode),
-               static_cast<double>(n), read / prompt, written / decode,
-               (read + written) / (prompt + decode)});
+               shared ? Figure("shared") : Figure(double(how.prompt)),
+               static_cast<double>(how.decode), static_cast<double>(n), read / prompt,
+               written / decode, (read + written) / (prompt + decode)});
   }
 }
 
@@ -276,8 +280,8 @@ FiguresTable speculate_table() {
                        {"kept", "kept"}});
 }
 
-void bench_speculate(const Model& model, const PassBench& how, const std::vector<std::size_t>& rates,
-                     FiguresTable& table) {
+void bench_speculate(const Model& model, const PassBench& how,
+                     const std::vector<std::size_t>& rates, FiguresTable& table) {
   Oracle oracle(model, how);
   oracle.write({});  // not counted
   std::vector<double> plain;
@@ -295,8 +299,8 @@ void bench_speculate(const Model& model, const PassBench& how, const std::vector
   }
   const auto add = [&](Figure right, double seconds, double speedup, const Oracle::Run& run) {
     table.add({how.label, how.dtype, double(how.threads), std::move(right),
-               static_cast<double>(how.decode) / seconds, speedup, double(run.passes), double(run.drafted),
-               double(run.kept)});
+               static_cast<double>(how.decode) / seconds, speedup, double(run.passes),
+               double(run.drafted), double(run.kept)});
   };
   add({}, median(plain), 1, {0, how.decode, 0, 0});
   for (std::size_t i = 0; i < rates.size(); ++i)

@@ -104,7 +104,8 @@ class Dialogue {
     if (!nothing_began) write_stdout("\n");
     flush_stdout();
     if (nothing_began)
-      say(again ? "interrupted: the answer before stays" : "interrupted: the message is taken back");
+      say(again ? "interrupted: the answer before stays"
+                : "interrupted: the message is taken back");
     if (result.text.empty() && !nothing_began)
       say(result.reasoning.empty() ? "the model ended its answer at once"
                                    : "the model was still thinking at the end");
@@ -130,12 +131,14 @@ void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
   say("ids: " + ids);
 }
 
-/// The conversation of a session file, and what is in it. A system message of the command line replaces its.
+/// The conversation of a session file, and what is in it. A system message of the command line
+/// replaces its.
 void resume(ChatSession& chat, const ChatArguments& options) {
   chat.resume(options.session_file);
   if (!options.system.empty()) chat.set_system(options.system);
   say("resumed " + options.session_file + ": " + counted(chat.messages().size(), "message") + ", " +
-      chat.context_text() + (options.system.empty() ? "" : "; the system message is that of -s now"));
+      chat.context_text() +
+      (options.system.empty() ? "" : "; the system message is that of -s now"));
 }
 
 int run(const ChatArguments& options) {
@@ -161,7 +164,8 @@ int run(const ChatArguments& options) {
   }
   Dialogue dialogue(chat, sampling, interactive, options.model.verbose);
   if (options.show_thinking || (interactive && !options.hide_thinking))
-    chat.on_thinking([&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
+    chat.on_thinking(
+        [&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
   const int code = dialogue.run();
   if (!options.session_file.empty()) chat.keep(options.session_file);
   print_profile(session->profile(), options.model);
@@ -174,20 +178,24 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model");
   auto options = std::make_shared<ChatArguments>();
   command->add_option("-s,--system", options->system, "system message")->type_name("TEXT");
-  command->add_flag("--no-template", options->no_template, "no chat template: the model continues your text");
+  command->add_flag("--no-template", options->no_template,
+                    "no chat template: the model continues your text");
   add_template_option(*command, options->chat_template);
   command->get_option("--no-template")->excludes("--chat-template");
   options->variables.add_to(*command);
-  CLI::Option* const shown =
-      command->add_flag("--show-thinking", options->show_thinking,
-                        "show what the model thinks before it answers (default on a terminal). Thinking is "
-                        "not sent back to the model later, unless its chat template wants it");
-  command->add_flag("--hide-thinking", options->hide_thinking, "show only the answers (default in a pipe)")
+  CLI::Option* const shown = command->add_flag(
+      "--show-thinking", options->show_thinking,
+      "show what the model thinks before it answers (default on a terminal). Thinking is "
+      "not sent back to the model later, unless its chat template wants it");
+  command
+      ->add_flag("--hide-thinking", options->hide_thinking,
+                 "show only the answers (default in a pipe)")
       ->excludes(shown);
   command->add_flag("--show-prompt", options->show_prompt,
                     "print the exact text and token ids of every prompt to stderr");
-  add_session_option(*command, options->session_file,
-                     "continue the conversation in this file, if it exists, and save it there at the end");
+  add_session_option(
+      *command, options->session_file,
+      "continue the conversation in this file, if it exists, and save it there at the end");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest part and continue");
@@ -196,8 +204,10 @@ void add_chat(CLI::App& app) {
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
       "On a terminal: line editing and history; /help lists the commands; Ctrl-C stops an answer.\n"
-      "From a pipe: each line is a message, and each answer ends with a newline. When the context is full, "
-      "the oldest part of the conversation is forgotten. Commands (/help), exit, quit and \"\"\" work as on "
+      "From a pipe: each line is a message, and each answer ends with a newline. When the context "
+      "is full, "
+      "the oldest part of the conversation is forgotten. Commands (/help), exit, quit and \"\"\" "
+      "work as on "
       "a terminal.\n\n"
       "Examples:\n"
       "  cria chat\n"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/plural.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 #include "tools/options/nearest.h"
 #include "tools/options/usage_error.h"
 #include "tools/report/json.h"
@@ -28,7 +28,9 @@ struct ChatCommand {
 
 std::string trimmed(std::string_view text) { return std::string(without_spaces(text)); }
 
-std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(kTextSpace)); }
+std::string first_word(const std::string& text) {
+  return text.substr(0, text.find_first_of(kTextSpace));
+}
 
 /// "~/talk.json" as shells understand it.
 std::string with_home(const std::string& path) {
@@ -49,7 +51,8 @@ void save(ChatState& state, const std::string& name) {
   if (name == "-") throw Error("/save", "expected a file's name, got -");
   const std::string file = with_home(name);
   std::error_code error;
-  if (fs::is_regular_file(file, error) && !confirmed(state, file + " is there already. Overwrite it?"))
+  if (fs::is_regular_file(file, error) &&
+      !confirmed(state, file + " is there already. Overwrite it?"))
     return say("not saved");
   state.chat.save(file);
   say("saved " + file);
@@ -90,7 +93,8 @@ struct SamplingDeclarations {
 
   [[nodiscard]] std::vector<std::string> names() {
     std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options()) names.push_back(option->get_lnames().front());
+    for (const CLI::Option* option : app.get_options())
+      names.push_back(option->get_lnames().front());
     return names;
   }
 };
@@ -108,7 +112,8 @@ std::string other_value(const std::string& name, const SamplingOptions& sampling
   if (name == "stop") return quoted(sampling.generate.stop);
   if (name == "ignore-eos" && sampling.generate.ignore_eos) return "on";
   if (name == "samplers" && sampler.steps != usual.steps) return sampler_steps_text(sampler.steps);
-  if (name == "dry-sequence-breaker" && sampler.dry_sequence_breakers != usual.dry_sequence_breakers)
+  if (name == "dry-sequence-breaker" &&
+      sampler.dry_sequence_breakers != usual.dry_sequence_breakers)
     return quoted(sampler.dry_sequence_breakers);
   if (name == "logit-bias") return CLI::detail::join(sampling.biases, " ");
   return "";
@@ -141,7 +146,8 @@ void set_option(ChatState& state, const std::string& text) {
     declared.app.parse(std::vector<std::string>{"--" + name + (value.empty() ? "" : "=" + value)});
   } catch (const CLI::ExtrasError&) {
     throw Error("", "/set: there is no option " + name +
-                        suggestion(name, SamplingDeclarations(changed).names()) + " (/set alone shows them)");
+                        suggestion(name, SamplingDeclarations(changed).names()) +
+                        " (/set alone shows them)");
   } catch (const CLI::ParseError& error) {
     throw Error("", "/set: " + usage_text(error));
   }
@@ -174,7 +180,8 @@ constexpr ChatCommand kChatCommands[] = {
        state.chat.set_system(text);
        say(text.empty() ? "no system message" : "system message set");
      }},
-    {"/set", "NAME VALUE", "change a sampling option (/set temp 0.2); alone: show them", set_option},
+    {"/set", "NAME VALUE", "change a sampling option (/set temp 0.2); alone: show them",
+     set_option},
     {"/save", "FILE", "write the conversation as JSON", save},
     {"/load", "FILE", "continue a conversation: messages as JSON in OpenAI's form", load},
     {"/stats", "", "show the speed of the last answer and the context in use",
@@ -193,9 +200,11 @@ void show_help(ChatState&, const std::string&) {
     usage.resize(kHelpColumn, ' ');
     say(usage + std::string(command.help), kHelpColumn);
   }
-  say("A line that ends in \\ continues in the next; \"\"\" begins and ends a text of several lines. Pasted "
+  say("A line that ends in \\ continues in the next; \"\"\" begins and ends a text of several "
+      "lines. Pasted "
       "text is never a command.\n"
-      "Ctrl-C stops an answer or clears the line, Ctrl-G opens the line in $EDITOR, Tab completes commands, "
+      "Ctrl-C stops an answer or clears the line, Ctrl-G opens the line in $EDITOR, Tab completes "
+      "commands, "
       "the up arrow brings back earlier messages.");
 }
 
@@ -234,7 +243,8 @@ bool is_command(const TypedText& typed) {
   if (std::ranges::count(kEndWords, trimmed(typed.text)) != 0) return true;
   const std::string word = first_word(typed.text);
   return word.size() > 1 && word.front() == '/' &&
-         std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+         std::all_of(word.begin() + 1, word.end(),
+                     [](unsigned char c) { return std::isalpha(c) != 0; });
 }
 
 void run_command(ChatState& state, const std::string& line) {
@@ -248,7 +258,8 @@ void run_command(ChatState& state, const std::string& line) {
     for (const ChatCommand& command : kChatCommands) names.emplace_back(command.name);
     throw Error("", "unknown command " + word + suggestion(word, names) + " (/help lists them)");
   }
-  if (argument.empty() && found->argument == "FILE") throw Error("", word + ": expected the name of a file");
+  if (argument.empty() && found->argument == "FILE")
+    throw Error("", word + ": expected the name of a file");
   found->run(state, argument);
 }
 
@@ -265,7 +276,8 @@ std::vector<std::string> complete_command(const std::string& line) {
     if (word == "/save" || word == "/load") known = files_that_begin(typed);
     for (std::string& text : known) text.insert(0, before);
   }
-  std::erase_if(known, [&](const std::string& text) { return line.empty() || !text.starts_with(line); });
+  std::erase_if(known,
+                [&](const std::string& text) { return line.empty() || !text.starts_with(line); });
   std::sort(known.begin(), known.end());
   return known;
 }

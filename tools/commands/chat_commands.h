@@ -9,7 +9,8 @@
 
 namespace cria::tools {
 
-/// Lines of the program's own, on stderr, wrapped to the terminal. indent: of what goes on in a new line.
+/// Lines of the program's own, on stderr, wrapped to the terminal. indent: of what goes on in a new
+/// line.
 void say(const std::string& text, std::size_t indent = 0);
 
 /// What the commands of a chat work on.
@@ -24,7 +25,8 @@ struct ChatState {
   GenerateResult answer = {};
 };
 
-/// Whether it is a command and no message: a slash and a word of letters, or a word that ends a chat.
+/// Whether it is a command and no message: a slash and a word of letters, or a word that ends a
+/// chat.
 bool is_command(const TypedText& typed);
 /// Throws Error for what is no command, and what commands throw.
 void run_command(ChatState& state, const std::string& line);

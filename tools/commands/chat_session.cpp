@@ -94,8 +94,9 @@ std::size_t ChatSession::compact() {
   while (tokens() > session_.options().n_ctx / 2) {
     const auto first = talk_.messages.begin() + (has_system() ? 1 : 0);
     if (first == talk_.messages.end()) break;
-    const auto next = std::find_if(first + 1, talk_.messages.end(),
-                                   [](const ChatMessage& message) { return message.role == "user"; });
+    const auto next = std::find_if(first + 1, talk_.messages.end(), [](const ChatMessage& message) {
+      return message.role == "user";
+    });
     talk_.messages.erase(first, next);
     evaluated_all_ = false;
   }
@@ -120,7 +121,9 @@ void ChatSession::load(const std::string& path) {
   evaluated_all_ = false;
 }
 
-void ChatSession::keep(const std::string& path) const { session_.save(path, conversation_json(talk_)); }
+void ChatSession::keep(const std::string& path) const {
+  session_.save(path, conversation_json(talk_));
+}
 
 void ChatSession::resume(const std::string& path) {
   const std::string note = session_.load(path);
@@ -129,7 +132,8 @@ void ChatSession::resume(const std::string& path) {
   evaluated_all_ = true;
 }
 
-/// Of the conversation: those that the session holds, or where it holds another one what its prompt will be.
+/// Of the conversation: those that the session holds, or where it holds another one what its prompt
+/// will be.
 std::size_t ChatSession::tokens() const {
   if (evaluated_all_) return session_.tokens().size();
   ChatOptions how = how_;
@@ -144,24 +148,27 @@ std::string ChatSession::context_text() const {
 
 std::string ChatSession::greeting() const {
   const std::string& name = model_.config().name;
-  const std::string demo = name == "cria-demo"
-                               ? "\nThings to ask it: What is the capital of Japan? What colour is grass?\n"
-                                 "Say \"My name is Ana.\", then ask: What is my name?"
-                               : "";
+  const std::string demo =
+      name == "cria-demo"
+          ? "\nThings to ask it: What is the capital of Japan? What colour is grass?\n"
+            "Say \"My name is Ana.\", then ask: What is my name?"
+          : "";
   return (name.empty() ? "unnamed model" : without_controls(name)) + ", context of " +
-         counted(session_.options().n_ctx, "token") + "; /help lists the commands, Ctrl-D ends" + demo;
+         counted(session_.options().n_ctx, "token") + "; /help lists the commands, Ctrl-D ends" +
+         demo;
 }
 
 std::string ChatSession::stats() const {
-  return (last_ ? speed_line(*last_) : std::string("no answer yet")) + "; context: " + context_text() + ", " +
-         std::to_string(evaluated_) +
+  return (last_ ? speed_line(*last_) : std::string("no answer yet")) +
+         "; context: " + context_text() + ", " + std::to_string(evaluated_) +
          " evaluated in all; sampling: " + sampling_text(generate_.sampler, model_.file());
 }
 
 std::string ChatSession::full_text() const {
   const std::uint32_t trained = model_.config().n_ctx_train, n_ctx = session_.options().n_ctx;
   return "the context of " + counted(n_ctx, "token") +
-         " is full: /compact forgets the oldest half, /shift does so from now on whenever it is full, "
+         " is full: /compact forgets the oldest half, /shift does so from now on whenever it is "
+         "full, "
          "/reset starts a new one" +
          (n_ctx < trained ? ", -c makes it larger (to " + std::to_string(trained) + ")" : "");
 }

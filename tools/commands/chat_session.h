@@ -23,23 +23,26 @@ struct ChatArguments {
 
 class ChatSession {
  public:
-  /// Model and session must outlive it. forget: drop the oldest exchanges when the context is full, even
-  /// without --context-shift.
+  /// Model and session must outlive it. forget: drop the oldest exchanges when the context is full,
+  /// even without --context-shift.
   ChatSession(const Model& model, Session& session, const ChatArguments& arguments,
               const GenerateOptions& generate, bool forget);
 
-  /// Answers a message; both join the conversation (with what the model thought, which its template leaves out
-  /// again), or neither does where the answer was interrupted before it began. Throws Error, and forgets the message, where there is no room for it.
+  /// Answers a message; both join the conversation (with what the model thought, which its template
+  /// leaves out again), or neither does where the answer was interrupted before it began. Throws
+  /// Error, and forgets the message, where there is no room for it.
   GenerateResult answer(const std::string& message, const TextSink& sink);
   /// Answers the last message anew, with another seed. Throws Error where there is none.
   GenerateResult retry(const TextSink& sink);
-  /// Takes the last message and its answer back and returns the message. Throws Error where there is none.
+  /// Takes the last message and its answer back and returns the message. Throws Error where there
+  /// is none.
   std::string undo();
   void reset();                              ///< forgets all but the system message
   void set_system(const std::string& text);  ///< "": none
   void save(const std::string& path) const;
   void load(const std::string& path);
-  /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw Error.
+  /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw
+  /// Error.
   void keep(const std::string& path) const;
   void resume(const std::string& path);
 
@@ -53,7 +56,9 @@ class ChatSession {
   /// Who gets what the model thinks.
   void on_thinking(TextSink sink) { on_thinking_ = std::move(sink); }
   /// Calls observer with every prompt before it is evaluated.
-  void observe_prompts(decltype(ChatOptions::on_prompt) observer) { how_.on_prompt = std::move(observer); }
+  void observe_prompts(decltype(ChatOptions::on_prompt) observer) {
+    how_.on_prompt = std::move(observer);
+  }
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;

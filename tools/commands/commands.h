@@ -1,4 +1,5 @@
-// The subcommands of `cria`: each function declares one, with its options, its help and what it does.
+// The subcommands of `cria`: each function declares one, with its options, its help and what it
+// does.
 #pragma once
 
 #include <CLI/CLI.hpp>

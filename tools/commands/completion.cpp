@@ -23,7 +23,8 @@ std::string command_names(const Commands& commands) {
 
 /// 'text' as one word of a shell; how a quote inside is written differs.
 std::string quote(std::string text, std::string_view quote_inside) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += quote_inside.size())
+  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos;
+       at += quote_inside.size())
     text.replace(at, 1, quote_inside);
   return "'" + text + "'";
 }
@@ -45,7 +46,8 @@ ValueKind value_kind(const CommandDescription& command, const OptionDescription&
   if (!option.choices.empty()) return {Files::None, option.choices};
   if (named({"--types"}) || (command.name == "quantize" && named({"TYPE"})))
     return {Files::None, mix_names()};
-  if (named({"--output-type", "--token-embedding-type", "TYPE"})) return {Files::None, weight_type_names()};
+  if (named({"--output-type", "--token-embedding-type", "TYPE"}))
+    return {Files::None, weight_type_names()};
   if (named({"--preset"})) return {Files::None, builtin_preset_names()};
   if (named({"COMMAND"})) {
     std::vector<std::string> names;
@@ -69,14 +71,16 @@ std::string bash_candidates(const ValueKind& kind) {
   if (kind.files == ValueKind::Files::Any) commands.emplace_back("compgen -f -- \"$current\"");
   if (kind.files == ValueKind::Files::Models)
     commands.emplace_back("compgen -f -X '!*.gguf' -- \"$current\"; compgen -d -- \"$current\"");
-  if (kind.files == ValueKind::Files::Directories) commands.emplace_back("compgen -d -- \"$current\"");
+  if (kind.files == ValueKind::Files::Directories)
+    commands.emplace_back("compgen -d -- \"$current\"");
   return CLI::detail::join(commands, "; ");
 }
 
 /// A branch of `case`: what may follow this option, or stand in its place.
 std::string bash_branch(const OptionDescription& option, const std::string& candidates) {
   return "        " + CLI::detail::join(option.names, "|") + ") " +
-         (candidates.empty() ? "" : "mapfile -t COMPREPLY < <(" + candidates + "); ") + "return ;;\n";
+         (candidates.empty() ? "" : "mapfile -t COMPREPLY < <(" + candidates + "); ") +
+         "return ;;\n";
 }
 
 std::string bash_command(const CommandDescription& command, const Commands& commands) {
@@ -92,8 +96,8 @@ std::string bash_command(const CommandDescription& command, const Commands& comm
     if (!option.value.empty()) branches += bash_branch(option, candidates);
   }
   return "    " + command.name + ")\n      case $previous in\n" + branches + "      esac\n" +
-         "      mapfile -t COMPREPLY < <(" + bash_candidates({ValueKind::Files::None, words}) + positionals +
-         ")\n      ;;\n";
+         "      mapfile -t COMPREPLY < <(" + bash_candidates({ValueKind::Files::None, words}) +
+         positionals + ")\n      ;;\n";
 }
 
 std::string bash(const Commands& commands) {
@@ -138,11 +142,14 @@ std::string zsh_option(const OptionDescription& option, const ValueKind& kind, s
     for (std::size_t at = 0; (at = help.find(special, at)) != std::string::npos; at += 2)
       help.insert(at, 1, '\\');
   const std::string value = option.value.empty() ? "" : zsh_value(kind);
-  const auto line = [](const std::string& spec) { return "        " + quote(spec, "'\\''") + " \\\n"; };
+  const auto line = [](const std::string& spec) {
+    return "        " + quote(spec, "'\\''") + " \\\n";
+  };
   if (option.names.empty()) return line((option.list ? "*" : std::to_string(place)) + value);
   const std::string rest = "[" + help + "]" + value;
   std::string text;
-  for (const std::string& name : option.names) text += line(std::string("*").append(name).append(rest));
+  for (const std::string& name : option.names)
+    text += line(std::string("*").append(name).append(rest));
   return text;
 }
 
@@ -155,7 +162,8 @@ std::string zsh(const Commands& commands) {
   for (const CommandDescription& command : commands)
     text += "      " + quote(command.name + ":" + command.help, "'\\''") + "\n";
   text +=
-      "    )\n    _describe command commands\n    return\n  fi\n  local command=$words[2]\n  shift words\n  "
+      "    )\n    _describe command commands\n    return\n  fi\n  local command=$words[2]\n  shift "
+      "words\n  "
       "(( CURRENT-- ))\n  case $command in\n";
   for (const CommandDescription& command : commands) {
     text += "    " + command.name + ")\n      _arguments \\\n";
@@ -166,10 +174,12 @@ std::string zsh(const Commands& commands) {
     }
     text += "        && return\n      ;;\n";
   }
-  // A file of $fpath is the function's body when it is called first; a script that is sourced is not.
+  // A file of $fpath is the function's body when it is called first; a script that is sourced is
+  // not.
   return text +
          "  esac\n}\nif [[ $funcstack[1] = _cria ]]; then\n  _cria \"$@\"\nelse\n"
-         "  (( $+functions[compdef] )) || { autoload -U compinit && compinit }\n  compdef _cria cria\nfi\n";
+         "  (( $+functions[compdef] )) || { autoload -U compinit && compinit }\n  compdef _cria "
+         "cria\nfi\n";
 }
 
 std::string fish_value(const ValueKind& kind) {
@@ -200,7 +210,8 @@ std::string fish_option(const CommandDescription& command, const OptionDescripti
 }
 
 std::string fish(const Commands& commands) {
-  std::string text = "# cria completion for fish: cria completion fish | source\ncomplete -c cria -f\n";
+  std::string text =
+      "# cria completion for fish: cria completion fish | source\ncomplete -c cria -f\n";
   for (const CommandDescription& command : commands) {
     text += "complete -c cria -n __fish_use_subcommand -a " + command.name + " -d " +
             quote(command.help, "\\'") + "\n";
@@ -219,11 +230,14 @@ void add_completion(CLI::App& app) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->footer(
-      "Examples:\n  source <(cria completion bash)\n  source <(cria completion zsh)\n  cria completion fish "
+      "Examples:\n  source <(cria completion bash)\n  source <(cria completion zsh)\n  cria "
+      "completion fish "
       "| source");
   on_run(command, [shell, &app] {
     const Commands commands = describe_commands(app);
-    write_stdout(*shell == "bash" ? bash(commands) : *shell == "zsh" ? zsh(commands) : fish(commands));
+    write_stdout(*shell == "bash"  ? bash(commands)
+                 : *shell == "zsh" ? zsh(commands)
+                                   : fish(commands));
     flush_stdout();
     return 0;
   });

@@ -29,13 +29,15 @@ void add_rows(std::vector<Row>& rows, const CLI::App& command, const ConfigFile&
   CommandSettings settings = settings_for(command, {}, "", file);
   add_tuned_settings(settings, command, {}, {});
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional() || option->get_lnames().empty() || option == command.get_help_ptr())
+    if (option->get_positional() || option->get_lnames().empty() ||
+        option == command.get_help_ptr())
       continue;
     const std::string name = option->get_lnames().front();
     if (const auto found = settings.find(name); found != settings.end())
-      rows.push_back({command.get_name(), name,
-                      name == "api-key" ? "(not shown)" : CLI::detail::join(found->second.values, " "),
-                      found->second.source});
+      rows.push_back(
+          {command.get_name(), name,
+           name == "api-key" ? "(not shown)" : CLI::detail::join(found->second.values, " "),
+           found->second.source});
     else if (all)
       rows.push_back({command.get_name(), name, option->get_default_str(), "default"});
   }
@@ -44,8 +46,10 @@ void add_rows(std::vector<Row>& rows, const CLI::App& command, const ConfigFile&
 std::string rows_json(const std::vector<Row>& rows, const ConfigFile& file) {
   auto list = nlohmann::ordered_json::array();
   for (const Row& row : rows)
-    list.push_back(
-        {{"command", row.command}, {"option", row.option}, {"value", row.value}, {"source", row.source}});
+    list.push_back({{"command", row.command},
+                    {"option", row.option},
+                    {"value", row.value},
+                    {"source", row.source}});
   return json_text({{"file", file.path()}, {"found", file.found()}, {"settings", list}});
 }
 
@@ -66,7 +70,8 @@ int run(const CLI::App& app, const ConfigOptions& options) {
       add_rows(rows, *command, file, !options.command.empty());
   }
   if (std::ranges::find(names, options.command) == names.end() && !options.command.empty())
-    throw CLI::ValidationError("there is no command " + options.command + suggestion(options.command, names));
+    throw CLI::ValidationError("there is no command " + options.command +
+                               suggestion(options.command, names));
   if (options.json) {
     write_stdout(rows_json(rows, file));
   } else {
@@ -83,8 +88,8 @@ int run(const CLI::App& app, const ConfigOptions& options) {
 }  // namespace
 
 void add_config(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("config", "Show which options the configuration file and the environment set");
+  CLI::App* command = app.add_subcommand(
+      "config", "Show which options the configuration file and the environment set");
   auto options = std::make_shared<ConfigOptions>();
   command->add_option("COMMAND", options->command,
                       "show all options of this command, also those with their default");
@@ -97,9 +102,12 @@ void add_config(CLI::App& app) {
       "4. the configuration file: $CRIA_CONFIG, else $XDG_CONFIG_HOME/cria/config.toml, else "
       "~/.config/cria/config.toml.\n"
       "5. what cria bench --tune --remember has found for the model.\n\n"
-      "A key of the configuration file is an option's long name. At the top it applies to all commands that "
-      "have the option, in a section [run] to cria run, and so on. A section [preset.NAME] is a preset: "
-      "sampling options and a system message. preset = \"NAME\" is allowed in sections of commands, not at "
+      "A key of the configuration file is an option's long name. At the top it applies to all "
+      "commands that "
+      "have the option, in a section [run] to cria run, and so on. A section [preset.NAME] is a "
+      "preset: "
+      "sampling options and a system message. preset = \"NAME\" is allowed in sections of "
+      "commands, not at "
       "the top.\n\n"
       "Example of a configuration file:\n"
       "  threads = 4\n"

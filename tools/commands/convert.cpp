@@ -27,7 +27,8 @@ struct ConvertCommand {
 
 std::string line(const ConvertedTensor& tensor) {
   std::string shape;
-  for (const std::uint64_t n : tensor.shape) shape += (shape.empty() ? "" : " × ") + std::to_string(n);
+  for (const std::uint64_t n : tensor.shape)
+    shape += (shape.empty() ? "" : " × ") + std::to_string(n);
   std::string text = tensor.name + ": " + shape + ", " + tensor.form;
   if (tensor.form != name(tensor.type)) text += " → " + std::string(name(tensor.type));
   text += ", " + human_bytes(tensor.bytes);
@@ -83,8 +84,10 @@ int run(ConvertCommand command) {
     flush_stdout();
     return 0;
   }
-  write_text(summary +
-             (packed ? ", relative error of what was packed " + significant(error.relative()) : "") + "\n");
+  write_text(
+      summary +
+      (packed ? ", relative error of what was packed " + significant(error.relative()) : "") +
+      "\n");
   flush_stdout();
   return 0;
 }
@@ -92,19 +95,22 @@ int run(ConvertCommand command) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert", "Convert a Hugging Face or MLX model to a GGUF file");
+  CLI::App* command =
+      app.add_subcommand("convert", "Convert a Hugging Face or MLX model to a GGUF file");
   auto options = std::make_shared<ConvertCommand>();
   command
-      ->add_option("DIR", options->convert.directory,
-                   "directory with config.json, *.safetensors and tokenizer.model or tokenizer.json")
+      ->add_option(
+          "DIR", options->convert.directory,
+          "directory with config.json, *.safetensors and tokenizer.model or tokenizer.json")
       ->required();
   command->add_option("-o,--output", options->convert.output, "the file to write")
       ->type_name("FILE")
       ->check(named_file())
       ->required();
   command
-      ->add_option("--type", options->type,
-                   "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type")
+      ->add_option(
+          "--type", options->type,
+          "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
   command
@@ -117,10 +123,12 @@ void add_convert(CLI::App& app) {
       ->check(range(1, 4096));
   command->add_flag("--dry-run", options->dry_run,
                     "show what would be written, tensor by tensor, and its size");
-  command->add_flag("--json", options->json, "print an object with the file and its size to stdout");
+  command->add_flag("--json", options->json,
+                    "print an object with the file and its size to stdout");
   command->add_flag("-v,--verbose", options->verbose, "print a line for each tensor to stderr");
   std::string classes;
-  for (const HfClass* one : hf_classes()) classes += (classes.empty() ? "" : ", ") + std::string(one->name);
+  for (const HfClass* one : hf_classes())
+    classes += (classes.empty() ? "" : ", ") + std::string(one->name);
   std::string wrappers;
   for (const std::string_view one : hf_wrappers())
     wrappers += (wrappers.empty() ? "" : ", ") + std::string(one);

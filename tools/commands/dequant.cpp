@@ -11,18 +11,19 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::uint64_t kMostColumns = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMaxColumns = std::uint64_t{1} << 24;
 
 /// Values that are decoded as a whole: a row where the user says how long one is, else a block.
 std::uint64_t unit_of(const DTypeInfo& type, std::uint64_t columns) {
   if (columns == 0 && type.header_bytes == 0) return type.block_values;
   const std::string name(type.name);
   if (columns == 0)
-    throw CLI::ValidationError("--columns",
-                               "rows of " + name + " begin with a header: say how many values one has");
-  if (columns % type.block_values != 0 || columns > kMostColumns)
-    throw CLI::ValidationError("--columns", "expected a multiple of " + std::to_string(type.block_values) +
-                                                " for " + name + ", at most " + std::to_string(kMostColumns) +
+    throw CLI::ValidationError(
+        "--columns", "rows of " + name + " begin with a header: say how many values one has");
+  if (columns % type.block_values != 0 || columns > kMaxColumns)
+    throw CLI::ValidationError("--columns", "expected a multiple of " +
+                                                std::to_string(type.block_values) + " for " + name +
+                                                ", at most " + std::to_string(kMaxColumns) +
                                                 ", got " + std::to_string(columns));
   return columns;
 }
@@ -41,8 +42,8 @@ int run(const std::string& type_name, std::uint64_t columns) {
     total += bytes;
     if (bytes % unit_bytes != 0)
       throw Error("stdin", std::string(columns == 0 ? "not whole blocks" : "not whole rows") +
-                               ": expected a multiple of " + counted(unit_bytes, "byte") + ", got " +
-                               std::to_string(total));
+                               ": expected a multiple of " + counted(unit_bytes, "byte") +
+                               ", got " + std::to_string(total));
     const std::size_t n = bytes / unit_bytes;
     type->dequantize_rows(blocks.data(), values.data(), n, unit);
     write_stdout({reinterpret_cast<const char*>(values.data()), n * unit * sizeof(float)});
@@ -55,8 +56,8 @@ int run(const std::string& type_name, std::uint64_t columns) {
 }  // namespace
 
 void add_dequant(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("dequant", "Convert raw blocks of a tensor type (stdin) to raw float32 (stdout)");
+  CLI::App* command = app.add_subcommand(
+      "dequant", "Convert raw blocks of a tensor type (stdin) to raw float32 (stdout)");
   auto type = std::make_shared<std::string>();
   auto columns = std::make_shared<std::uint64_t>(0);
   command->add_option("TYPE", *type, "tensor type: Q4_K, IQ2_XS, BF16, ...")->required();
@@ -65,7 +66,8 @@ void add_dequant(CLI::App& app) {
                    "values per row; needed for types whose rows begin with a header (IQ4_KS)")
       ->type_name("N");
   command->footer(
-      "Examples:\n  cria dequant Q4_K < blocks > values.f32\n  cria dequant IQ4_KS --columns 4096 < rows > "
+      "Examples:\n  cria dequant Q4_K < blocks > values.f32\n  cria dequant IQ4_KS --columns 4096 "
+      "< rows > "
       "values.f32");
   on_run(command, [type, columns] { return run(*type, *columns); });
 }

@@ -44,8 +44,8 @@ void warn_of_new_types(const GgufFile& file, const GgufEdit& edit) {
   for (const auto& [key, value] : edit.set) {
     const GgufValue* const before = file.find(key);
     if (before != nullptr && before->type != value.type())
-      print_warning(without_controls(key) + " was of type " + std::string(name(before->type)) + ", now " +
-                    std::string(name(value.type())));
+      print_warning(without_controls(key) + " was of type " + std::string(name(before->type)) +
+                    ", now " + std::string(name(value.type())));
   }
 }
 
@@ -59,9 +59,10 @@ void report(const EditCommand& options, const GgufEdit& edit, const GgufFile& fi
                                          {"bytes", bytes}};
     write_stdout(json_text(json));
   } else {
-    write_text(without_controls(options.output) + ": " + counted(edit.set.size(), "key") + " set, " +
-               std::to_string(edit.remove.size()) + " removed, " + counted(file.tensors().size(), "tensor") +
-               " as before, " + counted(bytes, "byte") + "\n");
+    write_text(without_controls(options.output) + ": " + counted(edit.set.size(), "key") +
+               " set, " + std::to_string(edit.remove.size()) + " removed, " +
+               counted(file.tensors().size(), "tensor") + " as before, " + counted(bytes, "byte") +
+               "\n");
   }
   flush_stdout();
 }
@@ -87,13 +88,17 @@ int run(const EditCommand& options) {
 }  // namespace
 
 void add_edit(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("edit", "Write a model with changed metadata and the same tensors");
+  CLI::App* command =
+      app.add_subcommand("edit", "Write a model with changed metadata and the same tensors");
   auto options = std::make_shared<EditCommand>();
   command->add_option("IN", options->input, "the model (GGUF)")->required();
-  command->add_option("OUT", options->output, "the file to write; not IN")->required()->check(named_file());
+  command->add_option("OUT", options->output, "the file to write; not IN")
+      ->required()
+      ->check(named_file());
   command
       ->add_option("--set", options->set,
-                   "set a key; TYPE: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, or one of these with "
+                   "set a key; TYPE: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, or one of "
+                   "these with "
                    "[] for an array, whose VALUE is JSON; may be repeated")
       ->type_name("KEY=TYPE:VALUE")
       ->allow_extra_args(false);
@@ -108,7 +113,8 @@ void add_edit(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cria edit model.gguf new.gguf --set general.sampling.temp=f32:0.2\n"
-      "  cria edit model.gguf new.gguf --set 'tokenizer.ggml.eot_token_id=u32:7' --remove general.url\n"
+      "  cria edit model.gguf new.gguf --set 'tokenizer.ggml.eot_token_id=u32:7' --remove "
+      "general.url\n"
       "  cria edit old.gguf new.gguf --set 'general.languages=string[]:[\"en\", \"fr\"]'\n"
       "  cria edit model.gguf new.gguf --template chat.jinja");
   on_run(command, [options] { return run(*options); });

@@ -26,7 +26,8 @@ struct ExportCommand {
 
 std::string line(const ExportedTensor& tensor) {
   std::string shape;
-  for (const std::uint64_t n : tensor.shape) shape += (shape.empty() ? "" : " × ") + std::to_string(n);
+  for (const std::uint64_t n : tensor.shape)
+    shape += (shape.empty() ? "" : " × ") + std::to_string(n);
   return tensor.name + ": " + shape + ", " + std::string(name(tensor.from)) +
          (tensor.from == tensor.type ? "" : " → " + std::string(name(tensor.type))) + ", " +
          human_bytes(tensor.bytes);
@@ -73,19 +74,22 @@ int run(ExportCommand command) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("export", "Convert a GGUF file to a Hugging Face model directory");
+  CLI::App* command =
+      app.add_subcommand("export", "Convert a GGUF file to a Hugging Face model directory");
   auto options = std::make_shared<ExportCommand>();
   command->add_option("FILE", options->to.file, "GGUF file")->required();
   command->add_option("-o,--output", options->to.directory, "the directory to write: new or empty")
       ->type_name("DIR")
       ->required();
   command
-      ->add_option("--type", options->type, "type of matrices; auto: floats unchanged, quantized ones as f16")
+      ->add_option("--type", options->type,
+                   "type of matrices; auto: floats unchanged, quantized ones as f16")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}))
       ->capture_default_str();
   command
-      ->add_option("--shard-size", options->shard_size,
-                   "largest size of a file of weights: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
+      ->add_option(
+          "--shard-size", options->shard_size,
+          "largest size of a file of weights: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
       ->type_name("SIZE")
       ->capture_default_str();
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")

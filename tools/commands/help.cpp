@@ -1,4 +1,5 @@
-// `cria help [COMMAND]` and `cria version`: what --help and --version say, for those who ask in words.
+// `cria help [COMMAND]` and `cria version`: what --help and --version say, for those who ask in
+// words.
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/command_line.h"
@@ -9,7 +10,8 @@ namespace {
 
 std::string help_text(const CLI::App& app, const std::string& name) {
   // app.help() would be that of the subcommand that runs: this one.
-  if (name.empty()) return app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+  if (name.empty())
+    return app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
   if (const CLI::App* command = find_command(app, name); command != nullptr) return command->help();
   std::vector<std::string> names;
   for (const CommandDescription& command : describe_commands(app)) names.push_back(command.name);

@@ -36,7 +36,9 @@ struct ImatrixCommand {
 struct Speed {
   std::uint64_t tokens = 0;
   double seconds = 0;
-  [[nodiscard]] double rate() const { return tokens == 0 ? 0 : static_cast<double>(tokens) / seconds; }
+  [[nodiscard]] double rate() const {
+    return tokens == 0 ? 0 : static_cast<double>(tokens) / seconds;
+  }
 };
 
 /// Evaluates all windows, with progress; keeps the state file up to date.
@@ -64,7 +66,8 @@ Speed evaluate(ImportanceRun& run, const ImatrixCommand& options) {
     print_line(stopped_text(options.state, run.done(), run.windows()));
     throw Interrupted();
   }
-  return {(run.done() - before) * window, std::chrono::duration<double>(Steady::now() - start).count()};
+  return {(run.done() - before) * window,
+          std::chrono::duration<double>(Steady::now() - start).count()};
 }
 
 ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
@@ -73,18 +76,23 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
   require_other_file(model->file(), options.output);
   require_other_file(options.text, options.output);
   namespace fs = std::filesystem;
-  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  const auto place = [](const std::string& file) {
+    return fs::weakly_canonical(fs::absolute(file));
+  };
   if (!options.state.empty() && place(options.state) == place(options.output))
-    throw Error(options.output, "cannot be both the importance matrix and --state: another name is needed");
+    throw Error(options.output,
+                "cannot be both the importance matrix and --state: another name is needed");
   for (const std::string& file : {options.output, options.state})
     if (!file.empty()) require_writable(file);
   const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));
-  const TextWindows windows(text.size(), options.windows);  // what cannot be is said before memory is taken
+  const TextWindows windows(text.size(),
+                            options.windows);  // what cannot be is said before memory is taken
   const auto session = open_session(*model, options.model);
   ImportanceRun run(*session, text, options.windows);
   speed = evaluate(run, options);
   print_profile(session->profile(), options.model);
-  return run.result(options.text == "-" ? "stdin" : std::filesystem::path(options.text).filename().string());
+  return run.result(options.text == "-" ? "stdin"
+                                        : std::filesystem::path(options.text).filename().string());
 }
 
 int run(const ImatrixCommand& options) {
@@ -106,8 +114,8 @@ int run(const ImatrixCommand& options) {
                             {"tokens_per_second", speed.rate()}}));
   } else {
     write_text(without_controls(options.output) + ": importance of " +
-               counted(matrix.entries.size(), "tensor") + ", from " + counted(matrix.chunks, "window") +
-               " of " + counted(matrix.chunk_size, "token") +
+               counted(matrix.entries.size(), "tensor") + ", from " +
+               counted(matrix.chunks, "window") + " of " + counted(matrix.chunk_size, "token") +
                (speed.tokens > 0 ? " (" + fixed(speed.rate(), 1) + " tokens/s)" : "") + "\n");
   }
   flush_stdout();
@@ -120,18 +128,21 @@ void add_imatrix(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "imatrix", "Measure which columns of a model's matrices matter most, for quantizing");
   auto options = std::make_shared<ImatrixCommand>();
-  command->add_option("-f,--file", options->text, "a text like those the model will be used for (-: stdin)")
+  command
+      ->add_option("-f,--file", options->text,
+                   "a text like those the model will be used for (-: stdin)")
       ->type_name("FILE");
   command
-      ->add_option(
-          "-o,--output", options->output,
-          "the importance matrix to write: a GGUF file, or one in the older format if the name ends in .dat")
+      ->add_option("-o,--output", options->output,
+                   "the importance matrix to write: a GGUF file, or one in the older format if the "
+                   "name ends in .dat")
       ->type_name("FILE")
       ->check(named_file())
       ->required();
   add_model_options(*command, options->model);
   add_window_option(*command, options->model);
-  command->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
+  command
+      ->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   command
@@ -140,7 +151,8 @@ void add_imatrix(CLI::App& app) {
       ->type_name("FILE");
   command
       ->add_option("--merge", options->merged,
-                   "add these importance matrices of the same model, in either format; without -f only these "
+                   "add these importance matrices of the same model, in either format; without -f "
+                   "only these "
                    "are merged or converted")
       ->type_name("FILE");
   command->add_flag("--json", options->json,
@@ -148,7 +160,8 @@ void add_imatrix(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf\n"
-      "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf --chunks 200 --state "
+      "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf --chunks 200 "
+      "--state "
       "imatrix.state\n"
       "  cria imatrix --merge prose.gguf code.dat -o both.imatrix.gguf");
   on_run(command, [options] { return run(*options); });

@@ -31,8 +31,8 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   std::string file, model, other;
   bool names_file = false;  ///< FILE or -m is typed
-  bool kv = false, tensors = false, vocabulary = false, chat_template = false, graph = false, check = false,
-       cpu = false, measure = false, json = false;
+  bool kv = false, tensors = false, vocabulary = false, chat_template = false, graph = false,
+       check = false, cpu = false, measure = false, json = false;
 
   /// Parts of a file that are asked for; none: all are shown.
   [[nodiscard]] bool names_parts() const {
@@ -86,11 +86,12 @@ void write_json(const Report& report) {
 
 void print_warnings(const GgufFile& file) {
   for (const std::string& warning : file.warnings()) print_warning(warning);
-  const auto missing = std::count_if(file.tensors().begin(), file.tensors().end(),
-                                     [](const TensorView& tensor) { return tensor.data == nullptr; });
+  const auto missing =
+      std::count_if(file.tensors().begin(), file.tensors().end(),
+                    [](const TensorView& tensor) { return tensor.data == nullptr; });
   if (missing > 0)
-    print_warning(file.path() + ": the file ends before the data of " + std::to_string(missing) + " of " +
-                  counted(file.tensors().size(), "tensor"));
+    print_warning(file.path() + ": the file ends before the data of " + std::to_string(missing) +
+                  " of " + counted(file.tensors().size(), "tensor"));
 }
 
 int inspect_file(const InspectOptions& options, Report& report) {
@@ -132,7 +133,8 @@ int inspect_file(const InspectOptions& options, Report& report) {
       all || options.tensors, "tensors", [&] { return tensors_json(file); },
       [&] { return tensors_text(file); });
   add(
-      options.graph, "graph", [&] { return Json(graph_text(file)); }, [&] { return graph_text(file); });
+      options.graph, "graph", [&] { return Json(graph_text(file)); },
+      [&] { return graph_text(file); });
   if (!options.check) return 0;
   const std::vector<TensorValues> values = check_values(file);
   add(
@@ -189,29 +191,35 @@ void add_inspect(CLI::App& app) {
   add_model_option(*command, options->model);
   command->get_option("--model")->excludes(file);
   command->add_flag("--kv", options->kv, "show only the metadata");
-  command->add_flag("--tokenizer", options->vocabulary,
-                    "show only the tokenizer: its kind, special tokens, the tokens that end an answer");
+  command->add_flag(
+      "--tokenizer", options->vocabulary,
+      "show only the tokenizer: its kind, special tokens, the tokens that end an answer");
   command->add_flag("--template", options->chat_template,
                     "show only the chat template, as it is in the file");
   command->add_flag("--tensors", options->tensors, "show only the tensors");
   command->add_flag("--graph", options->graph, "show the compute graph, node by node");
-  command->add_flag("--check", options->check,
-                    "check every value for NaN and infinity (exit code 1 if there are any), and show "
-                    "statistics of each tensor");
+  command->add_flag(
+      "--check", options->check,
+      "check every value for NaN and infinity (exit code 1 if there are any), and show "
+      "statistics of each tensor");
   command
-      ->add_option(
-          "--diff", options->other,
-          "compare with this file: keys, tensors' types and shapes, values; exit code 1 if they differ")
+      ->add_option("--diff", options->other,
+                   "compare with this file: keys, tensors' types and shapes, values; exit code 1 "
+                   "if they differ")
       ->type_name("FILE");
-  for (const char* const part : {"--kv", "--tokenizer", "--template", "--tensors", "--graph", "--check"})
+  for (const char* const part :
+       {"--kv", "--tokenizer", "--template", "--tensors", "--graph", "--check"})
     command->get_option("--diff")->excludes(part);
-  command->add_flag("--cpu", options->cpu,
-                    "show this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
+  command->add_flag(
+      "--cpu", options->cpu,
+      "show this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
   command
-      ->add_flag("--measure", options->measure,
-                 "with --cpu: also measure its read rate and peak arithmetic rates (takes some seconds)")
+      ->add_flag(
+          "--measure", options->measure,
+          "with --cpu: also measure its read rate and peak arithmetic rates (takes some seconds)")
       ->needs("--cpu");
-  command->add_flag("--json", options->json, "print everything as a JSON object, with complete arrays");
+  command->add_flag("--json", options->json,
+                    "print everything as a JSON object, with complete arrays");
   command->footer(
       "Examples:\n"
       "  cria inspect model.gguf\n"

@@ -20,8 +20,10 @@ struct ListOptions {
 std::string list_json(const std::vector<KnownModel>& models) {
   auto list = nlohmann::ordered_json::array();
   for (const KnownModel& model : models)
-    list.push_back(
-        {{"name", model.name}, {"place", model.place}, {"bytes", model.bytes}, {"path", model.path}});
+    list.push_back({{"name", model.name},
+                    {"place", model.place},
+                    {"bytes", model.bytes},
+                    {"path", model.path}});
   return json_text(list);
 }
 
@@ -29,7 +31,8 @@ std::string list_table(const std::vector<KnownModel>& models, bool paths) {
   Table table(paths ? std::vector<std::string>{"name", ">size", "place", "file"}
                     : std::vector<std::string>{"name", ">size", "place"});
   for (const KnownModel& model : models) {
-    std::vector<std::string> row = {without_controls(model.name), human_bytes(model.bytes), model.place};
+    std::vector<std::string> row = {without_controls(model.name), human_bytes(model.bytes),
+                                    model.place};
     if (paths) row.push_back(without_controls(model.path));
     table.add(std::move(row));
   }
@@ -44,7 +47,8 @@ int run(const ListOptions& options) {
   else if (!models.empty())
     write_stdout(list_table(models, options.paths));
   else
-    print_line("no model here" + (options.name.empty() ? "" : " has " + options.name + " in its name"));
+    print_line("no model here" +
+               (options.name.empty() ? "" : " has " + options.name + " in its name"));
   flush_stdout();
   return 0;
 }
@@ -58,8 +62,10 @@ void add_list(CLI::App& app) {
   command->add_flag("--paths", options->paths, "also show their files");
   command->add_flag("--json", options->json, "an array of objects: name, place, bytes, path");
   command->footer(
-      "Looks into the directories of $CRIA_MODELS (separated by colons), Hugging Face's cache and ollama's "
-      "store, and changes nothing there. -m takes one of these names, or a part of a name that no other "
+      "Looks into the directories of $CRIA_MODELS (separated by colons), Hugging Face's cache and "
+      "ollama's "
+      "store, and changes nothing there. -m takes one of these names, or a part of a name that no "
+      "other "
       "has.\n\n"
       "Examples:\n"
       "  CRIA_MODELS=~/models cria list\n"

@@ -54,13 +54,15 @@ int run(LogitsOptions options) {
 }  // namespace
 
 void add_logits(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("logits", "Write the logits after each token: float32, [tokens x vocabulary]");
+  CLI::App* command = app.add_subcommand(
+      "logits", "Write the logits after each token: float32, [tokens x vocabulary]");
   auto options = std::make_shared<LogitsOptions>();
   command->add_option("--tokens", options->tokens, "token ids, separated by commas")
       ->type_name("ID,ID,...")
       ->required();
-  command->add_option("-o,--output", options->output, "file for the raw values, little-endian (-: stdout)")
+  command
+      ->add_option("-o,--output", options->output,
+                   "file for the raw values, little-endian (-: stdout)")
       ->type_name("FILE")
       ->required();
   add_model_options(*command, options->model);

@@ -25,7 +25,8 @@ std::string troff(std::string_view text) {
 std::string option_text(const OptionDescription& option) {
   std::string text = ".TP\n";
   if (!option.names.empty()) text += "\\fB" + troff(option.joined_names()) + "\\fR";
-  if (!option.value.empty()) text += (option.names.empty() ? "\\fI" : " \\fI") + troff(option.value) + "\\fR";
+  if (!option.value.empty())
+    text += (option.names.empty() ? "\\fI" : " \\fI") + troff(option.value) + "\\fR";
   text += "\n" + troff(option.help);
   if (!option.default_value.empty()) text += " [" + troff(option.default_value) + "]";
   return text + "\n";
@@ -51,13 +52,15 @@ std::string section(const std::string& heading, Entries entries) {
 
 constexpr Entries kVariables = {
     {"CRIA_MODEL, CRIA_THREADS, ...",
-     "the value of an option that is not on the command line: CRIA_ and its long name in capitals (see cria "
+     "the value of an option that is not on the command line: CRIA_ and its long name in capitals "
+     "(see cria "
      "config)"},
     {"CRIA_CONFIG",
      "the configuration file (default: $XDG_CONFIG_HOME/cria/config.toml, else "
      "~/.config/cria/config.toml)"},
     {"CRIA_MODELS", "directories with models for cria list and -m, separated by colons"},
-    {"HF_HUB_CACHE, OLLAMA_MODELS", "Hugging Face's cache and ollama's store, if not in their usual places"},
+    {"HF_HUB_CACHE, OLLAMA_MODELS",
+     "Hugging Face's cache and ollama's store, if not in their usual places"},
     {"CRIA_ISA", "the instruction set to use instead of the best (see cria inspect --cpu)"},
     {"NO_COLOR", "no colours, if set"},
     {"XDG_STATE_HOME", "directory of cria/history and cria/tuned.json (default: ~/.local/state)"},
@@ -67,17 +70,22 @@ constexpr Entries kFiles = {
     {"~/.config/cria/config.toml", "values of options and presets; cria config shows its form"},
     {"~/.local/state/cria/history", "the lines typed in cria chat"},
     {"~/.local/state/cria/tuned.json", "the options that cria bench --tune --remember has found"},
-    {"/etc/cria/serve.env", "options of the systemd unit cria-serve: CRIA_MODEL=... and so on, one per line"},
+    {"/etc/cria/serve.env",
+     "options of the systemd unit cria-serve: CRIA_MODEL=... and so on, one per line"},
 };
 
 constexpr const char* kSeveralMachines =
-    ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run \\-m FILE "
+    ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run "
+    "\\-m FILE "
     "...\n.fi\n"
-    "Each process computes and loads its part of the model. The answer is byte for byte that of one "
-    "machine. The program and the model file have the same paths on every machine. See \\-\\-shares and "
+    "Each process computes and loads its part of the model. The answer is byte for byte that of "
+    "one "
+    "machine. The program and the model file have the same paths on every machine. See "
+    "\\-\\-shares and "
     "\\-\\-rank\\-timeout. Needs Open MPI or MPICH (the module cria_mpi.so; in Debian the package "
     "cria\\-mpi).\n.PP\n"
-    "If a machine disappears from the network, Open MPI's mpirun itself ends only eight minutes later, "
+    "If a machine disappears from the network, Open MPI's mpirun itself ends only eight minutes "
+    "later, "
     "unless it has these options:\n.PP\n.nf\n"
     "\\-\\-mca oob_tcp_keepalive_time 5\n\\-\\-mca oob_tcp_keepalive_intvl 2\n"
     "\\-\\-mca oob_tcp_keepalive_probes 3\n.fi\n";
@@ -101,7 +109,8 @@ std::string man_page(const CLI::App& app) {
                      ".SH NAME\ncria \\- run LLaMA\\-family language models on ordinary CPUs\n"
                      ".SH SYNOPSIS\n.B cria\n.I SUBCOMMAND\n[\\fIOPTION\\fR]...\n"
                      ".SH DESCRIPTION\n" +
-                     troff(app.get_description()) + "\n" + troff(app.get_footer()) + "\n.SH SUBCOMMANDS\n";
+                     troff(app.get_description()) + "\n" + troff(app.get_footer()) +
+                     "\n.SH SUBCOMMANDS\n";
   for (const CommandDescription& command : describe_commands(app)) text += command_text(command);
   return text + kSeveralMachines + section("ENVIRONMENT", kVariables) + section("FILES", kFiles) +
          section("EXIT STATUS", kExitCodes) + kSeeAlso;

@@ -1,4 +1,5 @@
-// `cria perplexity`: how well a model predicts a text, and how far its predictions are from another's.
+// `cria perplexity`: how well a model predicts a text, and how far its predictions are from
+// another's.
 #include "engine/evaluate/perplexity.h"
 
 #include <chrono>
@@ -94,11 +95,12 @@ class Measurement {
   double seconds_ = 0;
 };
 
-/// Windows and text are those of the file compared with. What is typed otherwise is refused; settings are for all
-/// uses, and give way.
+/// Windows and text are those of the file compared with. What is typed otherwise is refused;
+/// settings are for all uses, and give way.
 void adopt(PerplexityCommand& options, const LogProbsReader& reader) {
   const PerplexityOptions& theirs = reader.options();
-  const auto require = [&](bool typed, const char* option, std::uint64_t expected, std::uint64_t got) {
+  const auto require = [&](bool typed, const char* option, std::uint64_t expected,
+                           std::uint64_t got) {
     if (typed && expected != got)
       throw Error(options.compare, std::string("made with another ") + option + ": expected " +
                                        std::to_string(got) + ", got " + std::to_string(expected));
@@ -126,7 +128,8 @@ struct Base {
     mine.model = options.base;
     model = load_model(mine);
     if (model->config().n_vocab != compared.config().n_vocab ||
-        vocabulary_fingerprint(model->vocabulary()) != vocabulary_fingerprint(compared.vocabulary()))
+        vocabulary_fingerprint(model->vocabulary()) !=
+            vocabulary_fingerprint(compared.vocabulary()))
       throw Error(options.base,
                   "cannot be the base: its vocabulary is not that of " + compared.file().path());
     session = open_session(*model, mine);
@@ -150,12 +153,13 @@ void measure(PerplexityCommand& options, const Model& model) {
   std::vector<TokenId> text;
   if (!reader || options.text) {
     text = perplexity_tokens(model, read_file(options.text.value_or("-")));
-    if (reader && !std::ranges::equal(reader->text(),
-                                      std::span(text).first(std::min(text.size(), reader->text().size()))))
+    if (reader && !std::ranges::equal(reader->text(), std::span(text).first(std::min(
+                                                          text.size(), reader->text().size()))))
       throw Error(options.compare, "made with another text than " + *options.text);
   }
   if (reader) text = reader->text();
-  const TextWindows windows(text.size(), options.windows);  // what cannot be is said before memory is taken
+  const TextWindows windows(text.size(),
+                            options.windows);  // what cannot be is said before memory is taken
   warn_of_long_windows(options, model);
   const auto session = open_session(model, options.model);
   std::optional<Base> base;
@@ -209,19 +213,22 @@ int run(PerplexityCommand options) {
 }
 
 void add_comparisons(CLI::App& command, PerplexityCommand& options) {
-  CLI::Option* save = command.add_option("--save-logits", options.save_logits,
-                                         "write the model's log-probabilities to this file, for --compare");
-  CLI::Option* compare =
-      command.add_option("--compare", options.compare,
-                         "compare with the model whose log-probabilities --save-logits wrote to this file: "
-                         "KL divergence; text and windows are those of the file");
-  CLI::Option* base = command.add_option("--base", options.base,
-                                         "compare with this model (GGUF): KL divergence; both are evaluated");
-  CLI::Option* state = command.add_option(
-      "--state", options.state, "save progress here; run again with the same arguments to continue");
-  CLI::Option* choices = command.add_option("--choices", options.choices,
-                                            "multiple-choice questions instead of a text: one JSON object "
-                                            "per line, with question, choices, answer");
+  CLI::Option* save =
+      command.add_option("--save-logits", options.save_logits,
+                         "write the model's log-probabilities to this file, for --compare");
+  CLI::Option* compare = command.add_option(
+      "--compare", options.compare,
+      "compare with the model whose log-probabilities --save-logits wrote to this file: "
+      "KL divergence; text and windows are those of the file");
+  CLI::Option* base = command.add_option(
+      "--base", options.base, "compare with this model (GGUF): KL divergence; both are evaluated");
+  CLI::Option* state =
+      command.add_option("--state", options.state,
+                         "save progress here; run again with the same arguments to continue");
+  CLI::Option* choices =
+      command.add_option("--choices", options.choices,
+                         "multiple-choice questions instead of a text: one JSON object "
+                         "per line, with question, choices, answer");
   for (CLI::Option* option : {save, compare, base, state, choices}) option->type_name("FILE");
   save->excludes(compare)->excludes(base)->excludes(state);
   compare->excludes(base);
@@ -234,28 +241,34 @@ void add_comparisons(CLI::App& command, PerplexityCommand& options) {
 
 void add_perplexity(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "perplexity", "Measure how well a model predicts a text, and how far it is from another model");
+      "perplexity",
+      "Measure how well a model predicts a text, and how far it is from another model");
   auto options = std::make_shared<PerplexityCommand>();
-  command->add_option("-f,--file", options->text, "the text (-: stdin, the default)")->type_name("FILE");
+  command->add_option("-f,--file", options->text, "the text (-: stdin, the default)")
+      ->type_name("FILE");
   add_model_options(*command, options->model);
   add_window_option(*command, options->model);
   command
-      ->add_option("--stride", options->stride,
-                   "start a window every N tokens; each scores only tokens that no earlier window contained "
-                   "(default: windows do not overlap, and each scores its second half)")
+      ->add_option(
+          "--stride", options->stride,
+          "start a window every N tokens; each scores only tokens that no earlier window contained "
+          "(default: windows do not overlap, and each scores its second half)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
-  command->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
+  command
+      ->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   add_comparisons(*command, *options);
-  command->add_flag("--json", options->json,
-                    "an object: ppl, ppl_stderr, tokens (scored), chunks, tokens_per_second (evaluated) …");
+  command->add_flag(
+      "--json", options->json,
+      "an object: ppl, ppl_stderr, tokens (scored), chunks, tokens_per_second (evaluated) …");
   command->footer(
       "Examples:\n"
       "  cria perplexity -m model.gguf -f wiki.test.raw\n"
       "  cria perplexity -m model.gguf -f wiki.test.raw -c 1024 --stride 512 --json\n"
-      "  cria perplexity -m model-Q4_K.gguf --base model-F16.gguf -f wiki.test.raw --state q4.state\n"
+      "  cria perplexity -m model-Q4_K.gguf --base model-F16.gguf -f wiki.test.raw --state "
+      "q4.state\n"
       "  cria perplexity -m model-F16.gguf -f wiki.test.raw --save-logits f16.logits\n"
       "  cria perplexity -m model-Q4_K.gguf --compare f16.logits\n"
       "  cria perplexity -m model.gguf --choices hellaswag.jsonl");

@@ -76,7 +76,8 @@ void run_plan(PlanOptions options) {
                                                std::to_string(options.prompt));
   const Link link = parse_link(options.link);
   std::optional<SyntheticFile> synthetic;
-  if (!options.synthetic.empty()) synthetic.emplace(options.synthetic, "", SyntheticFile::Weights::Holes);
+  if (!options.synthetic.empty())
+    synthetic.emplace(options.synthetic, "", SyntheticFile::Weights::Holes);
   const auto model = Model::load(synthetic ? synthetic->path() : find_model(options.model));
   const PlannedWork work{.kv_type = parse_kv_type(options.kv_type),
                          .n_ctx = options.context,
@@ -84,15 +85,16 @@ void run_plan(PlanOptions options) {
                          .n_batch = options.batch,
                          .threads = options.threads == 0 ? usable_cores() : options.threads};
   const MachineRates rates = rates_of(options, *model, work);
-  print_line("link: " + fixed(1e6 * link.latency, 1) + " µs, " + fixed(8e-9 * link.rate, 1) + " Gbit/s");
+  print_line("link: " + fixed(1e6 * link.latency, 1) + " µs, " + fixed(8e-9 * link.rate, 1) +
+             " Gbit/s");
   FiguresTable table = plan_table();
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   const auto waiting = [](const PlannedSpeed& speed) { return 100 * speed.link / speed.seconds; };
   for (const std::size_t machines : options.machines) {
     const MachinesPlan plan = plan_machines(model->graph(), work, rates, link, machines);
     table.add({static_cast<double>(machines), mib(plan.weights), mib(plan.kv), mib(plan.work),
-               plan.prompt.tokens_per_second(), waiting(plan.prompt), plan.decode.tokens_per_second(),
-               waiting(plan.decode)});
+               plan.prompt.tokens_per_second(), waiting(plan.prompt),
+               plan.decode.tokens_per_second(), waiting(plan.decode)});
   }
   std::ostringstream out;
   table.print(out, options.format);
@@ -100,10 +102,14 @@ void run_plan(PlanOptions options) {
 }
 
 constexpr const char* kFooter =
-    "Memory is that of the machine that needs most: its part of the weights, the keys and values of its "
-    "heads, and work space. A token's time is the sum over the graph's nodes of computing the largest part "
-    "(reading weights in decoding, multiply-adds in prompts) and of sending results between the machines "
-    "(latency and bytes). With --read-rate and --gmacs nothing is measured, and attention and undivided work "
+    "Memory is that of the machine that needs most: its part of the weights, the keys and values "
+    "of its "
+    "heads, and work space. A token's time is the sum over the graph's nodes of computing the "
+    "largest part "
+    "(reading weights in decoding, multiply-adds in prompts) and of sending results between the "
+    "machines "
+    "(latency and bytes). With --read-rate and --gmacs nothing is measured, and attention and "
+    "undivided work "
     "are left out. engine/README.md of the source describes the model.\n\n"
     "Examples:\n"
     "  cria plan -m model.gguf --link 25gbe\n"
@@ -111,11 +117,12 @@ constexpr const char* kFooter =
     "  cria plan -m model.gguf --link 50,10 --read-rate 80 --gmacs 2000";
 
 void add_rates_and_output(CLI::App& command, const std::shared_ptr<PlanOptions>& options) {
-  CLI::Option* read =
-      command.add_option("--read-rate", options->read_gbytes,
-                         "GB/s at which a machine reads weights in decoding (default: measured here)");
-  CLI::Option* gmacs = command.add_option(
-      "--gmacs", options->gmacs, "GMAC/s that a machine reaches for prompts (default: measured here)");
+  CLI::Option* read = command.add_option(
+      "--read-rate", options->read_gbytes,
+      "GB/s at which a machine reads weights in decoding (default: measured here)");
+  CLI::Option* gmacs =
+      command.add_option("--gmacs", options->gmacs,
+                         "GMAC/s that a machine reaches for prompts (default: measured here)");
   for (CLI::Option* option : {read, gmacs}) option->type_name("X")->check(range(1e-3, 1e6));
   read->needs(gmacs);
   gmacs->needs(read);
@@ -125,11 +132,12 @@ void add_rates_and_output(CLI::App& command, const std::shared_ptr<PlanOptions>&
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("plan", "Predict memory and tokens per second of a model on several machines");
+  CLI::App* command = app.add_subcommand(
+      "plan", "Predict memory and tokens per second of a model on several machines");
   auto options = std::make_shared<PlanOptions>();
   CLI::Option* model =
-      command->add_option("-m,--model", options->model, "GGUF file (default: the bundled demo model)")
+      command
+          ->add_option("-m,--model", options->model, "GGUF file (default: the bundled demo model)")
           ->type_name("FILE");
   command
       ->add_option("--synthetic", options->synthetic,
@@ -143,14 +151,16 @@ void add_plan(CLI::App& app) {
       ->check(range(1, 1024))
       ->capture_default_str();
   command
-      ->add_option("--link", options->link,
-                   "network between them: 1gbe (50 µs), 10gbe (25 µs), 25gbe (20 µs), 100gbe-ib (2 µs), or "
-                   "the latency of a small message in µs and the rate in Gbit/s")
+      ->add_option(
+          "--link", options->link,
+          "network between them: 1gbe (50 µs), 10gbe (25 µs), 25gbe (20 µs), 100gbe-ib (2 µs), or "
+          "the latency of a small message in µs and the rate in Gbit/s")
       ->type_name("NAME|LAT_US,GBPS")
       ->check(check_link)
       ->capture_default_str();
   command
-      ->add_option("-t,--threads", options->threads, "threads of each machine (default: the physical cores)")
+      ->add_option("-t,--threads", options->threads,
+                   "threads of each machine (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 1024));
   command->add_option("-c,--ctx", options->context, "context size in tokens")

@@ -25,7 +25,8 @@ struct QuantizeCommand {
   std::string input, output, type, imatrix, output_type, embedding_type;
   std::vector<std::string> tensor_types;
   unsigned threads = 0;
-  bool pure = false, allow_requantize = false, dry_run = false, mixes = false, verbose = false, json = false;
+  bool pure = false, allow_requantize = false, dry_run = false, mixes = false, verbose = false,
+       json = false;
 };
 
 /// The type by its name; throws a usage error that names the option.
@@ -43,7 +44,8 @@ QuantizeOptions parse(const QuantizeCommand& command) {
   options.pure = command.pure;
   options.allow_requantize = command.allow_requantize;
   options.weighted = !command.imatrix.empty();
-  if (!command.output_type.empty()) options.output_type = parse_type("--output-type", command.output_type);
+  if (!command.output_type.empty())
+    options.output_type = parse_type("--output-type", command.output_type);
   if (!command.embedding_type.empty())
     options.token_embedding_type = parse_type("--token-embedding-type", command.embedding_type);
   for (const std::string& text : command.tensor_types) {
@@ -79,11 +81,13 @@ struct BitsPerWeight {
 std::string derived_output(const std::string& input, const Mix& mix) {
   const std::filesystem::path path(input);
   std::string stem = path.stem().string();
-  if (const std::size_t shard = stem.rfind("-00001-of-"); shard != std::string::npos) stem.resize(shard);
+  if (const std::size_t shard = stem.rfind("-00001-of-"); shard != std::string::npos)
+    stem.resize(shard);
   const std::size_t separator = stem.find_last_of("-.");
   if (separator != std::string::npos && separator > 0) {
     const std::string last = stem.substr(separator + 1);
-    if (find_mix(last) != nullptr || find_dtype(std::string_view(last)) != nullptr) stem.resize(separator);
+    if (find_mix(last) != nullptr || find_dtype(std::string_view(last)) != nullptr)
+      stem.resize(separator);
   }
   return (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
 }
@@ -109,19 +113,22 @@ std::string mixes_text() {
   for (const Mix& mix : mixes()) {
     const DTypeInfo& type = dtype_info(mix.type);
     mixes_table.add({std::string(mix.name), std::string(type.name),
-                     fixed(8.0 * type.block_bytes / type.block_values, 4), std::to_string(mix.file_type)});
+                     fixed(8.0 * type.block_bytes / type.block_values, 4),
+                     std::to_string(mix.file_type)});
   }
   Table rules({"tensors", "layers", "models", "type", "quantizations"});
   for (const MixRule& rule : mix_rules())
-    rules.add({std::string(rule.tensors), std::string(name(rule.layers)), std::string(name(rule.models)),
-               std::string(name(rule.type)),
+    rules.add({std::string(rule.tensors), std::string(name(rule.layers)),
+               std::string(name(rule.models)), std::string(name(rule.type)),
                rule.mixes == "*" ? "all that quantize" : std::string(rule.mixes)});
   Table stand_ins({"type", "where rows do not divide into its blocks"});
   for (const Fallback& fallback : fallbacks())
     stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
   return mixes_table.text(stdout) +
-         "\nThe first of these rules that fits a tensor gives its type; else it gets the type of most. "
-         "output: also an embedding that serves as output. spread: the first and last eighth of the layers, "
+         "\nThe first of these rules that fits a tensor gives its type; else it gets the type of "
+         "most. "
+         "output: also an embedding that serves as output. spread: the first and last eighth of "
+         "the layers, "
          "and every third of those between. Vectors, norms and routers of experts stay F32.\n\n" +
          rules.text(stdout) + "\n" + stand_ins.text(stdout);
 }
@@ -144,15 +151,18 @@ Json mixes_json() {
 std::string plan_text(const QuantizePlan& plan) {
   Table table({"tensor", ">shape", "type", ">bytes", "why"});
   for (const PlannedTensor& tensor : plan.tensors)
-    table.add({without_controls(tensor.source->name), tensor.source->shape_string(), types_text(tensor),
-               std::to_string(tensor.bytes()), tensor.note});
+    table.add({without_controls(tensor.source->name), tensor.source->shape_string(),
+               types_text(tensor), std::to_string(tensor.bytes()), tensor.note});
   return table.text(stdout);
 }
 
 Json tensor_json(const PlannedTensor& tensor) {
-  return {
-      {"name", tensor.source->name}, {"shape", tensor.source->shape}, {"from", name(tensor.source->dtype)},
-      {"type", name(tensor.type)},   {"bytes", tensor.bytes()},       {"note", tensor.note}};
+  return {{"name", tensor.source->name},
+          {"shape", tensor.source->shape},
+          {"from", name(tensor.source->dtype)},
+          {"type", name(tensor.type)},
+          {"bytes", tensor.bytes()},
+          {"note", tensor.note}};
 }
 
 class Quantization {
@@ -167,7 +177,8 @@ class Quantization {
     writer_.emplace(command.output, file_.alignment());
     declare(*writer_, file_, plan_);
     if (importance_)
-      declare_importance(*writer_, *importance_, std::filesystem::path(command.imatrix).filename().string());
+      declare_importance(*writer_, *importance_,
+                         std::filesystem::path(command.imatrix).filename().string());
   }
 
   void run() {
@@ -184,7 +195,8 @@ class Quantization {
   void read_importance() {
     const std::string_view advice = advice_without_importance(*options_.mix);
     if (command_.imatrix.empty()) {
-      if (!advice.empty()) print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
+      if (!advice.empty())
+        print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
       return;
     }
     importance_ = ImportanceMatrix::read(command_.imatrix);
@@ -212,9 +224,10 @@ class Quantization {
   }
 
   void say(const PlannedTensor& tensor, const std::optional<QuantizeError>& error) const {
-    const bool unweighted = importance_ && error && !importance_->entries.contains(tensor.source->name);
-    std::string text = without_controls(tensor.source->name) + ' ' + tensor.source->shape_string() + ' ' +
-                       types_text(tensor) + ", " + human_bytes(tensor.bytes());
+    const bool unweighted =
+        importance_ && error && !importance_->entries.contains(tensor.source->name);
+    std::string text = without_controls(tensor.source->name) + ' ' + tensor.source->shape_string() +
+                       ' ' + types_text(tensor) + ", " + human_bytes(tensor.bytes());
     if (error) text += ", RMSE " + significant(error->rmse) + " (" + percent(*error) + ')';
     if (!tensor.note.empty()) text += "; " + tensor.note;
     if (unweighted) text += "; no importance known";
@@ -227,8 +240,9 @@ class Quantization {
       fallen_back += tensor.note.starts_with("rows") ? 1U : 0U;
     const std::uint64_t bytes = writer_->file_bytes();
     const BitsPerWeight bits(plan_);
-    std::string text = without_controls(command_.output) + ": " + std::string(plan_.mix->name) + ", " +
-                       counted(bytes, "byte") + " (" + human_bytes(bytes) + "), " + fixed(bits.after, 2) +
+    std::string text = without_controls(command_.output) + ": " + std::string(plan_.mix->name) +
+                       ", " + counted(bytes, "byte") + " (" + human_bytes(bytes) + "), " +
+                       fixed(bits.after, 2) +
                        " bits per weight; before: " + human_bytes(file_.file_bytes()) + ", " +
                        fixed(bits.before, 2) + "\n";
     if (fallen_back > 0)
@@ -275,7 +289,8 @@ int run(QuantizeCommand command) {
     flush_stdout();
     return 0;
   }
-  if (command.type.empty() && !command.output.empty() && command.output.find('.') == std::string::npos) {
+  if (command.type.empty() && !command.output.empty() &&
+      command.output.find('.') == std::string::npos) {
     command.type = std::exchange(command.output, {});
     if (const Mix* mix = find_mix(command.type); mix != nullptr) {
       command.output = derived_output(command.input, *mix);
@@ -290,14 +305,17 @@ int run(QuantizeCommand command) {
 
 void add_type_options(CLI::App& command, QuantizeCommand& options) {
   command
-      .add_option("--tensor-type", options.tensor_types,
-                  "type for matrices whose name matches REGEX; the first match wins; may be repeated")
+      .add_option(
+          "--tensor-type", options.tensor_types,
+          "type for matrices whose name matches REGEX; the first match wins; may be repeated")
       ->type_name("REGEX=TYPE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  command.add_option("--output-type", options.output_type, "type of the output matrix")->type_name("TYPE");
-  command.add_option("--token-embedding-type", options.embedding_type, "type of the token embedding")
+  command.add_option("--output-type", options.output_type, "type of the output matrix")
+      ->type_name("TYPE");
+  command
+      .add_option("--token-embedding-type", options.embedding_type, "type of the token embedding")
       ->type_name("TYPE");
   command.add_flag("--pure", options.pure, "no mix: every matrix gets the same type");
 }
@@ -310,19 +328,23 @@ void add_quantize(CLI::App& app) {
   command->add_option("IN", options->input,
                       "the model (GGUF; of a split model the first file), best in F16 or F32");
   command
-      ->add_option("OUT", options->output,
-                   "the file to write; an existing one is replaced when the new one is complete (default: "
-                   "next to IN, named after it and the type)")
+      ->add_option(
+          "OUT", options->output,
+          "the file to write; an existing one is replaced when the new one is complete (default: "
+          "next to IN, named after it and the type)")
       ->check(named_file());
   command->add_option("TYPE", options->type, "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)");
   command
       ->add_option("--imatrix", options->imatrix,
-                   "importance matrix (made by cria imatrix): columns that matter more are kept more precise")
+                   "importance matrix (made by cria imatrix): columns that matter more are kept "
+                   "more precise")
       ->type_name("FILE");
   add_type_options(*command, *options);
-  command->add_flag("--allow-requantize", options->allow_requantize,
-                    "accept a model that is already quantized, which loses more than starting from F16");
-  command->add_flag("--dry-run", options->dry_run, "show what would be written, and its exact size");
+  command->add_flag(
+      "--allow-requantize", options->allow_requantize,
+      "accept a model that is already quantized, which loses more than starting from F16");
+  command->add_flag("--dry-run", options->dry_run,
+                    "show what would be written, and its exact size");
   command->add_flag("--mixes", options->mixes,
                     "show all quantizations and the rules that make them, and exit");
   command->add_option("-t,--threads", options->threads, "threads (default: physical cores)")

@@ -50,9 +50,10 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
       throw Error("", "the prompt is empty and the model has no token to begin with");
     return prompt;
   }
-  prompt.how.chat_template =
-      std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()));
-  prompt.notes = {prompt.how.chat_template->note(), options.variables.note(*prompt.how.chat_template)};
+  prompt.how.chat_template = std::make_shared<const ChatTemplate>(
+      choose_template(options.chat_template, model.vocabulary()));
+  prompt.notes = {prompt.how.chat_template->note(),
+                  options.variables.note(*prompt.how.chat_template)};
   Conversation talk;
   if (options.messages.empty())
     talk.messages.push_back({"user", read_message(options)});
@@ -88,7 +89,8 @@ int run(RunOptions options) {
   RunPrompt prompt = read_prompt(*model, options);
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
-    options.model.session.n_ctx = context_for(*model, token_count(*model, prompt), wanted.max_tokens);
+    options.model.session.n_ctx =
+        context_for(*model, token_count(*model, prompt), wanted.max_tokens);
   }
   if (options.choices != 0) {
     warn_of_long_context(*model, options.model);
@@ -133,9 +135,10 @@ void add_prompt(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
       ->excludes("--prompt")
       ->excludes("--file");
   command
-      .add_option("--messages", options->messages,
-                  "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
-                  "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
+      .add_option(
+          "--messages", options->messages,
+          "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
+          "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
       ->type_name("FILE")
       ->excludes("--prompt")
       ->excludes("--file")
@@ -154,7 +157,8 @@ void add_template_options(CLI::App& command, RunOptions& options) {
       .add_flag("--chat", options.chat,
                 "the prompt is a user's message, even if the model has no chat template of its own")
       ->excludes(raw);
-  command.add_option("-s,--system", options.system, "system message, instead of the one in --messages")
+  command
+      .add_option("-s,--system", options.system, "system message, instead of the one in --messages")
       ->type_name("TEXT")
       ->excludes(raw);
   add_template_option(command, options.chat_template);
@@ -168,27 +172,28 @@ void add_template_options(CLI::App& command, RunOptions& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Answer one prompt, with nothing but the answer on stdout");
+  CLI::App* command =
+      app.add_subcommand("run", "Answer one prompt, with nothing but the answer on stdout");
   auto options = std::make_shared<RunOptions>();
   add_prompt(*command, options);
   add_template_options(*command, *options);
-  add_session_option(
-      *command, options->session_file,
-      "keep the state in this file: the next prompt that begins alike is read only from where it differs");
+  add_session_option(*command, options->session_file,
+                     "keep the state in this file: the next prompt that begins alike is read only "
+                     "from where it differs");
   CLI::Option* const json = command->add_flag(
       "--json", options->json, "print one JSON object at the end, with text, tokens and speed");
-  CLI::Option* const stream =
+  CLI::Option* const stream = command
+                                  ->add_flag("--stream-json", options->stream_json,
+                                             "print a JSON object per line for each piece of the "
+                                             "answer, and that of --json at the end")
+                                  ->excludes(json);
+  CLI::Option* const logprobs =
       command
-          ->add_flag(
-              "--stream-json", options->stream_json,
-              "print a JSON object per line for each piece of the answer, and that of --json at the end")
-          ->excludes(json);
-  CLI::Option* const logprobs = command
-                                    ->add_option("--logprobs", options->logprobs,
-                                                 "in the JSON: log-probabilities of the answer's tokens, and "
-                                                 "of the N likeliest tokens at each place")
-                                    ->type_name("N")
-                                    ->check(range(0, 1 << 20));
+          ->add_option("--logprobs", options->logprobs,
+                       "in the JSON: log-probabilities of the answer's tokens, and "
+                       "of the N likeliest tokens at each place")
+          ->type_name("N")
+          ->check(range(0, 1 << 20));
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest half and continue");
@@ -196,11 +201,13 @@ void add_run(CLI::App& app) {
       command
           ->add_option(
               "--choices-of", options->choices,
-              "K answers, with seeds SEED, SEED+1, …, each the same as with its seed alone; the prompt is "
+              "K answers, with seeds SEED, SEED+1, …, each the same as with its seed alone; the "
+              "prompt is "
               "read only once. Answers are separated by a line \"---\" (with --json: an array)")
           ->type_name("K")
           ->check(range(1, 1024));
-  for (const char* const other : {"--context-shift", "--session", "--profile"}) choices->excludes(other);
+  for (const char* const other : {"--context-shift", "--session", "--profile"})
+    choices->excludes(other);
   choices->excludes(stream);
   options->sampling.add_to(*command);
   options->sampling.add_constraint_to(*command);
@@ -209,7 +216,8 @@ void add_run(CLI::App& app) {
       "Examples:\n"
       "  cria run \"What is the capital of France?\"\n"
       "  cria run -m model.gguf --raw -p \"The river rises in\" -n 64 --temp 0\n"
-      "  cria run \"Tell me a story.\" --temp 1.2 --min-p 0.1 --dry-multiplier 0.8 --xtc-probability 0.5\n"
+      "  cria run \"Tell me a story.\" --temp 1.2 --min-p 0.1 --dry-multiplier 0.8 "
+      "--xtc-probability 0.5\n"
       "  cria run -e \"Write one line.\\nThen another.\" --seed 7\n"
       "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"

@@ -23,8 +23,13 @@ namespace {
 /// Of one prompt; those that end early wait for those before them.
 class Choices {
  public:
-  Choices(const RunOptions& options, const Model& model, RunPrompt& prompt, const GenerateOptions& wanted)
-      : options_(options), model_(model), prompt_(prompt), wanted_(wanted), ended_(options.choices) {}
+  Choices(const RunOptions& options, const Model& model, RunPrompt& prompt,
+          const GenerateOptions& wanted)
+      : options_(options),
+        model_(model),
+        prompt_(prompt),
+        wanted_(wanted),
+        ended_(options.choices) {}
 
   void answer() {
     std::shared_ptr<const Model> draft;
@@ -61,7 +66,8 @@ class Choices {
   }
 
   AnswerRequest question(std::size_t n_ctx) const {
-    if (prompt_.how.chat_template) return chat_request(model_, n_ctx, prompt_.messages, wanted_, prompt_.how);
+    if (prompt_.how.chat_template)
+      return chat_request(model_, n_ctx, prompt_.messages, wanted_, prompt_.how);
     AnswerRequest request;
     request.prompt = prompt_.tokens;
     request.options = wanted_;
@@ -90,7 +96,8 @@ class Choices {
       if (!result.text.empty()) output.show(AnswerPart::Answer, result.text);
       for (const ToolCall& call : result.tool_calls) output.show(call);
       output.finish(result);
-      last_ends_line_ = is_terminal(stdout) || result.text.ends_with('\n') || !result.tool_calls.empty();
+      last_ends_line_ =
+          is_terminal(stdout) || result.text.ends_with('\n') || !result.tool_calls.empty();
     }
     print_answer_notes(result, options_);
   }

@@ -19,12 +19,15 @@ struct RunOptions {
   TextInput prompt;
   TemplateVariables variables;
   std::string messages, system, chat_template, session_file;
-  std::size_t logprobs = 0, choices = 0;  ///< choices: answers to the prompt; 0: one, as it is written
-  bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false, stream_json = false;
+  std::size_t logprobs = 0,
+              choices = 0;  ///< choices: answers to the prompt; 0: one, as it is written
+  bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false,
+       stream_json = false;
   bool show_thinking = false;
 };
 
-/// What is answered: a conversation by a template, or without one the tokens of a text that goes on.
+/// What is answered: a conversation by a template, or without one the tokens of a text that goes
+/// on.
 struct RunPrompt {
   std::vector<ChatMessage> messages;
   ChatOptions how;

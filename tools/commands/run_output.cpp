@@ -74,10 +74,12 @@ void print_answer_notes(const GenerateResult& result, const RunOptions& options)
     notes.push_back(no_answer_note(result));
   else if (silent && result.reason == StopReason::EndOfGeneration)
     notes.emplace_back(
-        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, another "
+        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, "
+        "another "
         "wording may help)");
   if (silent && result.reason == StopReason::StopString)
-    notes.push_back("cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"");
+    notes.push_back("cria: note: the answer is empty: it began with the stop text \"" +
+                    result.stop + "\"");
   if (options.model.verbose) notes.push_back(speed_line(result));
   const bool open =
       !result.text.empty() && !result.text.ends_with('\n') && !options.json && !options.stream_json;

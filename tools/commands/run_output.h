@@ -13,7 +13,8 @@
 
 namespace cria::tools {
 
-/// Writes an answer to stdout, piece by piece and at its end, as text or JSON. What it is given must outlive it.
+/// Writes an answer to stdout, piece by piece and at its end, as text or JSON. What it is given
+/// must outlive it.
 class RunOutput {
  public:
   /// notes: of the template, said on stderr before the first piece.

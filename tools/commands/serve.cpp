@@ -8,7 +8,7 @@
 
 #include "engine/model.h"
 #include "model/error.h"
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/command_line.h"
@@ -64,9 +64,10 @@ serve::ServiceOptions service_options(const ServeCommand& options, const Model& 
   engine.sequences = static_cast<std::uint32_t>(options.slots);
   // A step has a token of every answer that is being written, and some of a prompt.
   engine.n_batch = std::max(engine.n_batch, engine.sequences + 1);
-  engine.kept_bytes = std::uint64_t{options.cache_mib} << 20;
+  engine.prefix_cache_bytes = std::uint64_t{options.cache_mib} << 20;
   service.scheduler.prompt_tokens = options.prefill_chunk;
-  if (!options.model.draft.empty()) service.scheduler.draft = Model::load(find_model(options.model.draft));
+  if (!options.model.draft.empty())
+    service.scheduler.draft = Model::load(find_model(options.model.draft));
   service.queue = options.queue;
   service.request_timeout = milliseconds(options.request_timeout);
   return service;
@@ -83,8 +84,8 @@ GenerateOptions default_answer(const ServeCommand& options, const Model& model) 
 std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve::Metrics& metrics) {
   const auto model = load_model(options.model);
   warn_of_long_context(*model, options.model);
-  auto chat_template =
-      std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model->vocabulary()));
+  auto chat_template = std::make_shared<const ChatTemplate>(
+      choose_template(options.chat_template, model->vocabulary()));
   std::string note = chat_template->note();
   say_note(note);
   serve::ApiOptions api;
@@ -110,7 +111,8 @@ int run_serve(ServeCommand& options) {
   server.keep_alive = milliseconds(options.keep_alive);
   server.access.share_scopes = options.cache_scope == "all";
   if (!options.key_file.empty())
-    for (std::string& key : read_keys(options.key_file)) server.access.keys.push_back(std::move(key));
+    for (std::string& key : read_keys(options.key_file))
+      server.access.keys.push_back(std::move(key));
   options.serve.web = !options.no_web;
   options.serve.grace = milliseconds(options.grace);
   return serve::serve(options.serve, [&](serve::Metrics& metrics) {
@@ -125,14 +127,19 @@ std::string check_origin(const std::string& text) {
              : "expected SCHEME://HOST or SCHEME://HOST:PORT, got " + without_controls(text);
 }
 
-void add_seconds(CLI::App& command, const char* name, double& value, double least, const char* what) {
-  command.add_option(name, value, what)->type_name("S")->check(range(least, 1e6))->capture_default_str();
+void add_seconds(CLI::App& command, const char* name, double& value, double least,
+                 const char* what) {
+  command.add_option(name, value, what)
+      ->type_name("S")
+      ->check(range(least, 1e6))
+      ->capture_default_str();
 }
 
 void add_address_options(CLI::App& command, serve::ServerOptions& server) {
   command
-      .add_option("--host", server.host,
-                  "address to listen on; if other machines can reach it, set a key (--api-key-file)")
+      .add_option(
+          "--host", server.host,
+          "address to listen on; if other machines can reach it, set a key (--api-key-file)")
       ->type_name("ADDR")
       ->capture_default_str();
   command.add_option("--port", server.port, "port (0: any free one)")
@@ -140,9 +147,10 @@ void add_address_options(CLI::App& command, serve::ServerOptions& server) {
       ->check(range(0, 65535))
       ->capture_default_str();
   command
-      .add_option("--public-url", server.access.public_url,
-                  "the server's address behind a proxy, such as https://chat.example.org; pages from there "
-                  "may call the API")
+      .add_option(
+          "--public-url", server.access.public_url,
+          "the server's address behind a proxy, such as https://chat.example.org; pages from there "
+          "may call the API")
       ->type_name("URL")
       ->check(check_origin);
 }
@@ -150,11 +158,13 @@ void add_address_options(CLI::App& command, serve::ServerOptions& server) {
 void add_access_options(CLI::App& command, ServeCommand& options) {
   serve::AccessOptions& access = options.serve.server.access;
   const auto is_key = [](const std::string& key) {
-    return serve::is_api_key(key) ? std::string() : "expected visible characters without blanks, at most 512";
+    return serve::is_api_key(key) ? std::string()
+                                  : "expected visible characters without blanks, at most 512";
   };
   command
-      .add_option("--api-key", access.keys,
-                  "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated")
+      .add_option(
+          "--api-key", access.keys,
+          "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(is_key);
@@ -167,9 +177,9 @@ void add_access_options(CLI::App& command, ServeCommand& options) {
       ->allow_extra_args(false)
       ->check([](const std::string& text) { return text == "*" ? "" : check_origin(text); });
   command
-      .add_option(
-          "--allowed-host", access.allowed_hosts,
-          "additional host name that clients may use for a server on a loopback address; may be repeated")
+      .add_option("--allowed-host", access.allowed_hosts,
+                  "additional host name that clients may use for a server on a loopback address; "
+                  "may be repeated")
       ->type_name("HOST")
       ->allow_extra_args(false);
 }
@@ -197,22 +207,30 @@ void add_limit_options(CLI::App& command, ServeCommand& options) {
 }
 
 void add_slot_options(CLI::App& command, ServeCommand& options) {
-  const auto number = [&command](const char* name, std::size_t& value, std::size_t least, std::size_t most,
-                                 const char* what) {
-    command.add_option(name, value, what)->type_name("N")->check(range(least, most))->capture_default_str();
+  const auto number = [&command](const char* name, std::size_t& value, std::size_t least,
+                                 std::size_t most, const char* what) {
+    command.add_option(name, value, what)
+        ->type_name("N")
+        ->check(range(least, most))
+        ->capture_default_str();
   };
-  number("--slots", options.slots, 1, 1024, "requests answered at once, each with a context of -c tokens");
-  number("--queue", options.queue, 0, 1 << 20, "requests that may wait for a slot; more are refused");
-  number(
-      "--prefill-chunk", options.prefill_chunk, 1, 1 << 20,
-      "prompt tokens read per step while other answers are being written; fewer: those are slowed down less");
+  number("--slots", options.slots, 1, 1024,
+         "requests answered at once, each with a context of -c tokens");
+  number("--queue", options.queue, 0, 1 << 20,
+         "requests that may wait for a slot; more are refused");
+  number("--prefill-chunk", options.prefill_chunk, 1, 1 << 20,
+         "prompt tokens read per step while other answers are being written; fewer: those are "
+         "slowed down less");
   number("--cache-mib", options.cache_mib, 0, 1 << 20, "MiB of memory for prompts kept for reuse");
   command
-      .add_option("--cache-scope", options.cache_scope,
-                  "which requests may reuse each other's prompts: those with the same API key, or all")
+      .add_option(
+          "--cache-scope", options.cache_scope,
+          "which requests may reuse each other's prompts: those with the same API key, or all")
       ->check(CLI::IsMember({"key", "all"}))
       ->capture_default_str();
-  command.add_option("--pooling", options.pooling, "embeddings: the mean of all tokens, or the last one")
+  command
+      .add_option("--pooling", options.pooling,
+                  "embeddings: the mean of all tokens, or the last one")
       ->check(CLI::IsMember({"mean", "last"}))
       ->capture_default_str();
 }
@@ -220,20 +238,24 @@ void add_slot_options(CLI::App& command, ServeCommand& options) {
 }  // namespace
 
 void add_serve(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
+  CLI::App* command =
+      app.add_subcommand("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
   auto options = std::make_shared<ServeCommand>();
   add_address_options(*command, options->serve.server);
   command
-      ->add_option("--alias", options->alias, "the model's name for clients (default: the name of its file)")
+      ->add_option("--alias", options->alias,
+                   "the model's name for clients (default: the name of its file)")
       ->type_name("NAME");
-  command->add_flag("--strict-model", options->strict_model, "refuse requests that name another model");
+  command->add_flag("--strict-model", options->strict_model,
+                    "refuse requests that name another model");
   add_slot_options(*command, *options);
   add_template_option(*command, options->chat_template);
   add_call_form_option(*command, options->tool_format);
   add_access_options(*command, *options);
   add_limit_options(*command, *options);
   command->add_flag("--no-web", options->no_web, "do not serve the chat page");
-  command->add_flag("--log-json", options->serve.server.log.json, "write log lines as JSON objects");
+  command->add_flag("--log-json", options->serve.server.log.json,
+                    "write log lines as JSON objects");
   command->add_flag("--log-prompts", options->serve.server.log.texts,
                     "write prompts and answers to the log, too");
   add_model_options(*command, options->model);
@@ -241,8 +263,10 @@ void add_serve(CLI::App& app) {
   add_speculation_options(*command, options->model, options->sampling.generate);
   options->sampling.add_to(*command);
   command->footer(
-      "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page is at "
-      "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same request "
+      "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page "
+      "is at "
+      "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same "
+      "request "
       "and seed give the same bytes, whatever else is being answered.\n\n"
       "Examples:\n"
       "  cria serve\n"

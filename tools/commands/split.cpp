@@ -56,15 +56,16 @@ class Watch {
 std::string shards_text(const std::vector<Shard>& shards) {
   Table table({"file", ">tensors", ">bytes"});
   for (const Shard& shard : shards)
-    table.add(
-        {without_controls(shard.path), std::to_string(shard.end - shard.begin), std::to_string(shard.bytes)});
+    table.add({without_controls(shard.path), std::to_string(shard.end - shard.begin),
+               std::to_string(shard.bytes)});
   return table.text(stdout);
 }
 
 nlohmann::ordered_json shards_json(const std::vector<Shard>& shards) {
   auto list = nlohmann::ordered_json::array();
   for (const Shard& shard : shards)
-    list.push_back({{"file", shard.path}, {"tensors", shard.end - shard.begin}, {"bytes", shard.bytes}});
+    list.push_back(
+        {{"file", shard.path}, {"tensors", shard.end - shard.begin}, {"bytes", shard.bytes}});
   return list;
 }
 
@@ -101,7 +102,8 @@ int merge(const SplitCommand& options) {
   const GgufFile file = open_input(options.input);
   if (options.loras.empty() && file.shard_count() == 1)
     throw file.error(
-        "nothing to merge: expected the first file of a split model, or adapters (--lora), got a model in "
+        "nothing to merge: expected the first file of a split model, or adapters (--lora), got a "
+        "model in "
         "one file");
   if (!options.loras.empty()) {
     if (!merge_loras(file, options)) throw Interrupted();
@@ -111,10 +113,12 @@ int merge(const SplitCommand& options) {
   }
   const auto bytes = std::filesystem::file_size(options.output);
   if (options.json)
-    write_stdout(json_text({{"file", options.output}, {"tensors", file.tensors().size()}, {"bytes", bytes}}));
+    write_stdout(json_text(
+        {{"file", options.output}, {"tensors", file.tensors().size()}, {"bytes", bytes}}));
   else
-    write_text(without_controls(options.output) + ": " + counted(file.tensors().size(), "tensor") + ", " +
-               counted(bytes, "byte") + ", from " + counted(file.shard_count(), "file") + "\n");
+    write_text(without_controls(options.output) + ": " + counted(file.tensors().size(), "tensor") +
+               ", " + counted(bytes, "byte") + ", from " + counted(file.shard_count(), "file") +
+               "\n");
   flush_stdout();
   return 0;
 }
@@ -125,7 +129,8 @@ void add_split(CLI::App& app) {
   CLI::App* command = app.add_subcommand("split", "Write a model as several files");
   auto options = std::make_shared<SplitCommand>();
   command->add_option("IN", options->input, "the model (GGUF)")->required();
-  command->add_option("PREFIX", options->output, "the files are PREFIX-00001-of-00003.gguf and so on")
+  command
+      ->add_option("PREFIX", options->output, "the files are PREFIX-00001-of-00003.gguf and so on")
       ->required();
   command
       ->add_option("--max-size", options->max_size,
@@ -153,7 +158,8 @@ void add_merge(CLI::App& app) {
   command->add_option("OUT", options->output, "the file to write")->required()->check(named_file());
   add_lora_option(*command, options->loras);
   command
-      ->add_option("--type", options->type, "type of the matrices that adapters change (default: unchanged)")
+      ->add_option("--type", options->type,
+                   "type of the matrices that adapters change (default: unchanged)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->needs("--lora");
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")

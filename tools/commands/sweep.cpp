@@ -1,4 +1,5 @@
-// `cria sweep`: which quantization of a model to run on this machine. Figures of every file, a table, plots.
+// `cria sweep`: which quantization of a model to run on this machine. Figures of every file, a
+// table, plots.
 #include <CLI/CLI.hpp>
 
 #include "engine/quantize/quantize.h"
@@ -47,8 +48,8 @@ void add_measuring_options(CLI::App& command, SweepOptions& options) {
 }  // namespace
 
 void add_sweep(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("sweep", "Compare quantizations of a model: size, perplexity, divergence, speed");
+  CLI::App* command = app.add_subcommand(
+      "sweep", "Compare quantizations of a model: size, perplexity, divergence, speed");
   auto options = std::make_shared<SweepOptions>();
   command->add_option("files", options->files, "existing quantizations of the model (GGUF)");
   command
@@ -56,19 +57,22 @@ void add_sweep(CLI::App& app) {
                    "quantizations to make of the model and measure (see cria quantize --mixes)")
       ->type_name("TYPE,TYPE...")
       ->delimiter(',');
-  command->add_option("--imatrix", options->imatrix, "importance matrix for --types")->type_name("FILE");
+  command->add_option("--imatrix", options->imatrix, "importance matrix for --types")
+      ->type_name("FILE");
   command->add_flag("--allow-requantize", options->allow_requantize,
                     "accept a quantized model for --types, which costs quality");
-  command->add_flag("--keep", options->keep,
-                    "keep the models made by --types (MODEL-TYPE.gguf; existing ones are replaced) and the "
-                    "base model's predictions (large)");
+  command->add_flag(
+      "--keep", options->keep,
+      "keep the models made by --types (MODEL-TYPE.gguf; existing ones are replaced) and the "
+      "base model's predictions (large)");
   command->add_option("-f,--file", options->text, "the text to measure with (-: stdin)")
       ->type_name("FILE")
       ->required();
   command
-      ->add_option("-o,--output", options->directory,
-                   "directory for the table (sweep.md, .csv, .json), the plots (perplexity.svg, speed.svg) "
-                   "and what is needed to continue after an interruption")
+      ->add_option(
+          "-o,--output", options->directory,
+          "directory for the table (sweep.md, .csv, .json), the plots (perplexity.svg, speed.svg) "
+          "and what is needed to continue after an interruption")
       ->type_name("DIR")
       ->required();
   add_model_options(*command, options->model);

@@ -95,8 +95,8 @@ void SweepMeasurer::evaluate(Perplexity& perplexity, const std::string& name,
   if (!interrupted) return;
   progress.wipe();
   print_line(name + ": stopped after " + std::to_string(perplexity.done()) + " of " +
-             counted(perplexity.windows(), "window") + "; the same command goes on with what is in " +
-             options_.directory);
+             counted(perplexity.windows(), "window") +
+             "; the same command goes on with what is in " + options_.directory);
   throw Interrupted();
 }
 
@@ -132,16 +132,17 @@ void SweepMeasurer::measure_speed(SweepRow& row, const Model& model) const {
     tokens.insert(tokens.end(), text_.begin(), text_.end());
   const std::size_t prompt = options_.prompt, decode = options_.decode;
   const auto anew = [&] { session->truncate(0); };
-  row.prompt = rate(prompt, time_repetitions(row.name, options_.repetitions, prompt, anew, [&](const auto&) {
-                      session->eval(std::span(tokens).first(prompt));
-                    }));
-  row.decode =
-      rate(decode, time_repetitions(row.name, options_.repetitions, decode, anew, [&](const auto& on_token) {
-             for (std::size_t i = 0; i < decode; ++i) {
-               session->eval(std::span(tokens).subspan(i, 1));
-               on_token(i + 1);
-             }
+  row.prompt =
+      rate(prompt, time_repetitions(row.name, options_.repetitions, prompt, anew, [&](const auto&) {
+             session->eval(std::span(tokens).first(prompt));
            }));
+  row.decode = rate(decode, time_repetitions(row.name, options_.repetitions, decode, anew,
+                                             [&](const auto& on_token) {
+                                               for (std::size_t i = 0; i < decode; ++i) {
+                                                 session->eval(std::span(tokens).subspan(i, 1));
+                                                 on_token(i + 1);
+                                               }
+                                             }));
 }
 
 }  // namespace cria::tools

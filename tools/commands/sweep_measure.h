@@ -25,8 +25,8 @@ struct SweepOptions {
   [[nodiscard]] std::string path(const std::string& file) const;
 };
 
-/// Measures one model after the other. What was interrupted goes on from states in the directory, where the base's predictions
-/// lie, too. options and base outlive it.
+/// Measures one model after the other. What was interrupted goes on from states in the directory,
+/// where the base's predictions lie, too. options and base outlive it.
 class SweepMeasurer {
  public:
   /// text: what is evaluated, and what the timed prompts are taken from.

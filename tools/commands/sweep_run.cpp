@@ -51,7 +51,9 @@ std::vector<TokenId> evaluated_text(const SweepOptions& options, const Model& ba
 class Sweep {
  public:
   Sweep(SweepOptions options, const Model& base)
-      : options_(std::move(options)), base_(base), measurer_(options_, base, evaluated_text(options_, base)) {
+      : options_(std::move(options)),
+        base_(base),
+        measurer_(options_, base, evaluated_text(options_, base)) {
     for (const std::string& type : options_.types) {  // a mix may have two names
       const Mix* const mix = find_mix(type);
       if (std::ranges::find(mixes_, mix) == mixes_.end()) mixes_.push_back(mix);
@@ -64,12 +66,14 @@ class Sweep {
     fs::create_directories(options_.directory);
     machine_.cpu = cpu_name();
     machine_.isa = kernels_in_use().isa;
-    machine_.threads = options_.model.session.threads != 0 ? options_.model.session.threads : usable_cores();
+    machine_.threads =
+        options_.model.session.threads != 0 ? options_.model.session.threads : usable_cores();
     machine_.available = session_memory(base, {}).available;
     machine_.model = model_name(base);
-    machine_.text = fs::path(options_.text).filename().string() + ", " +
-                    counted(TextWindows(measurer_.text().size(), options_.windows).size(), "window") +
-                    " of " + counted(options_.windows.window, "token");
+    machine_.text =
+        fs::path(options_.text).filename().string() + ", " +
+        counted(TextWindows(measurer_.text().size(), options_.windows).size(), "window") + " of " +
+        counted(options_.windows.window, "token");
     options_.model.session.n_ctx = static_cast<std::uint32_t>(
         std::max({std::size_t{options_.windows.window}, options_.prompt, options_.decode}));
   }
@@ -81,20 +85,23 @@ class Sweep {
       static_cast<void>(plan_of(base_.file(), *mix));  // what cannot be made is said at once
     add(model_name(base_), base_);
     for (const std::string& file : options_.files)
-      attempt(fs::path(file).stem().string(), [&](const std::string& name) { add(name, *load(file)); });
+      attempt(fs::path(file).stem().string(),
+              [&](const std::string& name) { add(name, *load(file)); });
     for (const Mix* mix : mixes_)
       attempt(name_of(*mix), [&](const std::string& name) { add_quantized(name, *mix); });
   }
 
   void report() {
     machine_.read_gbytes = read_gbytes(kernels_in_use(), machine_.threads, {});
-    const std::string markdown = sweep_markdown(rows_, machine_), json = sweep_json(rows_, machine_);
+    const std::string markdown = sweep_markdown(rows_, machine_),
+                      json = sweep_json(rows_, machine_);
     write_file(options_.path("sweep.md"), markdown);
     write_file(options_.path("sweep.csv"), sweep_csv(rows_));
     write_file(options_.path("sweep.json"), json);
     write_file(options_.path("perplexity.svg"), sweep_perplexity_svg(rows_, machine_));
     write_file(options_.path("speed.svg"), sweep_speed_svg(rows_, machine_));
-    options_.json ? write_stdout(json) : write_text(sweep_text(rows_, machine_, terminal_columns(stdout)));
+    options_.json ? write_stdout(json)
+                  : write_text(sweep_text(rows_, machine_, terminal_columns(stdout)));
     flush_stdout();
     std::error_code ignored;  // the rows stay: the sweep can be made again with more models
     if (!options_.keep) fs::remove(measurer_.base_logits(), ignored);
@@ -107,11 +114,13 @@ class Sweep {
     std::set<std::string> names{model_name(base_)};
     const auto require_new = [&](const std::string& name, const std::string& file) {
       if (!names.insert(name).second)
-        throw Error(file,
-                    "another model of this sweep has this name too, and files are named after models: "
-                    "rename one of them");
+        throw Error(
+            file,
+            "another model of this sweep has this name too, and files are named after models: "
+            "rename one of them");
     };
-    for (const std::string& file : options_.files) require_new(fs::path(file).stem().string(), file);
+    for (const std::string& file : options_.files)
+      require_new(fs::path(file).stem().string(), file);
     for (const Mix* mix : mixes_) require_new(name_of(*mix), name_of(*mix));
   }
   [[nodiscard]] std::string name_of(const Mix& mix) const {
@@ -142,7 +151,8 @@ class Sweep {
     return model;
   }
 
-  /// A row that was measured needs no file: what is made of the base follows from the base and the type.
+  /// A row that was measured needs no file: what is made of the base follows from the base and the
+  /// type.
   void add_quantized(const std::string& name, const Mix& mix) {
     Hash hash;
     hash.add_number(weights_fingerprint(base_));
@@ -183,11 +193,13 @@ class Sweep {
 
   void make(const Mix& mix, const std::string& file) const {
     const std::atomic<bool>& interrupted = catch_interrupts();
-    const GgufFile base = GgufFile::open(base_.file().path());  // with its own keys, not those of options
+    const GgufFile base =
+        GgufFile::open(base_.file().path());  // with its own keys, not those of options
     const QuantizePlan plan = plan_of(base, mix);
     GgufWriter writer(file, base.alignment());
     declare(writer, base, plan);
-    if (importance_) declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
+    if (importance_)
+      declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
     Progress progress("quantizing", "bytes", writer.file_bytes());
     QuantizeRun run;
     run.threads = machine_.threads;
@@ -199,7 +211,8 @@ class Sweep {
     if (!quantize(base, plan, writer, run)) throw Interrupted();
   }
 
-  /// What a row depends on: a row of another sweep in the same directory is not taken for one of this.
+  /// What a row depends on: a row of another sweep in the same directory is not taken for one of
+  /// this.
   [[nodiscard]] std::string identity(std::uint64_t model) const {
     Hash hash;
     hash.add_number(model);
@@ -242,8 +255,8 @@ class Sweep {
     // A row of the base says that the predictions beside it, if there are any, were made with it.
     if (&model == &base_) fs::remove(options_.path(name + kRow));
     SweepRow row = measurer_.measure(name, model);
-    print_line(name + ": perplexity " + fixed(row.ppl.value, 4) + ", prompt " + fixed(row.prompt.value, 1) +
-               ", decode " + fixed(row.decode.value, 1) + " tokens/s");
+    print_line(name + ": perplexity " + fixed(row.ppl.value, 4) + ", prompt " +
+               fixed(row.prompt.value, 1) + ", decode " + fixed(row.decode.value, 1) + " tokens/s");
     write_file(options_.path(name + kRow), json_text({{"identity", id}, {"row", to_json(row)}}));
     rows_.push_back(std::move(row));
   }

@@ -54,7 +54,8 @@ int run(const TemplateOptions& options) {
   const Conversation conversation = read_conversation(options.messages);
   render.variables = options.variables.over(conversation.variables);
   const std::string text = chat_template.render(conversation.messages, render).bytes();
-  for (std::string note : {chat_template.note(), options.variables.note(chat_template)}) say_note(note);
+  for (std::string note : {chat_template.note(), options.variables.note(chat_template)})
+    say_note(note);
   write_stdout(for_stream(stdout, text));
   flush_stdout();
   return 0;
@@ -67,24 +68,30 @@ void add_template(CLI::App& app) {
   auto options = std::make_shared<TemplateOptions>();
   add_model_option(*command, options->model);
   command
-      ->add_option("--template", options->file,
-                   "Jinja2 file, or the name of a built-in template, instead of a model's template: " +
-                       ChatTemplate::builtin_names())
+      ->add_option(
+          "--template", options->file,
+          "Jinja2 file, or the name of a built-in template, instead of a model's template: " +
+              ChatTemplate::builtin_names())
       ->type_name("FILE")
       ->excludes("--model");
   command
-      ->add_option("--messages", options->messages,
-                   "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
-                   "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
+      ->add_option(
+          "--messages", options->messages,
+          "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
+          "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
       ->type_name("FILE")
       ->required();
   command->add_flag("--no-generation-prompt", options->no_generation_prompt,
                     "end after the last message, without the opening of an answer");
   options->variables.add_to(*command);
   options->variables.add_offered_to(*command);
-  command->add_option("--bos-token", options->bos, "value of the template's bos_token (default: the model's)")
+  command
+      ->add_option("--bos-token", options->bos,
+                   "value of the template's bos_token (default: the model's)")
       ->type_name("TEXT");
-  command->add_option("--eos-token", options->eos, "value of the template's eos_token (default: the model's)")
+  command
+      ->add_option("--eos-token", options->eos,
+                   "value of the template's eos_token (default: the model's)")
       ->type_name("TEXT");
   command
       ->add_option("--date", options->date,

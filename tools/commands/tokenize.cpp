@@ -22,12 +22,13 @@ struct TokenizeOptions {
 /// An element of an array as json_text() would print the array.
 std::string element_text(const nlohmann::ordered_json& json) {
   std::string out = "\n " + json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = 1; (at = out.find('\n', at)) != std::string::npos; at += 2) out.insert(at + 1, " ");
+  for (std::size_t at = 1; (at = out.find('\n', at)) != std::string::npos; at += 2)
+    out.insert(at + 1, " ");
   return out;
 }
 
-/// A token's bytes on one line: quotes, backslashes, control characters and bytes that are no UTF-8 by
-/// themselves escaped.
+/// A token's bytes on one line: quotes, backslashes, control characters and bytes that are no UTF-8
+/// by themselves escaped.
 std::string quoted(const std::string& bytes) {
   std::string utf8 = json_line(bytes);
   utf8.pop_back();
@@ -77,13 +78,13 @@ class TokenWriter {
  private:
   void json(TokenId id, std::size_t end) {
     out_ += first_ ? "" : ",";
-    out_ +=
-        element_text({{"id", id}, {"piece", tokenizer_.piece(id, true)}, {"begin", begin_}, {"end", end}});
+    out_ += element_text(
+        {{"id", id}, {"piece", tokenizer_.piece(id, true)}, {"begin", begin_}, {"end", end}});
     begin_ = end;
   }
   void row(TokenId id, std::size_t end) {
-    out_ += right_aligned(7, static_cast<std::size_t>(id)) + "  " + right_aligned(8, begin_) + "  " +
-            quoted(tokenizer_.piece(id, true)) + "\n";
+    out_ += right_aligned(7, static_cast<std::size_t>(id)) + "  " + right_aligned(8, begin_) +
+            "  " + quoted(tokenizer_.piece(id, true)) + "\n";
     begin_ = end;
   }
 
@@ -158,24 +159,28 @@ int run(const TokenizeOptions& options) {
 }  // namespace
 
 void add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Turn text into token ids and back, byte for byte");
+  CLI::App* command =
+      app.add_subcommand("tokenize", "Turn text into token ids and back, byte for byte");
   auto options = std::make_shared<TokenizeOptions>();
   add_model_option(*command, options->model);
   options->input.add_to(*command, "the text (with --decode: token ids)");
   command->add_flag("--ids", options->ids, "print only the ids, on one line, separated by spaces");
-  command->add_flag("--decode", options->decode, "turn token ids (separated by spaces or commas) into text");
+  command->add_flag("--decode", options->decode,
+                    "turn token ids (separated by spaces or commas) into text");
   command->add_flag("--no-bos", options->no_bos, "do not add BOS or EOS");
-  command->add_flag("--special", options->special,
-                    "treat names of control tokens in the text as control tokens; with --decode: show them");
-  add_pre_option(*command, options->pre);
   command->add_flag(
-      "--json", options->json,
-      "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the text's bytes); with --decode "
-      "{\"text\"}");
+      "--special", options->special,
+      "treat names of control tokens in the text as control tokens; with --decode: show them");
+  add_pre_option(*command, options->pre);
+  command->add_flag("--json", options->json,
+                    "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the "
+                    "text's bytes); with --decode "
+                    "{\"text\"}");
   command->get_option("--ids")->excludes("--json")->excludes("--decode");
   command->get_option("--no-bos")->excludes("--decode");
   command->footer(
-      "Without --ids or --json, prints a line per token: its id, the offset of its bytes in the text, and "
+      "Without --ids or --json, prints a line per token: its id, the offset of its bytes in the "
+      "text, and "
       "the bytes. Input from a pipe is tokenized as it arrives.\n\n"
       "Examples:\n"
       "  cria tokenize -p \"Hello world\"\n"

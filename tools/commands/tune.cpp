@@ -23,7 +23,8 @@ namespace {
 
 using TuneClock = std::chrono::steady_clock;
 
-/// Another way has to be faster by so much: less is chance. Copying a file costs memory and time at each start.
+/// Another way has to be faster by so much: less is chance. Copying a file costs memory and time at
+/// each start.
 constexpr double kWorthIt = 1.03, kWorthCopying = 1.10;
 
 class Tuner {
@@ -39,16 +40,19 @@ class Tuner {
     try_copying(path);
     const std::vector<unsigned> threads =
         threads_to_try(result_.usual.threads, std::thread::hardware_concurrency());
-    choose(false, kWorthIt, threads.size(), [&](TuneWay& way, std::size_t i) { way.threads = threads[i]; });
+    choose(false, kWorthIt, threads.size(),
+           [&](TuneWay& way, std::size_t i) { way.threads = threads[i]; });
     // A prompt waits for arithmetic: fewer threads than there are cores cannot help it.
     std::vector<unsigned> more{result_.best.threads};
     for (const unsigned n : threads)
       if (n != more[0] && n >= result_.usual.threads) more.push_back(n);
-    choose(true, kWorthIt, more.size(), [&](TuneWay& way, std::size_t i) { way.threads_prefill = more[i]; });
+    choose(true, kWorthIt, more.size(),
+           [&](TuneWay& way, std::size_t i) { way.threads_prefill = more[i]; });
     std::vector<std::uint32_t> batches{result_.usual.batch};
     for (const std::uint32_t batch : {256U, 1024U, 2048U})
       if (batch <= how_.prompt) batches.push_back(batch);
-    choose(true, kWorthIt, batches.size(), [&](TuneWay& way, std::size_t i) { way.batch = batches[i]; });
+    choose(true, kWorthIt, batches.size(),
+           [&](TuneWay& way, std::size_t i) { way.batch = batches[i]; });
     compare();
     return std::move(result_);
   }
@@ -109,22 +113,26 @@ class Tuner {
     const std::string test = (prompt ? "pp" : "tg") + std::to_string(n);
     Progress progress("tuning " + test, "runs", candidates.size() * how_.rounds);
     std::size_t done = 0;
-    for (Candidate& each : candidates) rate(each, prompt, std::min<std::size_t>(n, prompt ? n / 4 + 1 : 4));
+    for (Candidate& each : candidates)
+      rate(each, prompt, std::min<std::size_t>(n, prompt ? n / 4 + 1 : 4));
     for (unsigned round = 0; round < how_.rounds; ++round)
       for (Candidate& each : candidates) {
         each.rates.push_back(rate(each, prompt, n));
         progress.update(++done);
       }
-    for (const Candidate& each : candidates) result_.tries.push_back({each.way, test, median(each.rates)});
+    for (const Candidate& each : candidates)
+      result_.tries.push_back({each.way, test, median(each.rates)});
   }
 
   static double gain(const Candidate& usual, const Candidate& other) {
     std::vector<double> ratios;
-    for (std::size_t i = 0; i < usual.rates.size(); ++i) ratios.push_back(other.rates[i] / usual.rates[i]);
+    for (std::size_t i = 0; i < usual.rates.size(); ++i)
+      ratios.push_back(other.rates[i] / usual.rates[i]);
     return median(ratios);
   }
 
-  /// Makes the best of n ways the best known one; set(way, i) makes it the i-th, of which the first is the one to beat.
+  /// Makes the best of n ways the best known one; set(way, i) makes it the i-th, of which the first
+  /// is the one to beat.
   void choose(bool prompt, double worth_it, std::size_t n,
               const std::function<void(TuneWay&, std::size_t)>& set) {
     if (n < 2) return;
@@ -203,8 +211,9 @@ std::string tune_line(const std::string& label, const TuneResult& result) {
     return "the defaults are best for " + where + ": prompts " + fixed(result.best_prompt, 1) +
            ", decoding " + fixed(result.best_decode, 1) + " tokens/s";
   std::string text = "best for " + where + ": " + typed_options(options) + ": prompts " +
-                     fixed(result.usual_prompt, 1) + " -> " + fixed(result.best_prompt, 1) + ", decoding " +
-                     fixed(result.usual_decode, 1) + " -> " + fixed(result.best_decode, 1) + " tokens/s";
+                     fixed(result.usual_prompt, 1) + " -> " + fixed(result.best_prompt, 1) +
+                     ", decoding " + fixed(result.usual_decode, 1) + " -> " +
+                     fixed(result.best_decode, 1) + " tokens/s";
   if (result.best.copied)
     text += " (each start reads the whole file: " + fixed(result.copy_seconds, 1) + " s here)";
   return text;
@@ -222,8 +231,10 @@ nlohmann::ordered_json tune_json(const std::string& label, const TuneResult& res
           {"machine", machine_label()},
           {"best", way_json(result.best)},
           {"options", typed_options(result.options())},
-          {"prompt_tokens_per_second", {{"default", result.usual_prompt}, {"best", result.best_prompt}}},
-          {"decode_tokens_per_second", {{"default", result.usual_decode}, {"best", result.best_decode}}},
+          {"prompt_tokens_per_second",
+           {{"default", result.usual_prompt}, {"best", result.best_prompt}}},
+          {"decode_tokens_per_second",
+           {{"default", result.usual_decode}, {"best", result.best_decode}}},
           {"copy_seconds", result.copy_seconds},
           {"tries", tries}};
 }

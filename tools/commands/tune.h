@@ -1,4 +1,5 @@
-// What `cria bench --tune` tries: pages, threads and batch, one after the other, each beside what was best so far.
+// What `cria bench --tune` tries: pages, threads and batch, one after the other, each beside what
+// was best so far.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +40,8 @@ struct TuneResult {
   std::vector<TuneTry> tries;  ///< in the order in which they were made
   TuneWay usual, best;         ///< the same where nothing is faster by more than chance
   double usual_prompt = 0, usual_decode = 0, best_prompt = 0,
-         best_decode = 0;                      ///< tokens/s, measured in turn at the end
-  double copy_seconds = 0;                     ///< that copying the file takes at each start; 0: not tried
+         best_decode = 0;   ///< tokens/s, measured in turn at the end
+  double copy_seconds = 0;  ///< that copying the file takes at each start; 0: not tried
   [[nodiscard]] TunedOptions options() const;  ///< what has to be said for it
 };
 

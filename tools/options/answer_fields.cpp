@@ -35,7 +35,8 @@ void read_float(const Fields& fields, std::string_view name, double low, double 
 /// More than an int32 holds is as good as its largest.
 void read_int32(const Fields& fields, std::string_view name, std::int64_t low, std::int32_t& to) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (const auto value = fields.integer(name, low)) to = static_cast<std::int32_t>(std::min(*value, kMost));
+  if (const auto value = fields.integer(name, low))
+    to = static_cast<std::int32_t>(std::min(*value, kMost));
 }
 
 /// -1 is no limit, as if it were absent. The first name wins.
@@ -45,7 +46,8 @@ void read_max_tokens(const Fields& fields, std::int64_t least, std::int64_t& to)
     const auto value = fields.integer(name, -1);
     if (!value || *value == -1) continue;
     if (*value < least)
-      refuse_value(fields.path(name), "a whole number from " + std::to_string(least) + " on, or -1", *value);
+      refuse_value(fields.path(name), "a whole number from " + std::to_string(least) + " on, or -1",
+                   *value);
     if (!known) to = *value;
     known = true;
   }
@@ -79,7 +81,8 @@ void read_stop(const Fields& fields, std::vector<std::string>& to) {
   const RequestJson* const stop = fields.find("stop");
   if (stop == nullptr) return;
   const std::string path = fields.path("stop");
-  if (!stop->is_string() && !stop->is_array()) refuse_type(path, "a string or an array of strings", *stop);
+  if (!stop->is_string() && !stop->is_array())
+    refuse_type(path, "a string or an array of strings", *stop);
   const RequestJson all = stop->is_array() ? *stop : RequestJson::array({*stop});
   if (all.size() > kMost) refuse_value(path, "at most 16 strings", all.size());
   to.clear();
@@ -100,11 +103,12 @@ void read_bias(const Fields& fields, std::size_t n_vocab, SamplerOptions& sample
     TokenId token = 0;
     const char* const end = id.data() + id.size();
     const auto [rest, bad] = std::from_chars(id.data(), end, token);
-    if (bad != std::errc() || rest != end || token < 0 || static_cast<std::size_t>(token) >= n_vocab)
+    if (bad != std::errc() || rest != end || token < 0 ||
+        static_cast<std::size_t>(token) >= n_vocab)
       refuse_value(path, "the id of a token as the name", id);
     const double number = read_number(value, path, -100, 100);
-    sampler.logit_bias.emplace_back(
-        token, number == -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(number));
+    sampler.logit_bias.emplace_back(token, number == -100 ? -std::numeric_limits<float>::infinity()
+                                                          : static_cast<float>(number));
   }
 }
 
@@ -114,7 +118,8 @@ void read_logprobs(const Fields& fields, LogprobsForm form, std::optional<std::s
   const RequestJson* const wanted = fields.find("logprobs");
   const std::string path = fields.path("logprobs");
   if (wanted != nullptr && form != LogprobsForm::Chat && wanted->is_number()) {
-    to = static_cast<std::size_t>(read_integer(*wanted, path, 0, form == LogprobsForm::Either ? 20 : 5));
+    to = static_cast<std::size_t>(
+        read_integer(*wanted, path, 0, form == LogprobsForm::Either ? 20 : 5));
     return;
   }
   if (wanted != nullptr && form == LogprobsForm::Completion)
@@ -135,12 +140,13 @@ std::uint64_t random_request_seed() {
 
 std::span<const std::string_view> answer_field_names() { return kAnswerFields; }
 
-void refuse_unknown_arts(const Fields& fields) {
-  for (const char* name :
-       {"functions", "function_call", "audio", "web_search_options", "suffix", "structured_outputs"})
+void reject_unsupported_fields(const Fields& fields) {
+  for (const char* name : {"functions", "function_call", "audio", "web_search_options", "suffix",
+                           "structured_outputs"})
     if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
   const auto constrains = [](std::string_view name) {
-    return name.starts_with("guided_") || name == "json_schema" || name == "regex" || name == "ebnf";
+    return name.starts_with("guided_") || name == "json_schema" || name == "regex" ||
+           name == "ebnf";
   };
   for (const auto& [name, value] : fields.json().items())
     if (constrains(name) && !value.is_null())
@@ -151,7 +157,8 @@ void refuse_unknown_arts(const Fields& fields) {
     refuse_unsupported("modalities", "only [\"text\"] is supported");
 }
 
-void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form, GenerateOptions& options) {
+void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
+                        GenerateOptions& options) {
   read_max_tokens(fields, form.least_tokens, options.max_tokens);
   read_sampler(fields, options.sampler);
   read_seed(fields, options.sampler);

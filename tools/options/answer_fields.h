@@ -26,10 +26,12 @@ struct AnswerFieldsForm {
 std::uint64_t random_request_seed();
 
 /// Sets what the fields say; what they do not, stays. A seed of -1 is drawn. Throws RequestError.
-void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form, GenerateOptions& options);
+void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
+                        GenerateOptions& options);
 
-/// Fields that ask for what is not there: to ignore them would be to half obey. Throws RequestError.
-void refuse_unknown_arts(const Fields& fields);
+/// Fields that ask for what is not there: to ignore them would be to half obey. Throws
+/// RequestError.
+void reject_unsupported_fields(const Fields& fields);
 
 /// The names of the fields that read_answer_fields() knows.
 std::span<const std::string_view> answer_field_names();

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tools/options/command_line.h"
-#include "tools/options/foreign_names.h"
 #include "tools/options/help.h"
+#include "tools/options/llama_cpp_options.h"
 #include "tools/options/nearest.h"
 #include "tools/terminal/terminal.h"
 
@@ -39,7 +39,8 @@ class Reader {
       const std::string& word = typed_[at_];
       if (word == "--") {
         if (at_ + 1 < typed_.size()) give_positionals();
-        out_.words.insert(out_.words.end(), typed_.begin() + static_cast<std::ptrdiff_t>(at_), typed_.end());
+        out_.words.insert(out_.words.end(), typed_.begin() + static_cast<std::ptrdiff_t>(at_),
+                          typed_.end());
         return;
       }
       if (is_option(word))
@@ -59,10 +60,14 @@ class Reader {
   void read_option(const std::string& word) {
     const std::string name = name_of(word);
     const bool is_long = word.starts_with("--");
-    const CLI::Option* option = is_long || name.size() == 2 ? command_.get_option_no_throw(name) : nullptr;
-    if (option != nullptr) return take(*option, word, is_long ? word.size() > name.size() : word.size() > 2);
-    if (const ForeignName* const foreign = find_foreign_name(name, command_.get_name()); foreign != nullptr) {
-      if (read_foreign(*foreign, word, word.size() > name.size() ? word.substr(name.size()) : "")) return;
+    const CLI::Option* option =
+        is_long || name.size() == 2 ? command_.get_option_no_throw(name) : nullptr;
+    if (option != nullptr)
+      return take(*option, word, is_long ? word.size() > name.size() : word.size() > 2);
+    if (const ForeignName* const foreign = find_foreign_name(name, command_.get_name());
+        foreign != nullptr) {
+      if (read_foreign(*foreign, word, word.size() > name.size() ? word.substr(name.size()) : ""))
+        return;
     }
     if (is_long) {
       if (std::string hyphens = name; std::ranges::replace(hyphens, '_', '-'), hyphens != name) {
@@ -73,8 +78,8 @@ class Reader {
     } else if ((option = command_.get_option_no_throw(word.substr(0, 2))) != nullptr) {
       return take(*option, word, word.size() > 2);  // "-n5", "-vt"
     }
-    const bool is_text =
-        name.find_first_of(" \n") != std::string::npos && command_.get_option_no_throw("PROMPT") != nullptr;
+    const bool is_text = name.find_first_of(" \n") != std::string::npos &&
+                         command_.get_option_no_throw("PROMPT") != nullptr;
     throw wrong("cria " + command_.get_name() + " has no option " + name +
                 (is_text ? " (put -- before a text that begins with a hyphen)"
                          : suggestion(name, option_names(command_))));
@@ -121,7 +126,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
 Arguments read_arguments(CLI::App& app, const std::vector<std::string>& typed) {
   Arguments out;
   if (typed.empty())
-    throw wrong("a command is missing. The commands are:\n" + command_list(app, help_columns(stderr)));
+    throw wrong("a command is missing. The commands are:\n" +
+                command_list(app, help_columns(stderr)));
   const std::string& first = typed.front();
   if (first == "-h" || first == "--help" || first == "-v" || first == "--version") {
     out.words = typed;

@@ -48,7 +48,7 @@ void take_constraint(Keys& keys, GenerateOptions& options) {
 }
 
 void take_options(Keys& keys, GenerateOptions& options) {
-  refuse_unknown_arts(keys.fields());
+  reject_unsupported_fields(keys.fields());
   keys.take("modalities");
   read_answer_fields(keys.fields(), {}, options);
   for (const std::string_view name : answer_field_names()) keys.take(name);
@@ -73,7 +73,8 @@ void take_ignored(Keys& keys) {
 void take_tool_choice(Keys& keys) {
   const auto choice = keys.take("tool_choice");
   if (choice && *choice != "none" && *choice != "auto")
-    refuse_unsupported("tool_choice", "calls cannot be required here; \"auto\" leaves them to the model");
+    refuse_unsupported("tool_choice",
+                       "calls cannot be required here; \"auto\" leaves them to the model");
   if (choice && *choice == "none") keys.take("tools");
   const bool has_tools = keys.fields().has("tools") && !keys.fields().json()["tools"].empty();
   if (keys.take_flag("parallel_tool_calls") == false && has_tools)
@@ -109,7 +110,8 @@ void take_text(Keys& keys, BatchRequest& request) {
 
 RequestJson parse_line(const std::string& line) {
   RequestJson json = parse_request_json(line);
-  if (!json.is_object()) throw Error("", std::string("expected an object, got ") + json.type_name());
+  if (!json.is_object())
+    throw Error("", std::string("expected an object, got ") + json.type_name());
   return json;
 }
 
@@ -144,7 +146,8 @@ BatchRequest identify_batch_request(const std::string& line) {
   const RequestJson json = RequestJson::parse(line, nullptr, false);
   if (!json.is_object()) return request;
   request.openai = json.contains("body");
-  if (json.contains("custom_id") && json["custom_id"].is_string()) request.custom_id = json["custom_id"];
+  if (json.contains("custom_id") && json["custom_id"].is_string())
+    request.custom_id = json["custom_id"];
   return request;
 }
 

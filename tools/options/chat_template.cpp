@@ -21,19 +21,21 @@ std::string object_error(const std::string& text) {
   return json.is_object() ? "" : "expected a JSON object, got " + text;
 }
 
-/// An array of tools, or an object that has it as "tools"; each {"type": "function", "function": {…}}, or what
-/// stands in there alone.
+/// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
+/// {…}}, or what stands in there alone.
 TemplateJson read_tools(const std::string& path) {
   TemplateJson list = TemplateJson::parse(read_file(path), nullptr, false);
   const std::string name = input_name(path);
   if (list.is_discarded()) throw Error(name, "not JSON");
   if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
-  if (!list.is_array()) throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
+  if (!list.is_array())
+    throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
   for (std::size_t i = 0; i < list.size(); ++i) {
     TemplateJson& tool = list[i];
     if (tool.is_object() && !tool.contains("function") && tool.contains("name"))
       tool = {{"type", "function"}, {"function", TemplateJson(tool)}};
-    const bool good = tool.is_object() && tool.contains("function") && tool["function"].is_object() &&
+    const bool good = tool.is_object() && tool.contains("function") &&
+                      tool["function"].is_object() &&
                       tool["function"].value("name", TemplateJson()).is_string();
     if (!good)
       throw Error(name, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
@@ -47,49 +49,55 @@ TemplateJson read_tools(const std::string& path) {
 void add_template_option(CLI::App& command, std::string& wanted) {
   command
       .add_option("--chat-template", wanted,
-                  "Jinja2 file, or the name of a built-in template: " + ChatTemplate::builtin_names() +
-                      " (default: the model's own)")
+                  "Jinja2 file, or the name of a built-in template: " +
+                      ChatTemplate::builtin_names() + " (default: the model's own)")
       ->type_name("FILE");
 }
 
 std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   CLI::Option* const yes = command.add_flag(
-      "--think", think, "let the model think before it answers, if its template has a switch for that");
+      "--think", think,
+      "let the model think before it answers, if its template has a switch for that");
   CLI::Option* const no = command.add_flag(
-      "--no-think", no_think, "let the model answer without thinking, if its template has a switch for that");
+      "--no-think", no_think,
+      "let the model answer without thinking, if its template has a switch for that");
   yes->excludes(no);
-  CLI::Option* const how_much = command
-                                    .add_option("--reasoning-effort", effort,
-                                                "how much the model thinks, if its template has that setting")
-                                    ->type_name("LEVEL")
-                                    ->check(CLI::IsMember({"low", "medium", "high"}));
-  CLI::Option* const more = command
-                                .add_option("--chat-template-kwargs", others,
-                                            "further variables for the chat template: a JSON object, for "
-                                            "example '{\"enable_thinking\": false}'")
-                                ->type_name("JSON")
-                                ->check(CLI::Validator(object_error, "", "object"));
+  CLI::Option* const how_much =
+      command
+          .add_option("--reasoning-effort", effort,
+                      "how much the model thinks, if its template has that setting")
+          ->type_name("LEVEL")
+          ->check(CLI::IsMember({"low", "medium", "high"}));
+  CLI::Option* const more =
+      command
+          .add_option("--chat-template-kwargs", others,
+                      "further variables for the chat template: a JSON object, for "
+                      "example '{\"enable_thinking\": false}'")
+          ->type_name("JSON")
+          ->check(CLI::Validator(object_error, "", "object"));
   return {yes, no, how_much, more};
 }
 
 CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form) {
   return command
-      .add_option(
-          "--tool-format", call_form,
-          "how the model writes tool calls: " + call_form_names() + " (default: as its template does)")
+      .add_option("--tool-format", call_form,
+                  "how the model writes tool calls: " + call_form_names() +
+                      " (default: as its template does)")
       ->type_name("NAME")
       ->check(CLI::Validator(
           [](const std::string& name) {
-            return call_form_named(name) ? "" : "expected one of " + call_form_names() + ", got " + name;
+            return call_form_named(name) ? ""
+                                         : "expected one of " + call_form_names() + ", got " + name;
           },
           "", "form"));
 }
 
 CLI::Option* TemplateVariables::add_offered_to(CLI::App& command) {
   return command
-      .add_option("--tools", tools,
-                  "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
-                  "…}] (-: stdin)")
+      .add_option(
+          "--tools", tools,
+          "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
+          "…}] (-: stdin)")
       ->type_name("FILE");
 }
 
@@ -101,8 +109,9 @@ std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_templa
                                                  const std::string& all) const {
   if (!call_form.empty()) return call_form_named(call_form);
   if (!tools.empty() && chat_template.answer_format(all).calls == CallForm::None)
-    throw Error(tools,
-                "how this model calls tools is not known from its chat template (--tool-format tells it)");
+    throw Error(
+        tools,
+        "how this model calls tools is not known from its chat template (--tool-format tells it)");
   return std::nullopt;
 }
 
@@ -118,8 +127,8 @@ std::string TemplateVariables::over(const std::string& own) const {
 }
 
 std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
-  const bool has_switch =
-      std::ranges::any_of(kThinkingSwitches, [&](const char* name) { return chat_template.names(name); });
+  const bool has_switch = std::ranges::any_of(
+      kThinkingSwitches, [&](const char* name) { return chat_template.names(name); });
   if ((think || no_think) && !has_switch)
     return std::string(think ? "--think" : "--no-think") +
            " changes nothing: the chat template has no switch for thinking";
@@ -150,8 +159,8 @@ ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tok
   if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
   std::error_code error;
   if (wanted != "-" && !std::filesystem::exists(wanted, error))
-    throw Error(wanted,
-                "no such file, and no built-in template" + suggestion(wanted, builtin_template_names()));
+    throw Error(wanted, "no such file, and no built-in template" +
+                            suggestion(wanted, builtin_template_names()));
   return ChatTemplate::parse(read_file(wanted), input_name(wanted), tokens);
 }
 

@@ -31,12 +31,12 @@ struct TemplateVariables {
   CLI::Option* add_offered_to(CLI::App& command);
   /// --tools, --tool-format. Returns them.
   std::vector<CLI::Option*> add_tools_to(CLI::App& command);
-  /// For a model of this template; all: what over() returned. Throws Error where tools are offered and how it
-  /// calls them is not known.
+  /// For a model of this template; all: what over() returned. Throws Error where tools are offered
+  /// and how it calls them is not known.
   [[nodiscard]] std::optional<CallForm> calls(const ChatTemplate& chat_template,
                                               const std::string& all) const;
-  /// A conversation's own variables (a JSON object, or "") with these over them. Reads the tools, which may be
-  /// stdin: once for a prompt. Throws Error for a bad file.
+  /// A conversation's own variables (a JSON object, or "") with these over them. Reads the tools,
+  /// which may be stdin: once for a prompt. Throws Error for a bad file.
   [[nodiscard]] std::string over(const std::string& own) const;
   /// What of these the template never looks at, in words, or "".
   [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
@@ -49,12 +49,12 @@ std::vector<std::string> builtin_template_names();
 /// A built-in template by its name, else a file (-: stdin). Throws Error.
 ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens);
 
-/// The wanted template (as named_template() has it); where none is wanted that of the model, with a note()
-/// if it has none. Throws Error.
+/// The wanted template (as named_template() has it); where none is wanted that of the model, with a
+/// note() if it has none. Throws Error.
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
 
-/// Prints a template's note on stderr, if there is one, and empties it. For just before the first output: an
-/// error that comes instead stands alone.
+/// Prints a template's note on stderr, if there is one, and empties it. For just before the first
+/// output: an error that comes instead stands alone.
 void say_note(std::string& note);
 
 }  // namespace cria::tools

@@ -4,7 +4,8 @@ namespace cria::tools {
 
 CLI::Validator named_file() {
   return {[](const std::string& path) {
-            return path == "-" ? "expected the name of a file: this is not written to stdout, got -" : "";
+            return path == "-" ? "expected the name of a file: this is not written to stdout, got -"
+                               : "";
           },
           ""};
 }

@@ -19,8 +19,8 @@ CLI::Validator range(T low, T high) {
     T value{};
     if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return "";
     std::ostringstream error;  // numbers in as few digits as they need
-    error << "expected a " << (std::is_integral_v<T> ? "whole number" : "number") << " from " << low << " to "
-          << high << ", got " << text;
+    error << "expected a " << (std::is_integral_v<T> ? "whole number" : "number") << " from " << low
+          << " to " << high << ", got " << text;
     return error.str();
   };
   return {[check](std::string& text) { return check(text); }, ""};

@@ -12,8 +12,10 @@ OptionDescription describe_option(const CLI::Option& option) {
     out.default_value = out.default_value.substr(1, out.default_value.size() - 2);
   if (option.get_items_expected_max() == 0) return out;
   out.value = option.get_type_name();
-  if (const std::size_t open = out.value.find('{'); open != std::string::npos) {  // "TEXT:{f16,f32}"
-    out.choices = CLI::detail::split(out.value.substr(open + 1, out.value.find('}') - open - 1), ',');
+  if (const std::size_t open = out.value.find('{');
+      open != std::string::npos) {  // "TEXT:{f16,f32}"
+    out.choices =
+        CLI::detail::split(out.value.substr(open + 1, out.value.find('}') - open - 1), ',');
     out.value = CLI::detail::join(out.choices, "|");
   }
   if (!out.names.empty()) return out;

@@ -1,5 +1,5 @@
-// What the command line accepts, read back from CLI11's declarations: the one source of help, completions and
-// manual page.
+// What the command line accepts, read back from CLI11's declarations: the one source of help,
+// completions and manual page.
 #pragma once
 
 #include <CLI/CLI.hpp>

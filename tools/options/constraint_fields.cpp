@@ -15,8 +15,9 @@ void set_schema(const RequestJson& schema, std::string path, ConstraintFields& o
   out.path = std::move(path);
   const std::size_t usual = schema.dump(0).size();  // with blanks, as most clients write it
   if (usual > kLargestSchema)
-    throw RequestError("invalid_schema", out.path,
-                       "\"" + out.path + "\": expected at most 256 KiB, got " + counted(usual, "byte"));
+    throw RequestError(
+        "invalid_schema", out.path,
+        "\"" + out.path + "\": expected at most 256 KiB, got " + counted(usual, "byte"));
 }
 
 void read_json_schema(const Fields& format, ConstraintFields& out) {
@@ -48,7 +49,8 @@ void read_format(const Fields& body, ConstraintFields& out) {
 
 bool is_name(const std::string& name) {
   const auto allowed = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-';
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+           c == '-';
   };
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, allowed);
 }

@@ -25,8 +25,8 @@ std::string checked_text(const Json& json) {
 std::optional<std::string> joined_text(const Json& content) {
   std::string all;
   for (const Json& part : content) {
-    const bool is_text = part.is_object() && part.value("type", Json()) == "text" && part.contains("text") &&
-                         part["text"].is_string();
+    const bool is_text = part.is_object() && part.value("type", Json()) == "text" &&
+                         part.contains("text") && part["text"].is_string();
     if (!is_text) return std::nullopt;
     all += part["text"].get_ref<const std::string&>();
   }
@@ -44,7 +44,8 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
     return *found;
   };
   const auto wrong_type = [&](const char* key, const Json& value) {
-    return Error(path, std::string("\"") + key + "\": expected a string, got " + value.type_name(), where);
+    return Error(path, std::string("\"") + key + "\": expected a string, got " + value.type_name(),
+                 where);
   };
   ChatMessage out;
   const Json& role = required("role");
@@ -56,7 +57,8 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
       throw wrong_type("content", content);
     if (content.is_string()) out.content = content;
   }
-  const bool plain = message.size() == 2 && message.contains("content") && message["content"].is_string();
+  const bool plain =
+      message.size() == 2 && message.contains("content") && message["content"].is_string();
   if (plain) return out;
   Json whole = message;
   whole["role"] = out.role;
@@ -83,7 +85,8 @@ Conversation convert(const Json& json, const std::string& path) {
   }
   if (!list->is_array())
     throw Error(path, std::string("expected an array of messages, got ") + list->type_name());
-  for (const Json& message : *list) out.messages.push_back(read_message(message, path, out.messages.size()));
+  for (const Json& message : *list)
+    out.messages.push_back(read_message(message, path, out.messages.size()));
   return out;
 }
 

@@ -1,6 +1,6 @@
-// Conversations in JSON files, in the form of OpenAI's messages: an array of {"role": …, "content": …}, or an
-// object with such an array as "messages" and more that templates may ask for (tools, documents, …). A developer
-// is the system.
+// Conversations in JSON files, in the form of OpenAI's messages: an array of {"role": …, "content":
+// …}, or an object with such an array as "messages" and more that templates may ask for (tools,
+// documents, …). A developer is the system.
 #pragma once
 
 #include <string>

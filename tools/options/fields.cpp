@@ -7,9 +7,9 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kMostLevels = 128;               // levels of a request
-constexpr std::size_t kMostComparisons = 100'000'000;  // 14,142 members of one object
-constexpr std::size_t kMostParts =
+constexpr std::size_t kMaxLevels = 128;               // levels of a request
+constexpr std::size_t kMaxComparisons = 100'000'000;  // 14,142 members of one object
+constexpr std::size_t kMaxParts =
     1'000'000;  // each takes some 200 bytes, where a template gets it; numbers are free
 
 struct Shape {
@@ -62,7 +62,8 @@ std::string shown(const RequestJson& value) {
     const auto& text = value.get_ref<const std::string&>();
     cut = text.size() > kMost;
     std::size_t end = std::min(text.size(), kMost);
-    while (cut && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // no character is cut
+    while (cut && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+      --end;  // no character is cut
     shorter = text.substr(0, end);
   }
   const std::string text = shorter.dump(-1, ' ', true, RequestJson::error_handler_t::replace);
@@ -70,8 +71,8 @@ std::string shown(const RequestJson& value) {
 }
 
 std::string wrong(const std::string& path, std::string_view expected, const RequestJson& got) {
-  return (path.empty() ? "" : "\"" + path + "\": ") + "expected " + std::string(expected) + ", got " +
-         shown(got);
+  return (path.empty() ? "" : "\"" + path + "\": ") + "expected " + std::string(expected) +
+         ", got " + shown(got);
 }
 
 template <class T>
@@ -89,10 +90,10 @@ std::string bounds(std::string_view what, T low, T high) {
 
 RequestJson parse_request_json(std::string_view text) {
   const Shape shape = shape_of(text);
-  if (shape.deepest > kMostLevels) refuse_json("nested deeper than " + counted(kMostLevels, "level"));
-  if (shape.comparisons > kMostComparisons) refuse_json("too many members in one object");
-  if (shape.parts > kMostParts)
-    refuse_json("more than " + std::to_string(kMostParts) + " texts, names, arrays and objects");
+  if (shape.deepest > kMaxLevels) refuse_json("nested deeper than " + counted(kMaxLevels, "level"));
+  if (shape.comparisons > kMaxComparisons) refuse_json("too many members in one object");
+  if (shape.parts > kMaxParts)
+    refuse_json("more than " + std::to_string(kMaxParts) + " texts, names, arrays and objects");
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {
@@ -136,16 +137,17 @@ std::int64_t read_integer(const RequestJson& value, const std::string& path, std
                      (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
   if (!whole) refuse_type(path, expected, value);
   constexpr double kEnd = 9223372036854775808.0;  // 2^63
-  const bool fits =
-      value.is_number_unsigned()
-          ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)
-          : value.is_number_integer() || (value.get<double>() >= -kEnd && value.get<double>() < kEnd);
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)
+                        : value.is_number_integer() ||
+                              (value.get<double>() >= -kEnd && value.get<double>() < kEnd);
   const std::int64_t number = !fits ? 0 : value.get<std::int64_t>();
   if (!fits || number < low || number > high) refuse_value(path, expected, value);
   return number;
 }
 
-Fields::Fields(const RequestJson& object, std::string path) : object_(object), path_(std::move(path)) {
+Fields::Fields(const RequestJson& object, std::string path)
+    : object_(object), path_(std::move(path)) {
   if (!object.is_object()) refuse_type(path_, "an object", object);
 }
 
@@ -202,13 +204,15 @@ const RequestJson* Fields::object(std::string_view name) const {
 
 std::optional<double> Fields::number(std::string_view name, double low, double high) const {
   const RequestJson* const value = find(name);
-  return value == nullptr ? std::nullopt : std::optional(read_number(*value, path(name), low, high));
+  return value == nullptr ? std::nullopt
+                          : std::optional(read_number(*value, path(name), low, high));
 }
 
 std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t low,
                                             std::int64_t high) const {
   const RequestJson* const value = find(name);
-  return value == nullptr ? std::nullopt : std::optional(read_integer(*value, path(name), low, high));
+  return value == nullptr ? std::nullopt
+                          : std::optional(read_integer(*value, path(name), low, high));
 }
 
 }  // namespace cria::tools

@@ -1,5 +1,5 @@
-// The fields of a request, read strictly: what OpenAI's clients send to `cria serve` and write into files for
-// `cria batch`.
+// The fields of a request, read strictly: what OpenAI's clients send to `cria serve` and write into
+// files for `cria batch`.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,32 @@ using RequestJson = nlohmann::ordered_json;
 /// A request that cannot be honoured as it stands.
 class RequestError : public Error {
  public:
-  /// code: as OpenAI's errors have it, "invalid_type" …; path: of the field at fault, "messages[1].role", or "".
+  /// code: as OpenAI's errors have it, "invalid_type" …; path: of the field at fault,
+  /// "messages[1].role", or "".
   RequestError(std::string code_, std::string path, std::string_view message, int status_ = 400)
       : Error("", message), status(status_), code(std::move(code_)), param(std::move(path)) {}
   int status;  ///< of HTTP
   std::string code, param;
 };
 
-/// A JSON text of at most 128 levels. Throws RequestError "invalid_json" for what is none: invalid UTF-8, lone
-/// surrogates, numbers beyond double, text behind the end.
+/// A JSON text of at most 128 levels. Throws RequestError "invalid_json" for what is none: invalid
+/// UTF-8, lone surrogates, numbers beyond double, text behind the end.
 RequestJson parse_request_json(std::string_view text);
 
 /// Each throws a RequestError that says what was expected in a field and what came.
-[[noreturn]] void refuse_type(const std::string& path, std::string_view expected, const RequestJson& got);
-[[noreturn]] void refuse_value(const std::string& path, std::string_view expected, const RequestJson& got);
+[[noreturn]] void refuse_type(const std::string& path, std::string_view expected,
+                              const RequestJson& got);
+[[noreturn]] void refuse_value(const std::string& path, std::string_view expected,
+                               const RequestJson& got);
 [[noreturn]] void refuse_missing(const std::string& path, std::string_view expected);
 [[noreturn]] void refuse_unsupported(const std::string& path, std::string_view why);
 
-/// The members of an object. Null is absent; whole numbers may be written 5.0; texts are never taken for numbers.
+/// The members of an object. Null is absent; whole numbers may be written 5.0; texts are never
+/// taken for numbers.
 class Fields {
  public:
-  /// path: of the object in the request, "" at its top. Throws RequestError for what is no object, which outlives this.
+  /// path: of the object in the request, "" at its top. Throws RequestError for what is no object,
+  /// which outlives this.
   Fields(const RequestJson& object, std::string path = "");
 
   [[nodiscard]] const RequestJson& json() const { return object_; }

@@ -23,12 +23,15 @@ bool is_repository(const std::string& named) {
          !named.starts_with("~");
 }
 
-/// The command that fetches what a URL names: a file as it is, a page of Hugging Face by its repository.
+/// The command that fetches what a URL names: a file as it is, a page of Hugging Face by its
+/// repository.
 std::string url_command(const std::string& url) {
-  const std::size_t host = url.find("huggingface.co/") != std::string::npos ? url.find("huggingface.co/") + 15
-                           : url.find("hf.co/") != std::string::npos        ? url.find("hf.co/") + 6
-                                                                            : std::string::npos;
-  if (host == std::string::npos || url.find("/resolve/") != std::string::npos) return "curl -L -O " + url;
+  const std::size_t host = url.find("huggingface.co/") != std::string::npos
+                               ? url.find("huggingface.co/") + 15
+                           : url.find("hf.co/") != std::string::npos ? url.find("hf.co/") + 6
+                                                                     : std::string::npos;
+  if (host == std::string::npos || url.find("/resolve/") != std::string::npos)
+    return "curl -L -O " + url;
   std::string repository = url.substr(host);
   const std::size_t slash = repository.find('/');
   if (slash != std::string::npos)
@@ -42,10 +45,11 @@ bool is_path(const std::string& named) {
 }
 
 [[noreturn]] void fail_unknown(const std::string& named) {
-  const std::string command =
-      is_repository(named) ? "hf download " + named + " --include '*.gguf'" : "ollama pull " + named;
+  const std::string command = is_repository(named) ? "hf download " + named + " --include '*.gguf'"
+                                                   : "ollama pull " + named;
   throw Error(named,
-              "no such file, and no model that cria list shows has this in its name. cria does not download "
+              "no such file, and no model that cria list shows has this in its name. cria does not "
+              "download "
               "models; this command does, if it is there: " +
                   command);
 }
@@ -69,10 +73,13 @@ std::string find_model(const std::string& named) {
   if (is_url(named))
     throw Error(named, "cria does not download models; this command does: " + url_command(named));
   if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
-    throw Error(named,
-                "is a directory: expected a GGUF file (cria convert makes one of Hugging Face's form)");
-  if (!named.empty()) return is_path(named) || fs::exists(named, error) ? named : find_by_name(named);
-  if (const char* environment = std::getenv("CRIA_MODEL"); environment != nullptr && *environment != '\0')
+    throw Error(
+        named,
+        "is a directory: expected a GGUF file (cria convert makes one of Hugging Face's form)");
+  if (!named.empty())
+    return is_path(named) || fs::exists(named, error) ? named : find_by_name(named);
+  if (const char* environment = std::getenv("CRIA_MODEL");
+      environment != nullptr && *environment != '\0')
     return find_model(environment);
   if (const std::string demo = bundled_model(); !demo.empty()) return demo;
   throw Error("", "no model: the bundled one is not next to the program; name one with -m FILE");

@@ -12,9 +12,10 @@ namespace {
 constexpr std::size_t kWidest = 110, kUsualWidth = 80, kNarrow = 64;
 constexpr std::size_t kOptionColumn = 26;  // where descriptions of options begin
 
-/// "  name   text" with the text's lines one below the other; text below the name where that is long or the
-/// terminal narrow.
-std::string entry(const std::string& name, const std::string& text, std::size_t column, std::size_t columns) {
+/// "  name   text" with the text's lines one below the other; text below the name where that is
+/// long or the terminal narrow.
+std::string entry(const std::string& name, const std::string& text, std::size_t column,
+                  std::size_t columns) {
   const std::string head = "  " + name;
   const std::size_t begin = columns < kNarrow ? 6 : column;
   const std::string body = wrapped(text, columns > begin + 10 ? columns - begin : 10);
@@ -39,8 +40,9 @@ std::string option_entry(const CLI::Option& option, std::size_t columns) {
 std::string options_text(const CLI::App& app, const std::string* group, std::size_t columns) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
-    const bool wanted = group == nullptr ? option->get_positional()
-                                         : !option->get_positional() && option->get_group() == *group;
+    const bool wanted = group == nullptr
+                            ? option->get_positional()
+                            : !option->get_positional() && option->get_group() == *group;
     if (wanted && !option->get_group().empty()) out += option_entry(*option, columns);
   }
   if (out.empty()) return "";
@@ -53,7 +55,8 @@ std::string usage(const CLI::App& app, const std::string& name) {
   text += " [OPTIONS]";
   for (const CLI::Option* option : app.get_options())
     if (option->get_positional()) {
-      const std::string word = option->get_name(true, false) + (describe_option(*option).list ? "..." : "");
+      const std::string word =
+          option->get_name(true, false) + (describe_option(*option).list ? "..." : "");
       text += option->get_required() ? " " + word : " [" + word + "]";
     }
   return text;
@@ -63,8 +66,8 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
     const std::size_t columns = help_columns(stdout);
-    std::string out =
-        wrapped(app->get_description(), columns) + "\n\n" + wrapped(usage(*app, name), columns, 4) + "\n";
+    std::string out = wrapped(app->get_description(), columns) + "\n\n" +
+                      wrapped(usage(*app, name), columns, 4) + "\n";
     if (app->get_parent() == nullptr) out += "\nCommands:\n" + command_list(*app, columns);
     out += options_text(*app, nullptr, columns);
     for (const std::string& group : app->get_groups()) out += options_text(*app, &group, columns);
@@ -90,10 +93,11 @@ std::string with_quoted_blanks(std::string line) {
   return line;
 }
 
-/// A command line in lines that end in a backslash. What is quoted stays whole: there a backslash would be a part
-/// of it.
+/// A command line in lines that end in a backslash. What is quoted stays whole: there a backslash
+/// would be a part of it.
 std::string command_lines(const std::string& line, std::size_t columns) {
-  const std::string broken = wrapped(with_quoted_blanks(line), std::max<std::size_t>(columns, 22) - 2, 6);
+  const std::string broken =
+      wrapped(with_quoted_blanks(line), std::max<std::size_t>(columns, 22) - 2, 6);
   std::string out;
   for (const char c : broken) {
     if (c == '\n') out += " \\";

@@ -23,8 +23,8 @@ constexpr std::uint64_t kLongestPrompt = 64 << 20;  // bytes: more than any cont
 
 void require_prompt_size(std::uint64_t bytes, const std::string& name) {
   if (bytes > kLongestPrompt)
-    throw Error(name, "larger than a prompt may be: expected at most " + std::to_string(kLongestPrompt) +
-                          " bytes, got " + std::to_string(bytes));
+    throw Error(name, "larger than a prompt may be: expected at most " +
+                          std::to_string(kLongestPrompt) + " bytes, got " + std::to_string(bytes));
 }
 
 void read_stream(std::FILE* stream, const std::string& name,
@@ -33,7 +33,8 @@ void read_stream(std::FILE* stream, const std::string& name,
   std::string buffer(kPiece, '\0');
   for (;;) {
     if (!wait_readable(fileno(stream))) throw Interrupted();
-    const ssize_t n = ::read(fileno(stream), buffer.data(), buffer.size());  // what there is, no more
+    const ssize_t n =
+        ::read(fileno(stream), buffer.data(), buffer.size());  // what there is, no more
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
     if (n == 0) return;
@@ -48,7 +49,8 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
     if (is_terminal(stdin)) print_line("cria: reading the text from the terminal; Ctrl-D ends it");
     return read_stream(stdin, "stdin", sink);
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
   if (file == nullptr) throw Error(path, std::string("cannot be opened: ") + std::strerror(errno));
   read_stream(file.get(), path, sink);
 }

@@ -22,7 +22,8 @@ struct Refusal {
 }
 
 std::optional<GgufType> find_scalar(std::string_view wanted) {
-  for (auto id = static_cast<unsigned>(GgufType::U8); id <= static_cast<unsigned>(GgufType::F64); ++id) {
+  for (auto id = static_cast<unsigned>(GgufType::U8); id <= static_cast<unsigned>(GgufType::F64);
+       ++id) {
     const auto type = static_cast<GgufType>(id);
     if (name(type) == wanted && type != GgufType::Array) return type;
   }
@@ -81,15 +82,16 @@ GgufData parse_json(GgufType scalar, int depth, const nlohmann::json& json) {
   }
   if (!json.is_array()) refuse("a JSON array", json.dump());
   GgufArray array{.element = depth > 1 ? GgufType::Array : scalar, .values = {}};
-  for (const nlohmann::json& element : json) array.values.push_back(parse_json(scalar, depth - 1, element));
+  for (const nlohmann::json& element : json)
+    array.values.push_back(parse_json(scalar, depth - 1, element));
   return array;
 }
 
 GgufData parse_array(GgufType scalar, int depth, const std::string& text) {
   try {
     return parse_json(scalar, depth, nlohmann::json::parse(text));
-  } catch (
-      const nlohmann::json::exception&) {  // no JSON, text that is not UTF-8, or a number beyond all types
+  } catch (const nlohmann::json::exception&) {  // no JSON, text that is not UTF-8, or a number
+                                                // beyond all types
     refuse("a JSON array", text);
   }
 }
@@ -103,8 +105,9 @@ std::pair<std::string, GgufData> parse(const std::string& text) {
   for (; type.ends_with("[]"); type.remove_suffix(2)) ++depth;
   const auto scalar = find_scalar(type);
   if (!scalar || depth > limits::kArrayDepth)
-    refuse("a type (u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, and [] behind it for an array)",
-           std::string_view(text).substr(equals + 1, colon - equals - 1));
+    refuse(
+        "a type (u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, and [] behind it for an array)",
+        std::string_view(text).substr(equals + 1, colon - equals - 1));
   const std::string value = text.substr(colon + 1);
   return {text.substr(0, equals),
           depth == 0 ? parse_scalar(*scalar, value) : parse_array(*scalar, depth, value)};
@@ -112,7 +115,8 @@ std::pair<std::string, GgufData> parse(const std::string& text) {
 
 }  // namespace
 
-std::pair<std::string, GgufData> parse_metadata(const std::string& option, const std::string& text) {
+std::pair<std::string, GgufData> parse_metadata(const std::string& option,
+                                                const std::string& text) {
   try {
     return parse(text);
   } catch (const Refusal& refusal) {

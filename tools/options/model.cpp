@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 void add_model_option(CLI::App& command, std::string& model) {
   command
       .add_option("-m,--model", model,
-                  "GGUF file, or the name of a model that cria list shows (default: the bundled demo model)")
+                  "GGUF file, or the name of a model that cria list shows (default: the bundled "
+                  "demo model)")
       ->type_name("FILE");
 }
 
@@ -38,14 +39,17 @@ std::string check_pre_name(const std::string& name) {
 }  // namespace
 
 void add_pre_option(CLI::App& command, std::string& pre) {
-  command.add_option("--pre", pre, "pre-tokenizer of a BPE vocabulary, if the file's is missing or wrong")
+  command
+      .add_option("--pre", pre,
+                  "pre-tokenizer of a BPE vocabulary, if the file's is missing or wrong")
       ->type_name("NAME")
       ->check(check_pre_name);
 }
 
 void add_tuned_option(CLI::App& command) {
   command.add_flag_callback(
-      "--no-tuned", [] {}, "ignore the options that cria bench --tune --remember has found for this model");
+      "--no-tuned", [] {},
+      "ignore the options that cria bench --tune --remember has found for this model");
 }
 
 void add_lora_option(CLI::App& command, std::vector<std::string>& loras) {
@@ -67,7 +71,8 @@ std::vector<LoraFile> parse_loras(const std::vector<std::string>& loras) {
     char* end = nullptr;
     file.scale = std::strtof(number.c_str(), &end);
     if (number.empty() || *end != '\0' || !std::isfinite(file.scale))
-      throw CLI::ValidationError("--lora", "expected FILE or FILE:SCALE with a finite number, got " + text);
+      throw CLI::ValidationError("--lora",
+                                 "expected FILE or FILE:SCALE with a finite number, got " + text);
     file.path = text.substr(0, colon);
   }
   return files;
@@ -89,7 +94,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("N")
       ->check(range(1, 1024));
   command
-      .add_option("--threads-prefill", session.threads_prefill, "threads for prompts (default: as --threads)")
+      .add_option("--threads-prefill", session.threads_prefill,
+                  "threads for prompts (default: as --threads)")
       ->type_name("N")
       ->check(range(1, 1024));
   command.add_option("-b,--batch", session.n_batch, "prompt tokens evaluated at once")
@@ -97,7 +103,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(range(1, 4096))
       ->capture_default_str();
   command
-      .add_option("-c,--ctx", session.n_ctx, "context size in tokens (default: the model's, at most 4096)")
+      .add_option("-c,--ctx", session.n_ctx,
+                  "context size in tokens (default: the model's, at most 4096)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
@@ -110,7 +117,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   add_tuned_option(command);
   command.add_flag("--profile", options.profile,
                    "print a table of the time per graph node to stderr at the end");
-  command.add_flag("-v,--verbose", options.verbose, "print notes on model, memory and speed to stderr");
+  command.add_flag("-v,--verbose", options.verbose,
+                   "print notes on model, memory and speed to stderr");
 }
 
 void add_window_option(CLI::App& command, ModelOptions& options) {
@@ -127,10 +135,10 @@ void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateO
       {"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}};
   const auto set = [&generate](const std::string& way) { generate.speculate = kWays.at(way); };
   command
-      .add_option_function<std::string>(
-          "--speculate", set,
-          "guess tokens and evaluate them ahead: auto (where that is faster), off, or lookup (wherever the "
-          "text repeats itself); never changes an answer")
+      .add_option_function<std::string>("--speculate", set,
+                                        "guess tokens and evaluate them ahead: auto (where that is "
+                                        "faster), off, or lookup (wherever the "
+                                        "text repeats itself); never changes an answer")
       ->type_name("WAY")
       ->check(CLI::IsMember({"auto", "off", "lookup"}))
       ->default_str("auto");
@@ -184,8 +192,9 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   warn(model->vocabulary().warnings);
   warn(model->warnings());
   const ModelConfig& config = model->config();
-  print_line("model: " + path + ": " + (config.name.empty() ? "unnamed" : without_controls(config.name)) +
-             ", " + config.arch + ", " + human_count(parameter_count(model->file())) + " parameters, " +
+  print_line("model: " + path + ": " +
+             (config.name.empty() ? "unnamed" : without_controls(config.name)) + ", " +
+             config.arch + ", " + human_count(parameter_count(model->file())) + " parameters, " +
              human_bytes(model->file().file_bytes()) + ", trained for " +
              counted(config.n_ctx_train, "token"));
   return model;
@@ -194,9 +203,9 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
 namespace {
 
 void print_memory(const EngineMemory& memory, const ModelOptions& options) {
-  print_line("memory: file " + human_bytes(memory.file) + ", keys and values " + human_bytes(memory.kv) +
-             " (" + options.kv_type + "), work " + human_bytes(memory.work) + "; available " +
-             human_bytes(memory.available));
+  print_line("memory: file " + human_bytes(memory.file) + ", keys and values " +
+             human_bytes(memory.kv) + " (" + options.kv_type + "), work " +
+             human_bytes(memory.work) + "; available " + human_bytes(memory.available));
 }
 
 }  // namespace
@@ -224,16 +233,18 @@ std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& op
   SessionOptions wanted = options.session;
   wanted.kv_type = parse_kv_type(options.kv_type);
   if (!options.draft.empty()) wanted.draft = Model::load(find_model(options.draft));
-  if (options.verbose) print_memory(session_memory(model, wanted), options);  // before anything is allocated
+  if (options.verbose)
+    print_memory(session_memory(model, wanted), options);  // before anything is allocated
   auto session = std::make_unique<Session>(model, wanted);
   session->profile(options.profile);
   if (options.verbose)
     for (const std::string& line : rank_memory_lines()) print_line(line);
   if (options.verbose) {
     const SessionOptions& got = session->options();
-    print_line("session: context " + std::to_string(got.n_ctx) + ", batch " + std::to_string(got.n_batch) +
-               ", threads " + std::to_string(got.threads) + " (prompts " +
-               std::to_string(got.threads_prefill) + "), " + std::string(got.kernels->isa));
+    print_line("session: context " + std::to_string(got.n_ctx) + ", batch " +
+               std::to_string(got.n_batch) + ", threads " + std::to_string(got.threads) +
+               " (prompts " + std::to_string(got.threads_prefill) + "), " +
+               std::string(got.kernels->isa));
   }
   return session;
 }
@@ -256,8 +267,8 @@ std::uint32_t context_for(const Model& model, std::size_t prompt, std::int64_t m
 void require_room(const Session& session, std::size_t n) {
   const std::uint32_t n_ctx = session.options().n_ctx;
   if (n > n_ctx && !session.options().context_shift)
-    throw Error("", "the prompt is too long: expected at most " + counted(n_ctx, "token") + ", got " +
-                        std::to_string(n) + " (-c N makes the context larger)");
+    throw Error("", "the prompt is too long: expected at most " + counted(n_ctx, "token") +
+                        ", got " + std::to_string(n) + " (-c N makes the context larger)");
 }
 
 }  // namespace cria::tools

@@ -44,10 +44,11 @@ void add_model_option(CLI::App& command, std::string& model);
 /// -m, threads, context and the rest.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// -c, --window, --ctx. The first long name is the one that files and variables know: a `ctx` there is meant for
-/// talks and does not change what is measured.
+/// -c, --window, --ctx. The first long name is the one that files and variables know: a `ctx` there
+/// is meant for talks and does not change what is measured.
 inline constexpr const char* kWindowNames = "-c,--window,--ctx";
-/// Instead of the --ctx of add_model_options(): tokens of a window, for commands that measure a text.
+/// Instead of the --ctx of add_model_options(): tokens of a window, for commands that measure a
+/// text.
 void add_window_option(CLI::App& command, ModelOptions& options);
 
 /// --speculate, --draft
@@ -55,13 +56,14 @@ void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateO
 
 /// --session
 void add_session_option(CLI::App& command, std::string& file, const std::string& help);
-/// Whether there is a file to go on with. Throws Error where its directory is missing, so that nothing is
-/// computed in vain.
+/// Whether there is a file to go on with. Throws Error where its directory is missing, so that
+/// nothing is computed in vain.
 bool has_session_file(const std::string& file);
 
 /// Opens the model and says what is notable about it on stderr (with -v: all of it).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
-/// What an engine shares with a session of these options: context, batch, threads, type of keys and values.
+/// What an engine shares with a session of these options: context, batch, threads, type of keys and
+/// values.
 EngineOptions engine_options(const ModelOptions& options);
 /// An engine as `wanted`; with -v says on stderr what it will take.
 std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& options,
@@ -70,7 +72,8 @@ std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& opti
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// Says on stderr where -c asks for more tokens than the model was trained for.
 void warn_of_long_context(const Model& model, const ModelOptions& options);
-/// Without -c: room for a prompt of so many tokens and its answer, within what the model was trained for.
+/// Without -c: room for a prompt of so many tokens and its answer, within what the model was
+/// trained for.
 std::uint32_t context_for(const Model& model, std::size_t prompt, std::int64_t max_tokens);
 /// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
 void require_room(const Session& session, std::size_t n);

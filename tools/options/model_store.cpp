@@ -36,8 +36,8 @@ std::vector<fs::path> files_below(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code error;
   if (directory.empty()) return files;
-  constexpr auto kOptions =
-      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
+  constexpr auto kOptions = fs::directory_options::follow_directory_symlink |
+                            fs::directory_options::skip_permission_denied;
   constexpr int kDeepest = 8;  // links may go in circles
   for (fs::recursive_directory_iterator at(directory, kOptions, error), end; !error && at != end;
        at.increment(error)) {
@@ -55,7 +55,8 @@ std::uint64_t size_of(const fs::path& file) {
   return error ? 0 : bytes;
 }
 
-/// Models among the files below a directory: a split one is its first file. Named by their paths from `base`.
+/// Models among the files below a directory: a split one is its first file. Named by their paths
+/// from `base`.
 void add_files(std::vector<KnownModel>& models, const fs::path& directory, const fs::path& base,
                const std::string& prefix, const std::string& place) {
   static const std::regex shard(R"((.*)-(\d{5})-of-\d{5}\.gguf)");
@@ -73,8 +74,8 @@ void add_files(std::vector<KnownModel>& models, const fs::path& directory, const
       }
       models.push_back({prefix + parts[1].str(), place, file.string(), size_of(file)});
     } else {
-      models.push_back(
-          {prefix + name.substr(0, name.size() - kSuffix.size()), place, file.string(), size_of(file)});
+      models.push_back({prefix + name.substr(0, name.size() - kSuffix.size()), place, file.string(),
+                        size_of(file)});
     }
   }
 }
@@ -92,7 +93,8 @@ void add_directories(std::vector<KnownModel>& models) {
 /// hub/models--ORG--NAME/snapshots/REVISION/FILE, as huggingface_hub lays it out.
 void add_hugging_face(std::vector<KnownModel>& models) {
   fs::path hub = environment_path("HF_HUB_CACHE");
-  if (hub.empty() && !environment_path("HF_HOME").empty()) hub = environment_path("HF_HOME") / "hub";
+  if (hub.empty() && !environment_path("HF_HOME").empty())
+    hub = environment_path("HF_HOME") / "hub";
   if (hub.empty() && !environment_path("XDG_CACHE_HOME").empty())
     hub = environment_path("XDG_CACHE_HOME") / "huggingface/hub";
   if (hub.empty()) hub = in_home(".cache/huggingface/hub");
@@ -102,9 +104,11 @@ void add_hugging_face(std::vector<KnownModel>& models) {
     std::string repository = entry.path().filename().string();
     if (!repository.starts_with(kPrefix)) continue;
     repository.erase(0, kPrefix.size());
-    if (const std::size_t at = repository.find("--"); at != std::string::npos) repository.replace(at, 2, "/");
+    if (const std::size_t at = repository.find("--"); at != std::string::npos)
+      repository.replace(at, 2, "/");
     std::set<std::string> names;
-    for (const fs::directory_entry& revision : fs::directory_iterator(entry.path() / "snapshots", error)) {
+    for (const fs::directory_entry& revision :
+         fs::directory_iterator(entry.path() / "snapshots", error)) {
       std::vector<KnownModel> found;
       add_files(found, revision.path(), revision.path(), repository + "/", "Hugging Face");
       for (KnownModel& model : found)
@@ -137,7 +141,8 @@ std::string model_blob(const fs::path& manifest, const fs::path& store) {
 /// manifests/HOST/NAMESPACE/NAME/TAG, and blobs/sha256-…, as ollama lays them out.
 void add_ollama(std::vector<KnownModel>& models) {
   std::vector<fs::path> stores = {environment_path("OLLAMA_MODELS")};
-  if (stores.front().empty()) stores = {in_home(".ollama/models"), "/usr/share/ollama/.ollama/models"};
+  if (stores.front().empty())
+    stores = {in_home(".ollama/models"), "/usr/share/ollama/.ollama/models"};
   for (const fs::path& store : stores) {
     const fs::path manifests = store / "manifests";
     for (const fs::path& manifest : files_below(store.empty() ? store : manifests)) {
@@ -174,7 +179,8 @@ std::vector<KnownModel> known_models() {
   return models;
 }
 
-std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models, std::string_view name) {
+std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
+                                        std::string_view name) {
   const std::string wanted = lower(name);
   std::vector<KnownModel> same, holding;
   for (const KnownModel& model : models) {

@@ -1,5 +1,5 @@
-// Models that are on this machine already: $CRIA_MODELS, the Hugging Face cache, ollama's store, and the one
-// that comes with the program. Nothing there is changed.
+// Models that are on this machine already: $CRIA_MODELS, the Hugging Face cache, ollama's store,
+// and the one that comes with the program. Nothing there is changed.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ struct KnownModel {
 /// All there are, by place and name. Places that cannot be read are passed over.
 std::vector<KnownModel> known_models();
 
-/// Those that a name means: the one whose name, or its last part, is this one; else all in whose names it
-/// occurs. Upper and lower case are the same.
-std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models, std::string_view name);
+/// Those that a name means: the one whose name, or its last part, is this one; else all in whose
+/// names it occurs. Upper and lower case are the same.
+std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
+                                        std::string_view name);
 
 /// The demo model installed with this program, or built beside it; "" where there is none.
 std::string bundled_model();

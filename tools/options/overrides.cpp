@@ -30,7 +30,8 @@ MetadataOverride parse_override(const std::string& text) {
       [&out, &text](const auto& value) {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, GgufArray>) {
-          throw CLI::ValidationError(kOverride, "expected a number, true, false or a text, got an array");
+          throw CLI::ValidationError(kOverride,
+                                     "expected a number, true, false or a text, got an array");
         } else if constexpr (std::is_same_v<T, std::uint64_t>) {
           if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
             throw CLI::ValidationError(kOverride, "number too large: " + text);
@@ -52,7 +53,10 @@ MetadataOverride parse_override(const std::string& text) {
 void add_override_options(CLI::App& command, OverrideOptions& options) {
   const CLI::Validator is_positive = range(1e-9, 1e12);
   const auto positive = [&](const std::string& name, auto& value, const std::string& help) {
-    command.add_option(name, value, help)->type_name("N")->check(is_positive)->group(kMetadataGroup);
+    command.add_option(name, value, help)
+        ->type_name("N")
+        ->check(is_positive)
+        ->group(kMetadataGroup);
   };
   command
       .add_option(kOverride, options.keys,
@@ -65,7 +69,8 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
                   "how positions are scaled (default: as the file says)")
       ->check(CLI::IsMember({"none", "linear", "yarn"}))
       ->group(kMetadataGroup);
-  positive("--rope-scale", options.rope_factor, "scale positions for a context N times the trained one");
+  positive("--rope-scale", options.rope_factor,
+           "scale positions for a context N times the trained one");
   positive("--rope-freq-base", options.rope_base, "base of RoPE's frequencies");
   command
       .add_option_function<double>(
@@ -74,11 +79,14 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
       ->type_name("N")
       ->check(is_positive)
       ->group(kMetadataGroup);
-  positive("--yarn-orig-ctx", options.yarn_orig_ctx, "YaRN: size of the trained context, in tokens");
-  positive("--yarn-attn-factor", options.yarn_attn_factor, "YaRN: factor of the attention's magnitude");
+  positive("--yarn-orig-ctx", options.yarn_orig_ctx,
+           "YaRN: size of the trained context, in tokens");
+  positive("--yarn-attn-factor", options.yarn_attn_factor,
+           "YaRN: factor of the attention's magnitude");
   positive("--yarn-beta-fast", options.yarn_beta_fast,
            "YaRN: turns from which a dimension keeps its frequency");
-  positive("--yarn-beta-slow", options.yarn_beta_slow, "YaRN: turns up to which a dimension is interpolated");
+  positive("--yarn-beta-slow", options.yarn_beta_slow,
+           "YaRN: turns up to which a dimension is interpolated");
 }
 
 std::vector<MetadataOverride> metadata_overrides(const OverrideOptions& options) {

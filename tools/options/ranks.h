@@ -13,8 +13,8 @@ struct RankOptions {
 
   /// --shares, --rank-timeout
   void add_to(CLI::App& command);
-  /// Before a model is loaded. threads: those of the model; 0: each rank's default. Throws Error for what cannot be, and where there
-  /// are no other ranks.
+  /// Before a model is loaded. threads: those of the model; 0: each rank's default. Throws Error
+  /// for what cannot be, and where there are no other ranks.
   void apply(std::uint32_t threads) const;
 };
 

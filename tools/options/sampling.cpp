@@ -27,7 +27,8 @@ std::pair<TokenId, float> parse_bias(const std::string& text) {
     const float bias = std::strtof(sign, &rest);
     if (rest == end && rest != sign) return {id, bias};
   }
-  throw CLI::ValidationError("--logit-bias", "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
+  throw CLI::ValidationError("--logit-bias",
+                             "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
 }
 
 /// -1: a random one, which is told so that the answer can be had again.
@@ -41,8 +42,8 @@ std::uint64_t parse_seed(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [rest, bad] = std::from_chars(text.data(), end, seed);
   if (bad == std::errc() && rest == end) return seed;
-  throw CLI::ValidationError("--seed",
-                             "expected -1 or a whole number up to 18446744073709551615, got " + text);
+  throw CLI::ValidationError(
+      "--seed", "expected -1 or a whole number up to 18446744073709551615, got " + text);
 }
 
 std::vector<SamplerStep> parse_steps(const std::string& text) {
@@ -66,13 +67,16 @@ CLI::Option* add_number(CLI::App& command, const char* name, T& value, const cha
 
 /// Where the answer ends.
 void add_ends(CLI::App& command, GenerateOptions& generate) {
-  add_number(command, "-n,--max-tokens", generate.max_tokens, "at most N tokens per answer; -1: no limit")
+  add_number(command, "-n,--max-tokens", generate.max_tokens,
+             "at most N tokens per answer; -1: no limit")
       ->check(range(-1, 1 << 30));
   command.add_option("--stop", generate.stop, "a text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
-  command.add_flag("--ignore-eos", generate.ignore_eos, "continue where the model would end its answer")
+  command
+      .add_flag("--ignore-eos", generate.ignore_eos,
+                "continue where the model would end its answer")
       ->group(kGroup);
 }
 
@@ -96,26 +100,28 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
   const CLI::Validator share = range(0.0, 1.0);
   add_number(command, "--temp", s.temperature, "temperature; 0: always the likeliest token")
       ->check(range(0.0, 1e6));
-  add_number(
-      command, "--dynatemp-range", s.dynatemp_range,
-      "dynamic temperature: --temp minus this where the model is sure, plus this where it is not; 0: off")
+  add_number(command, "--dynatemp-range", s.dynatemp_range,
+             "dynamic temperature: --temp minus this where the model is sure, plus this where it "
+             "is not; 0: off")
       ->check(range(0.0, 1e6));
   add_number(command, "--dynatemp-exp", s.dynatemp_exponent,
              "dynamic temperature: exponent applied to the normalized entropy")
       ->check(range(0.0, 100.0));
-  add_number(command, "--top-k", s.top_k, "only the N likeliest tokens; 0: off")->check(range(0, 1 << 30));
+  add_number(command, "--top-k", s.top_k, "only the N likeliest tokens; 0: off")
+      ->check(range(0, 1 << 30));
   add_number(command, "--top-p", s.top_p,
              "only the likeliest tokens that together have this probability; 1: off")
       ->check(share);
   add_number(command, "--min-p", s.min_p,
              "only tokens at least this fraction as likely as the likeliest; 0: off")
       ->check(share);
-  add_number(
-      command, "--typical", s.typical_p,
-      "locally typical sampling: only the most typical tokens that together have this probability; 1: off")
+  add_number(command, "--typical", s.typical_p,
+             "locally typical sampling: only the most typical tokens that together have this "
+             "probability; 1: off")
       ->check(share);
-  add_number(command, "--top-n-sigma", s.top_n_sigma,
-             "only tokens whose logit is within this many standard deviations of the largest; 0: off")
+  add_number(
+      command, "--top-n-sigma", s.top_n_sigma,
+      "only tokens whose logit is within this many standard deviations of the largest; 0: off")
       ->check(range(0.0, 1e6));
   add_number(command, "--xtc-probability", s.xtc_probability,
              "XTC: chance of excluding all likely tokens except the least likely of them; 0: off")
@@ -126,7 +132,8 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
   add_number(command, "--mirostat", s.mirostat,
              "1 or 2: keep the surprise near a target, instead of the filters; 0: off")
       ->check(range(0, 2));
-  add_number(command, "--mirostat-ent", s.mirostat_tau, "mirostat: the target surprise, in bits (tau)")
+  add_number(command, "--mirostat-ent", s.mirostat_tau,
+             "mirostat: the target surprise, in bits (tau)")
       ->check(range(0.0, 100.0));
   add_number(command, "--mirostat-lr", s.mirostat_eta, "mirostat: learning rate (eta)")
       ->check(range(0.0, 100.0));
@@ -134,11 +141,13 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
 
 /// What makes logits smaller or larger.
 void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string>& biases) {
-  add_number(command, "--repeat-penalty", s.repeat_penalty,
-             "makes tokens that have occurred less likely: divides positive logits by this, multiplies "
-             "negative ones; 1: off")
+  add_number(
+      command, "--repeat-penalty", s.repeat_penalty,
+      "makes tokens that have occurred less likely: divides positive logits by this, multiplies "
+      "negative ones; 1: off")
       ->check(range(1e-3, 1e3));
-  add_number(command, "--repeat-last-n", s.repeat_last_n, "penalties consider the last N tokens; -1: all")
+  add_number(command, "--repeat-last-n", s.repeat_last_n,
+             "penalties consider the last N tokens; -1: all")
       ->check(range(-1, 1 << 30));
   add_number(command, "--presence-penalty", s.presence_penalty,
              "subtracted from the logits of tokens that have occurred")
@@ -159,9 +168,10 @@ void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string
              "DRY: considers the last N tokens; -1: all, 0: none")
       ->check(range(-1, 1 << 30));
   command
-      .add_option("--dry-sequence-breaker", s.dry_sequence_breakers,
-                  "DRY: a text that ends repetitions, instead of newline, :, \" and *; may be repeated; "
-                  "none: no text")
+      .add_option(
+          "--dry-sequence-breaker", s.dry_sequence_breakers,
+          "DRY: a text that ends repetitions, instead of newline, :, \" and *; may be repeated; "
+          "none: no text")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -173,7 +183,8 @@ void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string
 
 /// With a blank after each semicolon, where a line may end.
 std::string breakable(std::string text) {
-  for (std::size_t at = 0; (at = text.find(';', at)) != std::string::npos; at += 2) text.replace(at, 1, "; ");
+  for (std::size_t at = 0; (at = text.find(';', at)) != std::string::npos; at += 2)
+    text.replace(at, 1, "; ");
   return text;
 }
 
@@ -222,7 +233,8 @@ void SamplingOptions::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--seed", [&s](const std::string& text) { s.seed = parse_seed(text); },
-          "the same seed gives the same answer; -1: a random seed, which is shown (default: a random one)")
+          "the same seed gives the same answer; -1: a random seed, which is shown (default: a "
+          "random one)")
       ->type_name("N")
       ->group(kGroup);
   add_filters(command, s);

@@ -16,11 +16,11 @@ struct SamplingOptions {
   void add_to(CLI::App& command);
   /// What the answer has to be: --json-schema, --grammar, --regex.
   void add_constraint_to(CLI::App& command);
-  /// The options with a seed drawn where none was given, so that it can be told. Throws a usage error for a
-  /// bad --logit-bias.
+  /// The options with a seed drawn where none was given, so that it can be told. Throws a usage
+  /// error for a bad --logit-bias.
   [[nodiscard]] GenerateOptions resolve() const;
-  /// Sets what the model's file says of sampling (general.sampling.*), but for what the command line says. After parsing.
-  /// Throws Error for a value that cannot be.
+  /// Sets what the model's file says of sampling (general.sampling.*), but for what the command
+  /// line says. After parsing. Throws Error for a value that cannot be.
   void follow(const GgufFile& file, SamplerOptions& sampler) const;
 
  private:

@@ -15,9 +15,10 @@ namespace cria::tools {
 namespace {
 
 constexpr std::string_view kPreset = "preset";
-constexpr std::size_t kMostBytes = 64 * 1024;
-// The parser goes through keys of many parts by recursion. No text of 64 KiB has so many full stops.
-constexpr std::ptrdiff_t kMostDots = 2000;
+constexpr std::size_t kMaxBytes = 64 * 1024;
+// The parser goes through keys of many parts by recursion. No text of 64 KiB has so many full
+// stops.
+constexpr std::ptrdiff_t kMaxDots = 2000;
 
 struct BuiltinPreset {
   std::string_view name, option, value;
@@ -42,7 +43,8 @@ const CLI::Option* find_option(const CLI::App& command, const std::string& name)
 
 /// The long name that stands for the option in files and variables; "" where nothing does.
 std::string setting_name(const CLI::App& command, const CLI::Option& option) {
-  if (option.get_positional() || option.get_lnames().empty() || &option == command.get_help_ptr()) return "";
+  if (option.get_positional() || option.get_lnames().empty() || &option == command.get_help_ptr())
+    return "";
   return option.get_lnames().front();
 }
 
@@ -77,22 +79,25 @@ std::optional<bool> flag_value(const Setting& setting) {
   return std::nullopt;
 }
 
-/// Whether it says that a flag is not wanted, as nothing at all does. Throws a usage error for what says neither.
+/// Whether it says that a flag is not wanted, as nothing at all does. Throws a usage error for what
+/// says neither.
 bool turns_off(const CLI::Option& option, const Setting& setting) {
   if (!is_flag(option)) return false;
   if (const std::optional<bool> wanted = flag_value(setting)) return !*wanted;
-  throw CLI::ValidationError("--" + option.get_lnames().front(), "expected true or false, got " +
-                                                                     CLI::detail::join(setting.values, ", ") +
-                                                                     " (from " + setting.source + ")");
+  throw CLI::ValidationError("--" + option.get_lnames().front(),
+                             "expected true or false, got " +
+                                 CLI::detail::join(setting.values, ", ") + " (from " +
+                                 setting.source + ")");
 }
 
 /// 0 and 1 turn flags off and on, and are numbers, too.
 bool is_number(const Setting& setting) {
-  return setting.values.size() == 1 && (setting.values.front() == "0" || setting.values.front() == "1");
+  return setting.values.size() == 1 &&
+         (setting.values.front() == "0" || setting.values.front() == "1");
 }
 
-/// Whether a setting for all subcommands cannot be meant for this one: here the name is a flag, elsewhere it takes a value, and this is
-/// one.
+/// Whether a setting for all subcommands cannot be meant for this one: here the name is a flag,
+/// elsewhere it takes a value, and this is one.
 bool is_for_others(const CLI::App& command, const CLI::Option& option, const Setting& setting) {
   if (!is_flag(option) || (flag_value(setting) && !is_number(setting))) return false;
   const std::string name = setting_name(command, option);
@@ -121,7 +126,8 @@ std::vector<std::string> typed_texts(const toml::node& value, const std::string&
   return texts;
 }
 
-/// What stands in a table and in those inside of it. Throws a usage error for a key that no subcommand has.
+/// What stands in a table and in those inside of it. Throws a usage error for a key that no
+/// subcommand has.
 void add_table(const CLI::App& app, const std::string& section, const toml::table& table,
                std::map<std::string, ConfigFile::Values>& sections) {
   const std::vector<std::string> keys = keys_of(app, section);
@@ -142,8 +148,8 @@ void add_table(const CLI::App& app, const std::string& section, const toml::tabl
   }
 }
 
-/// The bytes of a file, one more than may be read at most; nothing where it cannot be opened. Each file is read once: what comes through
-/// a pipe comes only once.
+/// The bytes of a file, one more than may be read at most; nothing where it cannot be opened. Each
+/// file is read once: what comes through a pipe comes only once.
 const std::optional<std::string>& file_bytes(const std::string& path) {
   static std::map<std::string, std::optional<std::string>> files;
   const auto [place, is_new] = files.try_emplace(path);
@@ -152,7 +158,7 @@ const std::optional<std::string>& file_bytes(const std::string& path) {
   if (!is_new || std::filesystem::is_directory(path, error)) return bytes;
   std::ifstream in(path, std::ios::binary);
   if (!in.is_open()) return bytes;
-  std::string read(kMostBytes + 1, '\0');
+  std::string read(kMaxBytes + 1, '\0');
   in.read(read.data(), static_cast<std::streamsize>(read.size()));
   if (in.bad()) throw CLI::ValidationError(path, "cannot be read");
   read.resize(static_cast<std::size_t>(in.gcount()));
@@ -161,16 +167,22 @@ const std::optional<std::string>& file_bytes(const std::string& path) {
 
 /// What may help with an error of the parser; "" for nothing.
 std::string hint(std::string_view toml, std::string_view problem) {
-  const auto says = [&](std::string_view words) { return problem.find(words) != std::string_view::npos; };
+  const auto says = [&](std::string_view words) {
+    return problem.find(words) != std::string_view::npos;
+  };
   if (says("existing string 'preset.") || says("existing table 'preset'") ||
       (says("existing string as dotted key") && toml.find("preset.") != std::string_view::npos))
-    return " (where there is a section [preset.NAME], TOML allows preset = \"NAME\" only in a section: [run] "
+    return " (where there is a section [preset.NAME], TOML allows preset = \"NAME\" only in a "
+           "section: [run] "
            "or [chat])";
-  // Without quotes a text is taken for what its first letter begins: f for false, i for inf, a digit for a number.
-  constexpr std::string_view kValues[] = {"value", "boolean", "floating-point", "integer", "date", "time"};
-  const bool in_value =
-      std::ranges::any_of(kValues, [&](std::string_view kind) { return says(std::string(kind) + ": "); });
-  const bool unexpected = says(": expected ") || says(": could not determine") || says(": encountered end");
+  // Without quotes a text is taken for what its first letter begins: f for false, i for inf, a
+  // digit for a number.
+  constexpr std::string_view kValues[] = {"value",   "boolean", "floating-point",
+                                          "integer", "date",    "time"};
+  const bool in_value = std::ranges::any_of(
+      kValues, [&](std::string_view kind) { return says(std::string(kind) + ": "); });
+  const bool unexpected =
+      says(": expected ") || says(": could not determine") || says(": encountered end");
   return in_value && unexpected ? " (put a text in quotes)" : "";
 }
 
@@ -186,7 +198,8 @@ ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file
   std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   throw CLI::ValidationError("--preset", "there is no preset " + name + suggestion(name, names) +
-                                             " (there are: " + CLI::detail::join(names, ", ") + ")");
+                                             " (there are: " + CLI::detail::join(names, ", ") +
+                                             ")");
 }
 
 struct Source {
@@ -195,15 +208,18 @@ struct Source {
 };
 
 /// What environment and file say under a name, what is worth most first.
-std::vector<Source> sources_of(const std::string& name, const CLI::App& command, const ConfigFile& file) {
+std::vector<Source> sources_of(const std::string& name, const CLI::App& command,
+                               const ConfigFile& file) {
   std::vector<Source> sources;
   const std::string variable = environment_name(name);
   if (const std::string value = environment(variable.c_str()); !value.empty())
     sources.push_back({{{value}, variable}});
   for (const std::string& section : {command.get_name(), std::string()})
-    if (const ConfigFile::Values* values = file.section(section); values != nullptr && values->contains(name))
+    if (const ConfigFile::Values* values = file.section(section);
+        values != nullptr && values->contains(name))
       sources.push_back(
-          {{values->at(name), file.path() + (section.empty() ? "" : " [" + section + "]")}, section.empty()});
+          {{values->at(name), file.path() + (section.empty() ? "" : " [" + section + "]")},
+           section.empty()});
   return sources;
 }
 
@@ -228,15 +244,16 @@ ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
     return file;
   }
   file.found_ = true;
-  if (bytes->size() > kMostBytes) throw CLI::ValidationError(path, "a configuration file has at most 64 KiB");
-  if (std::ranges::count(*bytes, '.') > kMostDots)
-    throw CLI::ValidationError(path, "more than " + std::to_string(kMostDots) + " dots");
+  if (bytes->size() > kMaxBytes)
+    throw CLI::ValidationError(path, "a configuration file has at most 64 KiB");
+  if (std::ranges::count(*bytes, '.') > kMaxDots)
+    throw CLI::ValidationError(path, "more than " + std::to_string(kMaxDots) + " dots");
   try {
     add_table(app, "", toml::parse(std::string_view(*bytes)), file.sections_);
   } catch (const toml::parse_error& problem) {
     const std::string what(problem.description());
-    throw CLI::ValidationError(
-        path, "line " + std::to_string(problem.source().begin.line) + ": " + what + hint(*bytes, what));
+    throw CLI::ValidationError(path, "line " + std::to_string(problem.source().begin.line) + ": " +
+                                         what + hint(*bytes, what));
   } catch (const CLI::ParseError& problem) {
     throw CLI::ValidationError(path, problem.what());
   }
@@ -298,16 +315,19 @@ CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::
   if (wanted.empty() && find_option(command, std::string(kPreset)) != nullptr)
     if (const auto found = sources_of(std::string(kPreset), command, file); !found.empty())
       wanted = found.front().setting.values.front();
-  const ConfigFile::Values of_preset = wanted.empty() ? ConfigFile::Values{} : preset_values(wanted, file);
+  const ConfigFile::Values of_preset =
+      wanted.empty() ? ConfigFile::Values{} : preset_values(wanted, file);
 
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = setting_name(command, *option);
     const std::set<CLI::Option*> excluded = option->get_excludes();
     if (name.empty() || given.contains(option) ||
-        std::ranges::any_of(excluded, [&](const CLI::Option* other) { return given.contains(other); }))
+        std::ranges::any_of(excluded,
+                            [&](const CLI::Option* other) { return given.contains(other); }))
       continue;
     std::optional<Setting> setting;
-    if (const auto found = of_preset.find(name); found != of_preset.end() && belongs_to_preset(*option))
+    if (const auto found = of_preset.find(name);
+        found != of_preset.end() && belongs_to_preset(*option))
       setting = Setting{found->second, "preset " + wanted};
     for (Source& source : sources_of(name, command, file))
       if (!setting && !(source.for_all && is_for_others(command, *option, source.setting)))

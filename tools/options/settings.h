@@ -1,4 +1,5 @@
-// Values of options that are not on the command line: presets, the environment, a configuration file.
+// Values of options that are not on the command line: presets, the environment, a configuration
+// file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,20 +13,21 @@ namespace cria::tools {
 /// A value and where it came from.
 struct Setting {
   std::vector<std::string> values;  ///< more than one for options that take a list
-  std::string source;               ///< "CRIA_TEMP", "preset exact", "/home/u/.config/cria/config.toml"
+  std::string source;  ///< "CRIA_TEMP", "preset exact", "/home/u/.config/cria/config.toml"
 };
 
 /// Option's long name without hyphens in front to its setting, for one subcommand.
 using CommandSettings = std::map<std::string, Setting>;
 
-/// A configuration file in TOML: keys are the long names of options. Those at its top are for every subcommand
-/// that has the option, those of a section [NAME] for that subcommand, those of [preset.NAME] a preset.
+/// A configuration file in TOML: keys are the long names of options. Those at its top are for every
+/// subcommand that has the option, those of a section [NAME] for that subcommand, those of
+/// [preset.NAME] a preset.
 class ConfigFile {
  public:
   /// $CRIA_CONFIG, else $XDG_CONFIG_HOME/cria/config.toml, else ~/.config/cria/config.toml.
   static std::string default_path();
-  /// Empty where there is no such file, unless $CRIA_CONFIG names it. It may be a pipe. Throws a usage error for a key that no
-  /// subcommand has, and for more than 64 KiB.
+  /// Empty where there is no such file, unless $CRIA_CONFIG names it. It may be a pipe. Throws a
+  /// usage error for a key that no subcommand has, and for more than 64 KiB.
   static ConfigFile read(const CLI::App& app, const std::string& path);
 
   [[nodiscard]] bool found() const { return found_; }
@@ -53,18 +55,19 @@ std::vector<std::string> builtin_preset_names();
 /// Adds --preset to every subcommand that draws answers.
 void add_preset_options(CLI::App& app);
 
-/// What the subcommand gets for options that are not in `given`, nor exclude one that is, nor need one that is not. A preset is worth
-/// more than the environment, the environment more than the file, its section more than its top. preset: by its
-/// name, "": as environment and file say. Throws a usage error for a preset that there is not, and for a flag's value that is neither
-/// true nor false, unless it is for all subcommands and the name takes a value in another.
+/// What the subcommand gets for options that are not in `given`, nor exclude one that is, nor need
+/// one that is not. A preset is worth more than the environment, the environment more than the
+/// file, its section more than its top. preset: by its name, "": as environment and file say.
+/// Throws a usage error for a preset that there is not, and for a flag's value that is neither true
+/// nor false, unless it is for all subcommands and the name takes a value in another.
 CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::Option*>& given,
                              const std::string& preset, const ConfigFile& file);
 
 /// Gives the settings to the subcommand, as if they had been typed.
 void apply_settings(CLI::App& command, const CommandSettings& settings);
 
-/// Whether the option is on the command line. Only such a one is refused where it would not count: settings are for all uses of a
-/// subcommand.
+/// Whether the option is on the command line. Only such a one is refused where it would not count:
+/// settings are for all uses of a subcommand.
 bool is_typed(const CLI::Option& option);
 
 /// The message of a usage error, with the source of the value where it was not typed.

@@ -19,7 +19,8 @@ namespace cria::tools {
 SyntheticSpec parse_synthetic(const std::string& spec) {
   const auto wrong = [](const std::string& what) { return Error("", what); };
   const std::size_t colon = spec.find(':');
-  if (colon == std::string::npos) throw wrong("expected SHAPE:TYPE, for example 1.1b:Q4_K, got " + spec);
+  if (colon == std::string::npos)
+    throw wrong("expected SHAPE:TYPE, for example 1.1b:Q4_K, got " + spec);
   const std::string shape = spec.substr(0, colon), type = spec.substr(colon + 1);
   std::vector<std::string> shapes;
   for (const ModelShape& known : model_shapes()) shapes.push_back(known.name);
@@ -63,8 +64,8 @@ void SyntheticFile::forget_name() {
   const int failed = descriptor_ < 0 ? errno : 0;
   unlink(path_.c_str());
   if (failed != 0) throw Error(path_, std::string("cannot be opened: ") + std::strerror(failed));
-  path_ =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);  // other ranks open it, too
+  path_ = "/proc/" + std::to_string(getpid()) + "/fd/" +
+          std::to_string(descriptor_);  // other ranks open it, too
 }
 
 }  // namespace cria::tools

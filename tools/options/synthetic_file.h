@@ -17,7 +17,8 @@ SyntheticSpec parse_synthetic(const std::string& spec);
 /// For an option: what is wrong with it; "": nothing.
 std::string check_synthetic(const std::string& spec);
 
-/// A synthetic model's file: kept where the user said, else gone with this object, and with the process whatever ends it.
+/// A synthetic model's file: kept where the user said, else gone with this object, and with the
+/// process whatever ends it.
 class SyntheticFile {
  public:
   enum class Weights {
@@ -25,7 +26,8 @@ class SyntheticFile {
     Holes,  ///< all are 0, and take no place on the disk: for what does not depend on them
   };
   /// keep: a path; "": among the temporary files, and from then on without a name. Throws Error.
-  SyntheticFile(const std::string& spec, const std::string& keep, Weights weights = Weights::Random);
+  SyntheticFile(const std::string& spec, const std::string& keep,
+                Weights weights = Weights::Random);
   ~SyntheticFile();
   SyntheticFile(const SyntheticFile&) = delete;
   SyntheticFile& operator=(const SyntheticFile&) = delete;

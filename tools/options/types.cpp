@@ -56,12 +56,14 @@ std::uint64_t parse_size(const std::string& option, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit = CLI::detail::to_lower(std::string(end, text.data() + text.size()));
   if (error != std::errc() || number == 0) throw wrong;
-  unit.erase(0, unit.find_first_not_of(' ') == std::string::npos ? unit.size() : unit.find_first_not_of(' '));
+  unit.erase(0, unit.find_first_not_of(' ') == std::string::npos ? unit.size()
+                                                                 : unit.find_first_not_of(' '));
   constexpr std::string_view kUnits = "kmgt";
   if (unit.empty() || unit == "b") return number;
   const std::size_t power = kUnits.find(unit[0]);
   const std::string rest = unit.substr(1);
-  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) throw wrong;
+  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib"))
+    throw wrong;
   const std::uint64_t base = rest == "ib" ? 1024 : 1000;
   for (std::size_t i = 0; i <= power; ++i) {
     if (number > std::numeric_limits<std::uint64_t>::max() / base) throw wrong;

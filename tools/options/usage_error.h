@@ -6,7 +6,8 @@
 
 namespace cria::tools {
 
-/// CLI11's error said with its subject, what is wrong and what was expected. command: what was called, or null.
+/// CLI11's error said with its subject, what is wrong and what was expected. command: what was
+/// called, or null.
 std::string usage_text(const CLI::ParseError& error, const CLI::App* command = nullptr);
 
 }  // namespace cria::tools

@@ -11,8 +11,9 @@ std::string program_version() {
 
 std::string version_text() {
   const std::string commit = CRIA_COMMIT;
-  return "cria " CRIA_VERSION " (" + (commit.empty() ? "" : "commit " + commit + "; ") + "runs on " +
-         available_kernel_names() + (can_join_ranks() ? "; several machines by MPI" : "") + ")";
+  return "cria " CRIA_VERSION " (" + (commit.empty() ? "" : "commit " + commit + "; ") +
+         "runs on " + available_kernel_names() +
+         (can_join_ranks() ? "; several machines by MPI" : "") + ")";
 }
 
 }  // namespace cria::tools

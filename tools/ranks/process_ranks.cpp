@@ -23,11 +23,13 @@ namespace cria::tools {
 namespace {
 namespace fs = std::filesystem;
 
-/// How many processes mpirun (Open MPI's, or one that speaks PMI: MPICH's) has started; 1: this one was started otherwise.
+/// How many processes mpirun (Open MPI's, or one that speaks PMI: MPICH's) has started; 1: this one
+/// was started otherwise.
 long started_processes() {
   long most = 1;
   for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const char* const text = std::getenv(name)) most = std::max(most, std::strtol(text, nullptr, 10));
+    if (const char* const text = std::getenv(name))
+      most = std::max(most, std::strtol(text, nullptr, 10));
   return most;
 }
 
@@ -39,27 +41,29 @@ fs::path module_path() {
   return fs::exists(built, error) ? built : installed;
 }
 
-// MPI's own plug-ins look for its symbols among those of all. It is never unloaded: its threads may still end.
+// MPI's own plug-ins look for its symbols among those of all. It is never unloaded: its threads may
+// still end.
 std::unique_ptr<Ranks> join_ranks(long started) {
   const std::string count = std::to_string(started) + " processes are to compute together, ";
   const fs::path path = module_path();
   void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) {
     std::error_code error;
-    throw Error(count + (fs::exists(path, error) ? "but " + std::string(dlerror())
-                                                 : "but there is no " + path.lexically_normal().string() +
-                                                       ": this cria was built without MPI, or the package "
-                                                       "cria-mpi is not installed"));
+    throw Error(count + (fs::exists(path, error)
+                             ? "but " + std::string(dlerror())
+                             : "but there is no " + path.lexically_normal().string() +
+                                   ": this cria was built without MPI, or the package "
+                                   "cria-mpi is not installed"));
   }
   const auto join = reinterpret_cast<JoinMpi>(dlsym(module, kMpiEntry));
   char reason[256] = {};
   std::unique_ptr<Ranks> ranks(join == nullptr ? nullptr : join(reason, sizeof reason));
   if (ranks == nullptr) throw Error(count + "but " + reason);
   if (ranks->size() == 1)  // else each would answer
-    throw Error(
-        count +
-        "but this one finds no other: mpirun belongs to another MPI than that of this cria (to run alone, "
-        "unset OMPI_COMM_WORLD_SIZE and PMI_SIZE)");
+    throw Error(count +
+                "but this one finds no other: mpirun belongs to another MPI than that of this cria "
+                "(to run alone, "
+                "unset OMPI_COMM_WORLD_SIZE and PMI_SIZE)");
   return ranks;
 }
 
@@ -70,14 +74,16 @@ int follow_rank_0(Ranks& ranks) {
     follow(ranks, program_version());
     return 0;
   } catch (const std::exception& error) {
-    print_error("rank " + std::to_string(ranks.rank()) + " on " + ranks.host() + ": " + error.what());
+    print_error("rank " + std::to_string(ranks.rank()) + " on " + ranks.host() + ": " +
+                error.what());
     exit_now(1);  // the others wait for this one: mpirun ends them
   }
 }
 
 Leader& leader_for(const char* option) {
   Leader* const leader = Leader::current();
-  if (leader == nullptr) throw Error(std::string(option) + " is for several ranks: mpirun -n 2 cria ...");
+  if (leader == nullptr)
+    throw Error(std::string(option) + " is for several ranks: mpirun -n 2 cria ...");
   return *leader;
 }
 

@@ -15,18 +15,24 @@ Json token_json(const Tokenizer& tokenizer, TokenId id, float logprob) {
   const std::string piece = tokenizer.piece(id, true);
   Json bytes = Json::array();
   for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
-  return {{"token", piece}, {"id", id}, {"logprob", finite_logprob(logprob)}, {"bytes", std::move(bytes)}};
+  return {{"token", piece},
+          {"id", id},
+          {"logprob", finite_logprob(logprob)},
+          {"bytes", std::move(bytes)}};
 }
 
 /// Null where none were asked for.
 Json logprobs_json(const Tokenizer& tokenizer, const GenerateResult& result) {
   if (result.logprobs.empty()) return nullptr;
   Json content = Json::array();
-  for (const TokenLogprobs& token : result.logprobs) content.push_back(token_logprobs_json(tokenizer, token));
+  for (const TokenLogprobs& token : result.logprobs)
+    content.push_back(token_logprobs_json(tokenizer, token));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-double rate(std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; }
+double rate(std::size_t n, double seconds) {
+  return seconds > 0 ? static_cast<double>(n) / seconds : 0.0;
+}
 
 }  // namespace
 
@@ -49,7 +55,8 @@ Json usage_json(const AnswerUsage& usage) {
                {"completion_tokens", usage.completion},
                {"total_tokens", usage.prompt + usage.completion},
                {"prompt_tokens_details", {{"cached_tokens", usage.cached}}}};
-  if (usage.reasoning > 0) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning}};
+  if (usage.reasoning > 0)
+    json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning}};
   return json;
 }
 
@@ -63,7 +70,8 @@ Json answered_message(const GenerateResult& result) {
   Json message = {{"role", "assistant"}, {"content", result.text}};
   if (result.text.empty() && !result.tool_calls.empty()) message["content"] = nullptr;
   if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
-  for (const ToolCall& call : result.tool_calls) message["tool_calls"].push_back(tool_call_json(call));
+  for (const ToolCall& call : result.tool_calls)
+    message["tool_calls"].push_back(tool_call_json(call));
   return message;
 }
 
@@ -112,10 +120,10 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
   return json;
 }
 
-Json timeless_answer_json(const GenerateResult& result, const AnswerFacts& facts) {
+Json answer_json_without_timing(const GenerateResult& result, const AnswerFacts& facts) {
   Json json = answer_json(result, facts);
-  for (const char* key : {"prompt_tokens", "prompt_seconds", "prompt_tokens_per_second", "decode_seconds",
-                          "tokens_per_second", "speculation"})
+  for (const char* key : {"prompt_tokens", "prompt_seconds", "prompt_tokens_per_second",
+                          "decode_seconds", "tokens_per_second", "speculation"})
     json.erase(key);
   json["usage"].erase("prompt_tokens_details");
   return json;

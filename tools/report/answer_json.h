@@ -42,18 +42,23 @@ nlohmann::ordered_json finish_reason(StopReason reason);
 /// Likewise "tool_calls" where it ended with calls of tools.
 nlohmann::ordered_json finish_reason(const GenerateResult& result);
 
-/// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, and beside these: text,
-/// reasoning_content (of models that think), tokens, stop_reason, seed, and seconds and rates of prompt and answer.
+/// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, and beside
+/// these: text, reasoning_content (of models that think), tokens, stop_reason, seed, and seconds
+/// and rates of prompt and answer.
 nlohmann::ordered_json answer_json(const GenerateResult& result, const AnswerFacts& facts);
 
-/// The same without times and without what was found in a cache: equal whenever and beside whatever it was written.
-nlohmann::ordered_json timeless_answer_json(const GenerateResult& result, const AnswerFacts& facts);
+/// The same without times and without what was found in a cache: equal whenever and beside whatever
+/// it was written.
+nlohmann::ordered_json answer_json_without_timing(const GenerateResult& result,
+                                                  const AnswerFacts& facts);
 
 /// A piece of an answer or of thinking, as OpenAI's chunks.
-nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts);
+nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece,
+                                  const AnswerFacts& facts);
 
 /// A call of a tool as a piece of an answer; index: among its calls.
-nlohmann::ordered_json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts& facts);
+nlohmann::ordered_json call_piece_json(const ToolCall& call, std::size_t index,
+                                       const AnswerFacts& facts);
 
 /// A call as a line for a person or a script: {"name": …, "arguments": …}
 std::string call_line(const ToolCall& call);

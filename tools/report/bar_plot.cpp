@@ -9,7 +9,8 @@
 namespace cria::tools {
 namespace {
 
-constexpr double kPlotWidth = 960, kSides = 60, kHead = 84, kPanel = 190, kBelow = 72, kBarShare = 0.38;
+constexpr double kPlotWidth = 960, kSides = 60, kHead = 84, kPanel = 190, kBelow = 72,
+                 kBarShare = 0.38;
 
 /// The distance of marks: 1, 2 or 5 times a power of ten, at most six of them up to `highest`.
 double mark_distance(double highest) {
@@ -34,14 +35,16 @@ std::string panel_svg(const BarPanel& panel, double top) {
   for (int i = 0; i * distance <= highest; ++i) {
     const double y = floor - scale * i * distance;
     out += svg::line(kSides, y, kPlotWidth - kSides, y, "class=\"grid\" stroke=\"#e4e4e4\"");
-    out += svg::text(kSides - 8, y + 4, fixed(i * distance, distance < 1 ? 1 : 0), "text-anchor=\"end\"");
+    out += svg::text(kSides - 8, y + 4, fixed(i * distance, distance < 1 ? 1 : 0),
+                     "text-anchor=\"end\"");
   }
   const double step =
       (kPlotWidth - 2 * kSides) / static_cast<double>(std::max<std::size_t>(1, panel.bars.size()));
   for (std::size_t i = 0; i < panel.bars.size(); ++i) {
     const BarPair& pair = panel.bars[i];
     const double middle = kSides + (static_cast<double>(i) + 0.5) * step, width = kBarShare * step;
-    out += bar(middle - width, width, scale * pair.first, floor, "class=\"first\" fill=\"#2c6fbb\"");
+    out +=
+        bar(middle - width, width, scale * pair.first, floor, "class=\"first\" fill=\"#2c6fbb\"");
     out += bar(middle, width, scale * pair.second, floor, "class=\"second\" fill=\"#b0b7bf\"");
     out += svg::text(middle + 4, floor + 14, pair.label,
                      "text-anchor=\"end\" transform=\"rotate(-45 " + svg::number(middle + 4) + " " +

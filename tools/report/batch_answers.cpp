@@ -36,8 +36,9 @@ void BatchAnswers::resume() {
   const std::string text = read_file(path_);
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const auto json = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto json =
+        nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     const std::string id = json.is_object() && json.contains("id") && json["id"].is_string()
                                ? json["id"].get<std::string>()
                                : std::string();

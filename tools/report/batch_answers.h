@@ -1,4 +1,5 @@
-// The file of a batch's answers: a line each, appended as they come, so that a run that was ended goes on where it was.
+// The file of a batch's answers: a line each, appended as they come, so that a run that was ended
+// goes on where it was.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ std::string batch_answer_id(std::size_t index, std::string_view request);
 
 class BatchAnswers {
  public:
-  /// path: "-" is stdout, where nothing is answered already. ids: of all requests. Finds which of them the file answers already, and cuts off
-  /// an answer that is not complete. in_order: answers are written in the order of the ids. Throws Error for a file that
-  /// holds anything else.
+  /// path: "-" is stdout, where nothing is answered already. ids: of all requests. Finds which of
+  /// them the file answers already, and cuts off an answer that is not complete. in_order: answers
+  /// are written in the order of the ids. Throws Error for a file that holds anything else.
   BatchAnswers(const std::string& path, std::vector<std::string> ids, bool in_order);
 
   [[nodiscard]] bool answered(std::size_t index) const { return answered_[index]; }
@@ -28,8 +29,8 @@ class BatchAnswers {
   [[nodiscard]] std::size_t errors() const { return errors_; }
   /// The seed that an answer in the file was drawn with.
   [[nodiscard]] std::optional<std::uint64_t> seed(std::size_t index) const;
-  /// A line without its newline, of a request that was not answered. Throws Error if the disk refuses, OutputClosed where
-  /// nobody reads a pipe any more.
+  /// A line without its newline, of a request that was not answered. Throws Error if the disk
+  /// refuses, OutputClosed where nobody reads a pipe any more.
   void add(std::size_t index, const std::string& line);
 
  private:

@@ -41,7 +41,8 @@ std::vector<std::string> cells(const BenchRow& row, bool roofline) {
                                   number(row.tokens_per_second, 2) + " ± " + number(row.stddev, 2),
                                   row.gbytes_per_second > 0 ? number(row.gbytes_per_second, 1) : "",
                                   number(row.gmac_per_second, 1)};
-  if (roofline) all.push_back(row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %");
+  if (roofline)
+    all.push_back(row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %");
   return all;
 }
 
@@ -79,7 +80,8 @@ void print_markdown(std::ostream& out, const std::vector<BenchRow>& rows) {
 }
 
 void print_csv(std::ostream& out, const std::vector<BenchRow>& rows) {
-  out << "model,dtype,threads,test,tokens_per_second,stddev,gbytes_per_second,gmac_per_second,roofline_"
+  out << "model,dtype,threads,test,tokens_per_second,stddev,gbytes_per_second,gmac_per_second,"
+         "roofline_"
          "fraction\n";
   for (const BenchRow& row : rows) {
     out << csv_cell(row.model) << ',' << row.dtype << ',' << row.threads << ',' << row.test << ','
@@ -100,8 +102,9 @@ void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
                                     {"stddev", row.stddev},
                                     {"gbytes_per_second", row.gbytes_per_second},
                                     {"gmac_per_second", row.gmac_per_second}};
-    entry["roofline_fraction"] =
-        row.roofline_fraction < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(row.roofline_fraction);
+    entry["roofline_fraction"] = row.roofline_fraction < 0
+                                     ? nlohmann::ordered_json()
+                                     : nlohmann::ordered_json(row.roofline_fraction);
     if (row.gathers) add_members(entry, *row.gathers);
     list.push_back(std::move(entry));
   }

@@ -23,7 +23,8 @@ struct BenchRow {
   double stddev;
   double gbytes_per_second;  ///< weights read per second (decode)
   double gmac_per_second;    ///< multiply-adds per second
-  double roofline_fraction;  ///< tg: of the read rate; pp: of the multiply-add peak; negative: not measured
+  double roofline_fraction;  ///< tg: of the read rate; pp: of the multiply-add peak; negative: not
+                             ///< measured
   std::optional<GatherReport> gathers;  ///< where several ranks have computed
 };
 

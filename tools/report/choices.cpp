@@ -35,13 +35,15 @@ std::string text(const Json& value, const char* what) {
 }
 
 std::vector<std::string> texts(const Json& list, const char* what) {
-  if (!list.is_array()) throw Error("", std::string(what) + ": expected a list, got " + list.type_name());
+  if (!list.is_array())
+    throw Error("", std::string(what) + ": expected a list, got " + list.type_name());
   std::vector<std::string> result;
   for (const Json& entry : list) result.push_back(text(entry, what));
   return result;
 }
 
-/// An index, a label, or a choice's text. A number is no text: of the choices "2", "0", "1" the answer 1 is the second.
+/// An index, a label, or a choice's text. A number is no text: of the choices "2", "0", "1" the
+/// answer 1 is the second.
 std::size_t find_answer(const Json& answer, const std::vector<std::string>& choices,
                         const std::vector<std::string>& labels) {
   const std::string word = answer.is_string() ? answer.get<std::string>() : answer.dump();
@@ -51,7 +53,8 @@ std::size_t find_answer(const Json& answer, const std::vector<std::string>& choi
   if (const std::size_t at = place(labels); at < labels.size()) return at;
   std::size_t index = 0;
   const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), index);
-  const bool is_index = bad == std::errc() && end == word.data() + word.size() && index < choices.size();
+  const bool is_index =
+      bad == std::errc() && end == word.data() + word.size() && index < choices.size();
   const std::size_t at = answer.is_number() ? choices.size() : place(choices);
   if (at < choices.size()) return at;
   if (is_index) return index;
@@ -75,9 +78,10 @@ ChoiceQuestion parse_question(const std::string& line) {
   if (question.choices.size() < 2)
     throw Error("", "expected at least 2 choices, got " + std::to_string(question.choices.size()));
   if (!labels.empty() && labels.size() != question.choices.size())
-    throw Error("", "expected as many labels as choices, got " + std::to_string(labels.size()) + " and " +
-                        std::to_string(question.choices.size()));
-  question.answer = find_answer(member(object, {"answer", "answerKey", "label"}), question.choices, labels);
+    throw Error("", "expected as many labels as choices, got " + std::to_string(labels.size()) +
+                        " and " + std::to_string(question.choices.size()));
+  question.answer =
+      find_answer(member(object, {"answer", "answerKey", "label"}), question.choices, labels);
   return question;
 }
 
@@ -133,7 +137,8 @@ void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, b
       right.add(scores.likeliest == question.answer ? 1 : 0);
       right_raw.add(scores.likeliest_raw == question.answer ? 1 : 0);
       evaluated += scores.evaluated;
-      progress.update(right.n, fixed(100 * right.mean, 2) + " ± " + fixed(100 * right.error(), 2) + " %");
+      progress.update(right.n,
+                      fixed(100 * right.mean, 2) + " ± " + fixed(100 * right.error(), 2) + " %");
     }
   }
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
@@ -149,8 +154,8 @@ void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, b
       return fixed(100 * m.mean, 2) + " ± " + fixed(100 * m.error(), 2) + " %";
     };
     write_text("accuracy " + share(right) + " of " + counted(right.n, "question") +
-               " by length-normalised likelihood, " + share(right_raw) + " by likelihood (" + fixed(rate, 1) +
-               " tokens/s)\n");
+               " by length-normalised likelihood, " + share(right_raw) + " by likelihood (" +
+               fixed(rate, 1) + " tokens/s)\n");
   }
   flush_stdout();
 }

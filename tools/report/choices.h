@@ -8,9 +8,10 @@
 
 namespace cria::tools {
 
-/// One JSON object per line: a question (or "ctx"), its choices (strings, or {"text": […], "label": […]}, or
-/// "endings"), the answer ("answer", "answerKey" or "label": a label, the text of a choice, or an index from 0; a
-/// number is no text): the forms of ARC, HellaSwag and the like. Throws Error that names the line.
+/// One JSON object per line: a question (or "ctx"), its choices (strings, or {"text": […], "label":
+/// […]}, or "endings"), the answer ("answer", "answerKey" or "label": a label, the text of a
+/// choice, or an index from 0; a number is no text): the forms of ARC, HellaSwag and the like.
+/// Throws Error that names the line.
 std::vector<ChoiceQuestion> read_choices(const std::string& path);
 
 /// Scores them with progress; prints accuracy and its standard error. Throws Interrupted.

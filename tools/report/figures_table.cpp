@@ -60,7 +60,8 @@ void FiguresTable::print_csv(std::ostream& out) const {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto* number = std::get_if<double>(&row[i]);
       const bool as_shown = number == nullptr || is_whole(*number, columns_[i]);
-      out << (i == 0 ? "" : ",") << (as_shown ? csv_cell(texts[i]) : fixed(*number, columns_[i].digits + 3));
+      out << (i == 0 ? "" : ",")
+          << (as_shown ? csv_cell(texts[i]) : fixed(*number, columns_[i].digits + 3));
     }
     out << '\n';
   }
@@ -75,7 +76,8 @@ void FiguresTable::print_json(std::ostream& out) const {
       if (const auto* text = std::get_if<std::string>(&row[i]))
         value = *text;
       else if (const auto* number = std::get_if<double>(&row[i]))
-        value = is_whole(*number, columns_[i]) ? FigureJson(std::int64_t(*number)) : FigureJson(*number);
+        value = is_whole(*number, columns_[i]) ? FigureJson(std::int64_t(*number))
+                                               : FigureJson(*number);
     }
     list.push_back(std::move(entry));
   }

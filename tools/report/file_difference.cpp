@@ -29,8 +29,8 @@ std::string short_value(const GgufFile& file, const GgufValue& value) {
 
 // Of a number both bytes and type count; strings of one length lie in the file as they are.
 bool same_value(const GgufValue& a, const GgufValue& b) {
-  return a.type == b.type && (a.type != GgufType::Array || a.element == b.element) && a.count == b.count &&
-         a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
+  return a.type == b.type && (a.type != GgufType::Array || a.element == b.element) &&
+         a.count == b.count && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 void compare_keys(const GgufFile& a, const GgufFile& b, FileDifference& out) {
@@ -39,7 +39,8 @@ void compare_keys(const GgufFile& a, const GgufFile& b, FileDifference& out) {
     if (other == nullptr)
       out.keys.push_back({std::string(key.key), "only in A: " + short_value(a, key.value)});
     else if (!same_value(key.value, *other))
-      out.keys.push_back({std::string(key.key), short_value(a, key.value) + " / " + short_value(b, *other)});
+      out.keys.push_back(
+          {std::string(key.key), short_value(a, key.value) + " / " + short_value(b, *other)});
   }
   for (const GgufKey& key : b.keys()) {
     if (a.find(key.key) == nullptr)
@@ -54,10 +55,11 @@ void compare_tensor(const TensorView& a, const TensorView& b, FileDifference& ou
     return;
   }
   if (a.dtype != b.dtype)
-    out.tensors.push_back(
-        {name, "type " + std::string(cria::name(a.dtype)) + " / " + std::string(cria::name(b.dtype))});
+    out.tensors.push_back({name, "type " + std::string(cria::name(a.dtype)) + " / " +
+                                     std::string(cria::name(b.dtype))});
   if (a.data == nullptr || b.data == nullptr) {
-    out.tensors.push_back({name, std::string("the data is missing in ") + (a.data == nullptr ? "A" : "B")});
+    out.tensors.push_back(
+        {name, std::string("the data is missing in ") + (a.data == nullptr ? "A" : "B")});
     return;
   }
   ++out.compared_tensors;
@@ -73,7 +75,8 @@ void compare_tensor(const TensorView& a, const TensorView& b, FileDifference& ou
 Table values_table(const FileDifference& difference) {
   const bool finite = std::ranges::all_of(
       difference.values, [](const auto& tensor) { return tensor.difference.not_finite == 0; });
-  std::vector<std::string> headings = {"values of", ">differ", ">of", ">largest difference", ">RMSE"};
+  std::vector<std::string> headings = {"values of", ">differ", ">of", ">largest difference",
+                                       ">RMSE"};
   if (!finite) headings.emplace_back(">NaN, infinite");
   Table table(std::move(headings));
   for (const auto& [name, values] : difference.values) {
@@ -108,7 +111,8 @@ FileDifference compare_files(const GgufFile& a, const GgufFile& b) {
   return difference;
 }
 
-std::string difference_text(const FileDifference& difference, const std::string& a, const std::string& b) {
+std::string difference_text(const FileDifference& difference, const std::string& a,
+                            const std::string& b) {
   if (difference.none())
     return "no difference: the same keys, and " + counted(difference.compared_tensors, "tensor") +
            " of the same types and values\n";
@@ -116,16 +120,17 @@ std::string difference_text(const FileDifference& difference, const std::string&
   const auto add_items = [&](const char* heading, const std::vector<FileDifference::Item>& items) {
     if (items.empty()) return;
     Table table({heading, "A / B"});
-    for (const auto& [name, what] : items) table.add({without_controls(name), without_controls(what)});
+    for (const auto& [name, what] : items)
+      table.add({without_controls(name), without_controls(what)});
     text += "\n" + table.text(stdout);
   };
   add_items("key", difference.keys);
   add_items("tensor", difference.tensors);
   if (!difference.values.empty()) text += "\n" + values_table(difference).text(stdout);
-  return text + "\nDifferent: " + counted(difference.keys.size(), "key") + "; type, shape or presence of " +
-         counted(difference.tensors.size(), "tensor") + "; values of " +
-         std::to_string(difference.values.size()) + " of " + counted(difference.compared_tensors, "tensor") +
-         " compared\n";
+  return text + "\nDifferent: " + counted(difference.keys.size(), "key") +
+         "; type, shape or presence of " + counted(difference.tensors.size(), "tensor") +
+         "; values of " + std::to_string(difference.values.size()) + " of " +
+         counted(difference.compared_tensors, "tensor") + " compared\n";
 }
 
 nlohmann::ordered_json difference_json(const FileDifference& difference) {

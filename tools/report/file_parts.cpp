@@ -43,8 +43,8 @@ std::string keys_text(const GgufFile& file) {
 std::string tensors_text(const GgufFile& file) {
   Table table({"tensor", "type", ">shape", ">bytes"});
   for (const TensorView& tensor : file.tensors())
-    table.add({without_controls(tensor.name), std::string(name(tensor.dtype)), tensor.shape_string(),
-               std::to_string(tensor.bytes)});
+    table.add({without_controls(tensor.name), std::string(name(tensor.dtype)),
+               tensor.shape_string(), std::to_string(tensor.bytes)});
   return table.text(stdout);
 }
 

@@ -1,4 +1,5 @@
-// The parts of a model file, each as text: metadata, tensors, chat template. (Metadata as JSON: metadata_json.h)
+// The parts of a model file, each as text: metadata, tensors, chat template. (Metadata as JSON:
+// metadata_json.h)
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

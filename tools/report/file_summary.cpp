@@ -77,7 +77,8 @@ std::string summary_text(const GgufFile& file) {
          (file.shard_count() > 1 ? " in " + counted(file.shard_count(), "file") : "") + "\n" +
          without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
                           (arch.empty() ? "not stated" : arch)) +
-         "\n" + human_count(summary.parameters) + " parameters, " + fixed(summary.bits_per_weight(), 2) +
+         "\n" + human_count(summary.parameters) + " parameters, " +
+         fixed(summary.bits_per_weight(), 2) +
          " bits per weight; tensors: " + (types.empty() ? "none" : types) +
          "\nsampling: " + sampling_in_force(file) + "\n";
 }

@@ -1,4 +1,5 @@
-// What a model file is, in a few lines: parameters, bits per weight, types, how its answers are drawn.
+// What a model file is, in a few lines: parameters, bits per weight, types, how its answers are
+// drawn.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ struct FileSummary {
   std::map<std::string_view, OfType> types;  ///< by the dtype's name
 
   explicit FileSummary(const GgufFile& file);
-  [[nodiscard]] double bits_per_weight() const;         ///< 0 without tensors
-  [[nodiscard]] std::string_view largest_type() const;  ///< the dtype with the most bytes; "" without tensors
+  [[nodiscard]] double bits_per_weight() const;  ///< 0 without tensors
+  [[nodiscard]] std::string_view largest_type()
+      const;  ///< the dtype with the most bytes; "" without tensors
 };
 
 nlohmann::ordered_json summary_json(const GgufFile& file);

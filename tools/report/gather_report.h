@@ -30,13 +30,15 @@ struct GatherReport {
   std::vector<Row> rows;   ///< nodes that are gathered, in the graph's order; then all
 
   /// times: of the nodes of a session that computed just these tokens.
-  static GatherReport of(unsigned ranks, std::size_t tokens, double seconds, std::span<const NodeTime> times);
+  static GatherReport of(unsigned ranks, std::size_t tokens, double seconds,
+                         std::span<const NodeTime> times);
 };
 
 /// Rows of tests, for people.
 FiguresTable gather_table();
 void add_rows(FiguresTable& table, const std::string& test, const GatherReport& report);
-/// Members "ranks", "gather_share", "gather_bytes_per_token" and "gathers", of nodes, are added to an object.
+/// Members "ranks", "gather_share", "gather_bytes_per_token" and "gathers", of nodes, are added to
+/// an object.
 void add_members(nlohmann::ordered_json& object, const GatherReport& report);
 
 }  // namespace cria::tools

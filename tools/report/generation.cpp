@@ -21,7 +21,8 @@ void print_profile(const std::vector<NodeTime>& times, const ModelOptions& optio
   for (const NodeTime& time : times) {
     const Node* const node = time.node;
     const double seconds = time.seconds;
-    const std::string label = name_of_all_layers(node->name) + " (" + std::string(name(node->op)) + ")";
+    const std::string label =
+        name_of_all_layers(node->name) + " (" + std::string(name(node->op)) + ")";
     const auto found =
         std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.first == label; });
     if (found == sums.end())
@@ -50,8 +51,9 @@ std::string speed_line(const GenerateResult& result) {
   };
   return part(result.tokens.size(), decoded_tokens(result), result.decode_seconds) + "; prompt " +
          part(result.prompt_tokens, result.prompt_tokens, result.prompt_seconds) +
-         (result.cached_tokens > 0 ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
-                                   : "") +
+         (result.cached_tokens > 0
+              ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
+              : "") +
          (result.drafted > 0 ? "; " + std::to_string(result.kept) + " of " +
                                    counted(result.drafted, "guess", "guesses") + " right"
                              : "");
@@ -60,7 +62,8 @@ std::string speed_line(const GenerateResult& result) {
 std::string no_answer_note(const GenerateResult& result) {
   const bool cut = result.reason == StopReason::Length;
   return "cria: note: there is no answer: the model was still thinking at its end" +
-         std::string(cut ? " (-n N allows more tokens, --no-think may make it answer at once)" : "");
+         std::string(cut ? " (-n N allows more tokens, --no-think may make it answer at once)"
+                         : "");
 }
 
 std::function<void(std::size_t done, std::size_t total)> reading_progress() {

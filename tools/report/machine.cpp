@@ -59,7 +59,8 @@ std::vector<CacheInfo> caches() {
        fs::directory_iterator("/sys/devices/system/cpu/cpu0/cache", error)) {
     if (!entry.path().filename().string().starts_with("index")) continue;
     list.push_back({static_cast<unsigned>(size_value(first_line(entry.path() / "level"))),
-                    first_line(entry.path() / "type"), size_value(first_line(entry.path() / "size"))});
+                    first_line(entry.path() / "type"),
+                    size_value(first_line(entry.path() / "size"))});
   }
   std::ranges::sort(list, [](const CacheInfo& a, const CacheInfo& b) {
     return a.level != b.level ? a.level < b.level : a.type < b.type;
@@ -75,7 +76,8 @@ std::string cpu_name() {
 }
 
 std::string machine_label() {
-  return cpu_name() + ", " + counted(usable_cores(), "core") + ", " + std::string(kernels_in_use().isa);
+  return cpu_name() + ", " + counted(usable_cores(), "core") + ", " +
+         std::string(kernels_in_use().isa);
 }
 
 MachineInfo this_machine(const CgroupTree& tree) {

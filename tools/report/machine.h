@@ -30,8 +30,8 @@ MachineInfo this_machine(const CgroupTree& tree = {});
 /// The processor's name.
 std::string cpu_name();
 
-/// "NAME, 2 cores, avx2": what speeds depend on, with the cores and the instruction set that this process may use.
-/// Throws UnknownInstructionSet.
+/// "NAME, 2 cores, avx2": what speeds depend on, with the cores and the instruction set that this
+/// process may use. Throws UnknownInstructionSet.
 std::string machine_label();
 
 }  // namespace cria::tools

@@ -30,11 +30,16 @@ nlohmann::ordered_json cpu_json(bool measure) {
   for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
   for (const CacheInfo& cache : machine.caches)
     caches.push_back({{"level", cache.level}, {"type", cache.type}, {"bytes", cache.bytes}});
-  nlohmann::ordered_json json = {
-      {"available", available},         {"used", kernels_in_use().isa},        {"model", machine.cpu},
-      {"cores", machine.cores},         {"processors", machine.processors},    {"caches", caches},
-      {"memory_bytes", machine.memory}, {"available_bytes", machine.available}};
-  if (measure) json["limits"] = limits_json(measure_roofline(kernels_in_use(), machine.cores), machine.cores);
+  nlohmann::ordered_json json = {{"available", available},
+                                 {"used", kernels_in_use().isa},
+                                 {"model", machine.cpu},
+                                 {"cores", machine.cores},
+                                 {"processors", machine.processors},
+                                 {"caches", caches},
+                                 {"memory_bytes", machine.memory},
+                                 {"available_bytes", machine.available}};
+  if (measure)
+    json["limits"] = limits_json(measure_roofline(kernels_in_use(), machine.cores), machine.cores);
   return json;
 }
 
@@ -48,7 +53,8 @@ std::string cpu_text(bool measure) {
                      counted(machine.processors, "logical processor") +
                      "\ncaches: " + (caches.empty() ? "not known" : caches) +
                      "\nmemory: " + human_bytes(machine.memory) + ", available " +
-                     human_bytes(machine.available) + "\ninstruction sets: " + available_kernel_names() +
+                     human_bytes(machine.available) +
+                     "\ninstruction sets: " + available_kernel_names() +
                      "\nin use: " + std::string(kernels_in_use().isa) + "\n";
   if (!measure) return text;
   return text + "with " + counted(machine.cores, "thread") + ": " +

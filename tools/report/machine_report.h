@@ -1,4 +1,5 @@
-// This machine as text and JSON: processor, caches, memory, instruction sets and, where asked for, measured limits.
+// This machine as text and JSON: processor, caches, memory, instruction sets and, where asked for,
+// measured limits.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -20,11 +20,13 @@ nlohmann::ordered_json scalar_json(const GgufData& data) {
 
 }  // namespace
 
-nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value, std::uint64_t most) {
+nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value,
+                                     std::uint64_t most) {
   if (value.type != GgufType::Array) return scalar_json(copy_value(file, value));
   auto list = nlohmann::ordered_json::array();
   file.visit_elements(
-      value, [&](const GgufValue& element) { list.push_back(metadata_json(file, element, most)); }, most);
+      value, [&](const GgufValue& element) { list.push_back(metadata_json(file, element, most)); },
+      most);
   return list;
 }
 

@@ -29,8 +29,8 @@ class Piece {
  public:
   Piece(const Matrix& matrix, const KernelSet& kernels, std::size_t tokens)
       : matrix_(matrix),
-        rows_(std::clamp<std::size_t>(kPieceBytes / matrix.weight.row_bytes() / kRowTile * kRowTile, 1,
-                                      matrix.weight.rows())),
+        rows_(std::clamp<std::size_t>(kPieceBytes / matrix.weight.row_bytes() / kRowTile * kRowTile,
+                                      1, matrix.weight.rows())),
         x_(tokens * matrix.weight.cols()),
         out_(tokens * rows_),
         scratch_(aligned(matmul_scratch_bytes(matrix.weight.cols()))) {
@@ -48,8 +48,8 @@ class Piece {
   }
   void run() {
     const TensorView& w = matrix_.weight;
-    matrix_.kernel.run({w.data, w.row_bytes(), rows_, w.cols(), &acts_, out_.data(), rows_}, 0, rows_,
-                       scratch_.get());
+    matrix_.kernel.run({w.data, w.row_bytes(), rows_, w.cols(), &acts_, out_.data(), rows_}, 0,
+                       rows_, scratch_.get());
   }
   [[nodiscard]] std::size_t rows() const { return rows_; }
 
@@ -62,15 +62,17 @@ class Piece {
 };
 
 /// Seconds that all threads together take for a row and these tokens.
-double row_seconds(const Matrix& matrix, const KernelSet& kernels, std::size_t tokens, unsigned threads) {
+double row_seconds(const Matrix& matrix, const KernelSet& kernels, std::size_t tokens,
+                   unsigned threads) {
   std::vector<std::unique_ptr<Piece>> pieces;
-  for (unsigned i = 0; i < threads; ++i) pieces.push_back(std::make_unique<Piece>(matrix, kernels, tokens));
+  for (unsigned i = 0; i < threads; ++i)
+    pieces.push_back(std::make_unique<Piece>(matrix, kernels, tokens));
   const std::size_t repetitions = tokens == 1 ? 100 : 1;
   pieces[0]->run();
-  return 1 /
-         best_rate(threads, static_cast<double>(pieces[0]->rows() * repetitions * threads), [&](unsigned i) {
-           for (std::size_t k = 0; k < repetitions; ++k) pieces[i]->run();
-         });
+  return 1 / best_rate(threads, static_cast<double>(pieces[0]->rows() * repetitions * threads),
+                       [&](unsigned i) {
+                         for (std::size_t k = 0; k < repetitions; ++k) pieces[i]->run();
+                       });
 }
 
 }  // namespace
@@ -93,8 +95,8 @@ PassLimit measure_pass_limit(const Model& model, const KernelSet& kernels, doubl
       if (added)
         at->second = {row_seconds(m, kernels, 1, threads),
                       row_seconds(m, kernels, kManyTokens, threads) / kManyTokens};
-      const double rows =
-          static_cast<double>(m.weight.rows()) * static_cast<double>(node.macs()) / static_cast<double>(all);
+      const double rows = static_cast<double>(m.weight.rows()) * static_cast<double>(node.macs()) /
+                          static_cast<double>(all);
       limit.first += rows * at->second.first;
       limit.token += rows * at->second.token;
     }

@@ -1,4 +1,5 @@
-// What a pass over the weights with few tokens must take on this machine: the reading or the arithmetic.
+// What a pass over the weights with few tokens must take on this machine: the reading or the
+// arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@ namespace cria::tools {
 
 /// Seconds, all threads together.
 struct PassLimit {
-  double read = 0;  ///< of all weights from memory
-  double first =
-      0;  ///< the products of one token with weights that lie in the second-level cache: unpacking, too
+  double read = 0;   ///< of all weights from memory
+  double first = 0;  ///< the products of one token with weights that lie in the second-level cache:
+                     ///< unpacking, too
   double token = 0;  ///< the products of a token, as one of many
 
   [[nodiscard]] double products(std::size_t tokens) const {

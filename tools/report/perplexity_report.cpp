@@ -51,8 +51,8 @@ std::string perplexity_text(const PerplexityResult& result, const PerplexityOpti
   return "perplexity " + fixed(result.ppl, 4) + " ± " + fixed(result.ppl_stderr, 4) + " (" +
          counted(result.windows, "window") + " of " + counted(options.window, "token") +
          (options.stride == 0 ? "" : ", stride " + std::to_string(options.stride)) + ", " +
-         std::to_string(result.tokens) + " scored, " + fixed(tokens_per_second, 1) + " tokens/s)\n" +
-         (result.divergence ? divergence_text(*result.divergence) : "");
+         std::to_string(result.tokens) + " scored, " + fixed(tokens_per_second, 1) +
+         " tokens/s)\n" + (result.divergence ? divergence_text(*result.divergence) : "");
 }
 
 std::string perplexity_json(const PerplexityResult& result, const PerplexityOptions& options,

@@ -12,8 +12,8 @@
 
 namespace cria::tools {
 
-/// Seconds that work(on_token) takes for n tokens, one figure per repetition after one run that is not counted.
-/// Shows progress, and stops at Ctrl-C.
+/// Seconds that work(on_token) takes for n tokens, one figure per repetition after one run that is
+/// not counted. Shows progress, and stops at Ctrl-C.
 template <class Prepare, class Work>
 std::vector<double> time_repetitions(const std::string& test, unsigned repetitions, std::size_t n,
                                      Prepare prepare, Work work) {

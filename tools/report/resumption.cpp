@@ -12,7 +12,8 @@ std::string stopped_text(const std::string& state, std::size_t done, std::size_t
 }
 
 std::string resumed_text(const std::string& state, std::size_t done, std::size_t windows) {
-  return "going on after " + std::to_string(done) + " of " + counted(windows, "window") + ", by " + state;
+  return "going on after " + std::to_string(done) + " of " + counted(windows, "window") + ", by " +
+         state;
 }
 
 }  // namespace cria::tools

@@ -13,7 +13,7 @@ namespace cria::tools {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{512} << 20;  // far beyond any cache share of ours
-constexpr std::size_t kLeastBytes = kReadBytes / 2, kPage = 4096;
+constexpr std::size_t kMinBytes = kReadBytes / 2, kPage = 4096;
 constexpr int kRepetitions = 5;
 
 double seconds() {
@@ -31,14 +31,16 @@ double peak_gmacs(unsigned threads, std::uint64_t (*loop)(std::uint64_t rounds))
     macs = loop(rounds);
     spent = seconds() - start;
   }
-  return best_rate(threads, 1e-9 * static_cast<double>(macs) * threads, [&](unsigned) { loop(rounds); });
+  return best_rate(threads, 1e-9 * static_cast<double>(macs) * threads,
+                   [&](unsigned) { loop(rounds); });
 }
 
 /// Memory of its own, written once, in huge pages where they are granted. Empty if there is none.
 class FreshMemory {
  public:
   FreshMemory() {
-    void* memory = mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return;
     madvise(memory, kReadBytes, MADV_HUGEPAGE);
     bytes_ = {static_cast<std::byte*>(memory), kReadBytes};
@@ -100,19 +102,22 @@ std::span<const std::byte> readable_weights(const GgufFile& file) {
   std::span<const std::byte> run, longest;
   for (const auto& tensor : tensors) {
     const std::uintptr_t end = place(run.data() + run.size());
-    if (run.empty() || place(tensor.data()) >= end + kPage)  // between two files a page may not be there
+    if (run.empty() ||
+        place(tensor.data()) >= end + kPage)  // between two files a page may not be there
       run = tensor;
     else
-      run = {run.data(), std::max(run.size(), place(tensor.data() + tensor.size()) - place(run.data()))};
+      run = {run.data(),
+             std::max(run.size(), place(tensor.data() + tensor.size()) - place(run.data()))};
     if (run.size() > longest.size()) longest = run;
   }
   const std::size_t to_page = (kPage - place(longest.data()) % kPage) % kPage;
-  if (longest.size() < kLeastBytes + to_page) return {};
+  if (longest.size() < kMinBytes + to_page) return {};
   longest = longest.subspan(to_page);
   return longest.first(std::min(longest.size(), kReadBytes));
 }
 
-Roofline measure_roofline(const KernelSet& kernels, unsigned threads, std::span<const std::byte> weights) {
+Roofline measure_roofline(const KernelSet& kernels, unsigned threads,
+                          std::span<const std::byte> weights) {
   return {.read_gbytes = read_gbytes(kernels, threads, weights),
           .int8_gmacs = peak_gmacs(threads, kernels.int8_peak),
           .matrix_gmacs = peak_gmacs(threads, kernels.matrix_peak),

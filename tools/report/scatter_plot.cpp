@@ -21,7 +21,8 @@ std::string shortest(double value) {
   constexpr int kMost = 4;
   int decimals = 0;
   for (double power = 1;
-       decimals < kMost && std::abs(std::round(value * power) / power - value) > 1e-7 * value; power *= 10)
+       decimals < kMost && std::abs(std::round(value * power) / power - value) > 1e-7 * value;
+       power *= 10)
     ++decimals;
   return fixed(value, decimals);
 }
@@ -74,7 +75,8 @@ class Axis {
   void set_log_marks(double low, double high) {
     constexpr double kMargin = 1.1;
     low_ = low / kMargin, high_ = high * kMargin;
-    static const std::vector<double> few = {1}, some = {1, 2, 5}, many = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8};
+    static const std::vector<double> few = {1}, some = {1, 2, 5},
+                                     many = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8};
     const double decades = std::log10(high_ / low_);
     const int first = static_cast<int>(std::floor(std::log10(low_))),
               last = static_cast<int>(std::floor(std::log10(high_)));
@@ -90,10 +92,11 @@ class Axis {
     double mark = low_;
     while (mark <= high_) {
       double next = high_ * 2;
-      for (double power = std::pow(10, std::floor(std::log10(high_)) - 5); next > high_ && power < 10 * high_;
-           power *= 10)
+      for (double power = std::pow(10, std::floor(std::log10(high_)) - 5);
+           next > high_ && power < 10 * high_; power *= 10)
         for (const double digit : {1.0, 2.0, 5.0}) {
-          const double step = digit * power, candidate = (std::floor(mark / step + 1e-9) + 1) * step;
+          const double step = digit * power,
+                       candidate = (std::floor(mark / step + 1e-9) + 1) * step;
           if (std::abs(at(candidate) - at(mark)) < kApart) continue;
           next = candidate;
           break;
@@ -113,11 +116,13 @@ class Axis {
 std::string grid(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   std::string out;
   for (const double mark : x.marks()) {
-    out += line(x.at(mark), kTop, x.at(mark), kHeight - kBottom, "class=\"grid\" stroke=\"#e4e4e4\"");
+    out +=
+        line(x.at(mark), kTop, x.at(mark), kHeight - kBottom, "class=\"grid\" stroke=\"#e4e4e4\"");
     out += text(x.at(mark), kHeight - kBottom + 18, x.text(mark), "text-anchor=\"middle\"");
   }
   for (const double mark : y.marks()) {
-    out += line(kLeft, y.at(mark), kWidth - kRight, y.at(mark), "class=\"grid\" stroke=\"#e4e4e4\"");
+    out +=
+        line(kLeft, y.at(mark), kWidth - kRight, y.at(mark), "class=\"grid\" stroke=\"#e4e4e4\"");
     out += text(kLeft - 8, y.at(mark) + 4, y.text(mark), "text-anchor=\"end\"");
   }
   out += text((kLeft + kWidth - kRight) / 2, kHeight - 16, plot.x_axis, "text-anchor=\"middle\"");
@@ -142,7 +147,8 @@ std::string curve(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   }
   const auto place = curve_label_place(plot, x, y);
   if (!place) return {};
-  return "<polyline class=\"accent-line\" fill=\"none\" stroke=\"#c0392b\" stroke-dasharray=\"6 4\" "
+  return "<polyline class=\"accent-line\" fill=\"none\" stroke=\"#c0392b\" stroke-dasharray=\"6 "
+         "4\" "
          "points=\"" +
          points + "\"/>\n" +
          text(place->first, place->second, plot.curve_label, "class=\"accent\" fill=\"#c0392b\"");
@@ -156,8 +162,8 @@ struct Box {
   }
 };
 
-/// The free place nearest to the point at (px, py), right or left of it, up or down inside the plot; on it
-/// where none is free.
+/// The free place nearest to the point at (px, py), right or left of it, up or down inside the
+/// plot; on it where none is free.
 Box placed(double px, double py, double width, const std::vector<Box>& taken) {
   const Box own{px + 8, px + 8 + width, py + 4};
   for (int step = 0; 3 * step < kHeight; ++step) {
@@ -165,9 +171,11 @@ Box placed(double px, double py, double width, const std::vector<Box>& taken) {
     for (const double left : {px + 8, px - 8 - width})
       for (const double y : {py + 4 - away, py + 4 + away}) {
         const Box label{left, left + width, y};
-        if (y < kTop + kLabelHeight || y > kHeight - kBottom - 3 || left < kLeft || label.right > kWidth)
+        if (y < kTop + kLabelHeight || y > kHeight - kBottom - 3 || left < kLeft ||
+            label.right > kWidth)
           continue;
-        if (std::ranges::none_of(taken, [&](const Box& other) { return label.clashes(other); })) return label;
+        if (std::ranges::none_of(taken, [&](const Box& other) { return label.clashes(other); }))
+          return label;
       }
   }
   return own;
@@ -186,12 +194,14 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
         taken.push_back({x.at(p.x) - 2, x.at(p.x) + 2, at + 4});
   }
   if (const auto place = curve_label_place(plot, x, y); place && !plot.curve_label.empty())
-    taken.push_back({place->first, place->first + kLetterWidth * static_cast<double>(plot.curve_label.size()),
+    taken.push_back({place->first,
+                     place->first + kLetterWidth * static_cast<double>(plot.curve_label.size()),
                      place->second});
   std::string out;
   for (const PlotPoint& p : sorted) {
     const double px = x.at(p.x), py = y.at(p.y);
-    if (p.error > 0) out += line(px, y.at(p.y - p.error), px, y.at(p.y + p.error), "stroke=\"#2c6fbb\"");
+    if (p.error > 0)
+      out += line(px, y.at(p.y - p.error), px, y.at(p.y + p.error), "stroke=\"#2c6fbb\"");
     if (p.recommended)
       out += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) +
              "\" r=\"8\" fill=\"none\" stroke=\"#27ae60\" stroke-width=\"2\"/>\n";
@@ -202,7 +212,8 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
     if (std::abs(label.y - py - 4) > 4)
       out += line(px, py, label.left > px ? label.left - 1 : label.right, label.y - 4,
                   "class=\"faint\" stroke=\"#bbb\"");
-    out += text(label.left, label.y, p.label, p.recommended ? "font-weight=\"bold\" fill=\"#27ae60\"" : "");
+    out += text(label.left, label.y, p.label,
+                p.recommended ? "font-weight=\"bold\" fill=\"#27ae60\"" : "");
   }
   return out;
 }
@@ -221,7 +232,8 @@ std::string to_svg(const ScatterPlot& plot) {
   for (const PlotPoint& p : plot.points) heights.push_back(p.y);
   std::optional<double> middle;
   if (heights.size() >= 4) {
-    std::ranges::nth_element(heights, heights.begin() + static_cast<std::ptrdiff_t>(heights.size() / 2));
+    std::ranges::nth_element(heights,
+                             heights.begin() + static_cast<std::ptrdiff_t>(heights.size() / 2));
     middle = heights[heights.size() / 2];
   }
   const Axis y(y_low, y_high, kHeight - kBottom, kTop, middle);

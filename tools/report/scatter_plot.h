@@ -20,9 +20,9 @@ struct ScatterPlot {
   std::string curve_label;
 };
 
-/// Axes are logarithmic where the values span more than a factor of 1.5. Where a few values are far above all
-/// others, the y axis is logarithmic in the distance to the lowest, so that the others are not squeezed. Labels
-/// keep clear of each other, of points, error bars and the curve's label.
+/// Axes are logarithmic where the values span more than a factor of 1.5. Where a few values are far
+/// above all others, the y axis is logarithmic in the distance to the lowest, so that the others
+/// are not squeezed. Labels keep clear of each other, of points, error bars and the curve's label.
 std::string to_svg(const ScatterPlot& plot);
 
 }  // namespace cria::tools

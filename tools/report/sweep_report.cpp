@@ -15,7 +15,8 @@ namespace cria::tools {
 namespace {
 
 constexpr double kTolerance = 0.01;  // of perplexity, that advice gives away for speed
-constexpr std::uint64_t kWorkBytes = std::uint64_t{512} << 20;  // beside the weights: keys and values, work
+constexpr std::uint64_t kWorkBytes = std::uint64_t{512}
+                                     << 20;  // beside the weights: keys and values, work
 
 std::string with_error(const Estimate& e, int decimals, double factor = 1) {
   return fixed(factor * e.value, decimals) + " ± " + fixed(factor * e.error, decimals);
@@ -30,31 +31,38 @@ std::string machine_text(const SweepMachine& m) {
 
 std::vector<SweepRow> measured(const std::vector<SweepRow>& rows) {
   std::vector<SweepRow> good;
-  std::ranges::copy_if(rows, std::back_inserter(good), [](const SweepRow& row) { return row.error.empty(); });
+  std::ranges::copy_if(rows, std::back_inserter(good),
+                       [](const SweepRow& row) { return row.error.empty(); });
   return good;
 }
 
-/// A quantization's name without its model's; else names without what they all begin with, up to a hyphen.
+/// A quantization's name without its model's; else names without what they all begin with, up to a
+/// hyphen.
 std::string short_name(const SweepRow& row, const std::vector<SweepRow>& rows) {
   std::size_t common = row.name.size();
   for (const SweepRow& other : rows) {
     if (row.name.starts_with(other.name + "-")) return row.name.substr(other.name.size() + 1);
     const auto differs = std::ranges::mismatch(row.name, other.name).in1;
-    if (&other != &row) common = std::min(common, static_cast<std::size_t>(differs - row.name.begin()));
+    if (&other != &row)
+      common = std::min(common, static_cast<std::size_t>(differs - row.name.begin()));
   }
   const std::size_t separator = row.name.substr(0, common).rfind('-');
-  return rows.size() < 2 || separator == std::string::npos ? row.name : row.name.substr(separator + 1);
+  return rows.size() < 2 || separator == std::string::npos ? row.name
+                                                           : row.name.substr(separator + 1);
 }
 
 std::string explain(const SweepRow& row, const SweepMachine& machine) {
-  const double share = row.decode.value * static_cast<double>(row.read_bytes) / (1e9 * machine.read_gbytes);
+  const double share =
+      row.decode.value * static_cast<double>(row.read_bytes) / (1e9 * machine.read_gbytes);
   const std::string of_limit = machine.read_gbytes == 0  // there was no memory to measure it with
                                    ? ")"
-                                   : ", " + fixed(100 * share, 0) + " % of what the read rate allows" +
+                                   : ", " + fixed(100 * share, 0) +
+                                         " % of what the read rate allows" +
                                          (share > 1 ? ", being small enough for the caches)" : ")");
   return row.name + " (" + human_bytes(row.file_bytes) + " of " + human_bytes(machine.available) +
-         " available; perplexity " + (row.ratio.value < 1 ? "" : "+") + with_error(loss(row), 2, 100) +
-         " %; decodes " + fixed(row.decode.value, 1) + " tokens/s" + of_limit;
+         " available; perplexity " + (row.ratio.value < 1 ? "" : "+") +
+         with_error(loss(row), 2, 100) + " %; decodes " + fixed(row.decode.value, 1) + " tokens/s" +
+         of_limit;
 }
 
 }  // namespace
@@ -62,7 +70,8 @@ std::string explain(const SweepRow& row, const SweepMachine& machine) {
 SweepChoice sweep_choice(const std::vector<SweepRow>& rows, const SweepMachine& machine) {
   std::vector<std::size_t> fit, exact;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (rows[i].error.empty() && rows[i].file_bytes + kWorkBytes <= machine.available) fit.push_back(i);
+    if (rows[i].error.empty() && rows[i].file_bytes + kWorkBytes <= machine.available)
+      fit.push_back(i);
   std::ranges::copy_if(fit, std::back_inserter(exact),
                        [&](std::size_t i) { return loss(rows[i]).value <= kTolerance; });
   if (fit.empty()) return {};
@@ -71,15 +80,16 @@ SweepChoice sweep_choice(const std::vector<SweepRow>& rows, const SweepMachine& 
     return exact.empty() ? Estimate{-rows[i].ratio.value, rows[i].ratio.error} : rows[i].decode;
   };
   const std::vector<std::size_t>& from = exact.empty() ? fit : exact;
-  const std::size_t top = *std::ranges::max_element(from, {}, [&](std::size_t i) { return worth(i).value; });
+  const std::size_t top =
+      *std::ranges::max_element(from, {}, [&](std::size_t i) { return worth(i).value; });
   SweepChoice choice;
   choice.candidates = exact.size();
   for (const std::size_t i : from) {
     const double error = 2 * std::hypot(worth(i).error, worth(top).error);  // two standard errors
     if (i == top || worth(top).value - worth(i).value <= error) choice.alike.push_back(i);
   }
-  choice.best =
-      *std::ranges::min_element(choice.alike, {}, [&](std::size_t i) { return rows[i].file_bytes; });
+  choice.best = *std::ranges::min_element(choice.alike, {},
+                                          [&](std::size_t i) { return rows[i].file_bytes; });
   return choice;
 }
 
@@ -88,11 +98,12 @@ std::string sweep_advice(const std::vector<SweepRow>& rows, const SweepMachine& 
   if (!choice.best) return "None of these files fits into the memory available here.";
   const std::vector<SweepRow> good = measured(rows);
   std::string names;
-  for (const std::size_t i : choice.alike) names += (names.empty() ? "" : ", ") + short_name(rows[i], good);
-  const std::string what =
-      choice.candidates > 0
-          ? "of the " + std::to_string(choice.candidates) + " that fit and lose at most 1 % of perplexity, "
-          : "none that fits loses less than 1 % of perplexity; of all, ";
+  for (const std::size_t i : choice.alike)
+    names += (names.empty() ? "" : ", ") + short_name(rows[i], good);
+  const std::string what = choice.candidates > 0
+                               ? "of the " + std::to_string(choice.candidates) +
+                                     " that fit and lose at most 1 % of perplexity, "
+                               : "none that fits loses less than 1 % of perplexity; of all, ";
   const std::string best = choice.candidates > 0 ? "it decodes fastest." : "it loses least.";
   return "Recommended here: " + explain(rows[*choice.best], machine) + ": " + what +
          (choice.alike.size() == 1 ? best
@@ -127,7 +138,8 @@ std::vector<std::string> cells(const SweepRow& row, const std::vector<SweepRow>&
 
 }  // namespace
 
-std::string sweep_text(const std::vector<SweepRow>& rows, const SweepMachine& machine, std::size_t columns) {
+std::string sweep_text(const std::vector<SweepRow>& rows, const SweepMachine& machine,
+                       std::size_t columns) {
   const std::vector<SweepRow> good = measured(rows);
   Table table(kHeadings);
   std::string failed;
@@ -137,8 +149,9 @@ std::string sweep_text(const std::vector<SweepRow>& rows, const SweepMachine& ma
     else
       failed += row.name + " failed: " + row.error + "\n";
   }
-  return "Measured on " + machine_text(machine) + "; " + machine.text + ".\n\n" + table.text(columns) + "\n" +
-         (failed.empty() ? "" : failed + "\n") + sweep_advice(rows, machine) + "\n";
+  return "Measured on " + machine_text(machine) + "; " + machine.text + ".\n\n" +
+         table.text(columns) + "\n" + (failed.empty() ? "" : failed + "\n") +
+         sweep_advice(rows, machine) + "\n";
 }
 
 std::string sweep_markdown(const std::vector<SweepRow>& rows, const SweepMachine& machine) {
@@ -154,8 +167,8 @@ std::string sweep_markdown(const std::vector<SweepRow>& rows, const SweepMachine
     for (const std::string& cell : line) body += "| " + cell + " ";
     body += "|\n";
   }
-  return "Measured on " + machine_text(machine) + "; " + machine.text + ".\n\n" + head + "|\n" + rule +
-         "|\n" + body + "\n" + sweep_advice(rows, machine) + "\n";
+  return "Measured on " + machine_text(machine) + "; " + machine.text + ".\n\n" + head + "|\n" +
+         rule + "|\n" + body + "\n" + sweep_advice(rows, machine) + "\n";
 }
 
 std::string sweep_csv(const std::vector<SweepRow>& rows) {

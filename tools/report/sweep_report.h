@@ -26,18 +26,21 @@ struct SweepChoice {
       alike;  ///< rows that the error does not tell from the best by what decided, it among them
   std::size_t candidates = 0;  ///< rows that fit and lose at most 1 % of perplexity
 };
-/// Of the rows that fit into memory and lose at most 1 % of perplexity those that decode fastest, within the
-/// error, and of them the smallest file; where none loses so little, likewise by perplexity.
+/// Of the rows that fit into memory and lose at most 1 % of perplexity those that decode fastest,
+/// within the error, and of them the smallest file; where none loses so little, likewise by
+/// perplexity.
 SweepChoice sweep_choice(const std::vector<SweepRow>& rows, const SweepMachine& machine);
 /// The choice and why, in a sentence or two.
 std::string sweep_advice(const std::vector<SweepRow>& rows, const SweepMachine& machine);
 
 /// A table for a terminal of so many columns (0: as wide as it needs), and the advice.
-std::string sweep_text(const std::vector<SweepRow>& rows, const SweepMachine& machine, std::size_t columns);
+std::string sweep_text(const std::vector<SweepRow>& rows, const SweepMachine& machine,
+                       std::size_t columns);
 std::string sweep_markdown(const std::vector<SweepRow>& rows, const SweepMachine& machine);
 std::string sweep_csv(const std::vector<SweepRow>& rows);
 std::string sweep_json(const std::vector<SweepRow>& rows, const SweepMachine& machine);
-/// Perplexity against the file's size / decoding speed against the bytes read per token, below the roofline.
+/// Perplexity against the file's size / decoding speed against the bytes read per token, below the
+/// roofline.
 std::string sweep_perplexity_svg(const std::vector<SweepRow>& rows, const SweepMachine& machine);
 std::string sweep_speed_svg(const std::vector<SweepRow>& rows, const SweepMachine& machine);
 

@@ -9,10 +9,11 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kGap = 2;         // blanks between columns
-constexpr std::size_t kLeastText = 12;  // a column of texts is not made narrower
+constexpr std::size_t kGap = 2;       // blanks between columns
+constexpr std::size_t kMinText = 12;  // a column of texts is not made narrower
 
-/// A cell's lines, none wider than its column. Of a name or path that is longer nothing is lost: it goes on in the next line.
+/// A cell's lines, none wider than its column. Of a name or path that is longer nothing is lost: it
+/// goes on in the next line.
 std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
   std::istringstream in(wrapped(cell, width));
   std::vector<std::string> lines;
@@ -43,21 +44,24 @@ void Table::add(std::vector<std::string> row) { rows_.push_back(std::move(row));
 Table::Widths Table::natural_widths() const {
   Widths widths(right_.size());
   for (const auto& row : rows_)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
   return widths;
 }
 
 /// Numbers need their width; texts can do with less.
 std::size_t Table::least_width(std::size_t column, std::size_t natural) const {
-  return right_[column] ? natural : std::min(natural, kLeastText);
+  return right_[column] ? natural : std::min(natural, kMinText);
 }
 
 /// Makes the widest columns of texts narrower until the shown ones fit; false if they cannot.
-bool Table::shrink(Widths& widths, const std::vector<std::size_t>& shown, std::size_t columns) const {
+bool Table::shrink(Widths& widths, const std::vector<std::size_t>& shown,
+                   std::size_t columns) const {
   while (sum(widths, shown) > columns) {
     std::size_t widest = right_.size();
     for (const std::size_t i : shown)
-      if (widths[i] > least_width(i, widths[i]) && (widest == right_.size() || widths[i] > widths[widest]))
+      if (widths[i] > least_width(i, widths[i]) &&
+          (widest == right_.size() || widths[i] > widths[widest]))
         widest = i;
     if (widest == right_.size()) return false;
     --widths[widest];
@@ -79,7 +83,8 @@ std::string Table::block(const Widths& widths, const std::vector<std::size_t>& s
       for (std::size_t c = 0; c < shown.size(); ++c) {
         const std::string cell = at < cells[c].size() ? cells[c][at] : "";
         const std::string pad(widths[shown[c]] - display_width(cell), ' ');
-        line += (c == 0 ? "" : std::string(kGap, ' ')) + (right_[shown[c]] ? pad + cell : cell + pad);
+        line +=
+            (c == 0 ? "" : std::string(kGap, ' ')) + (right_[shown[c]] ? pad + cell : cell + pad);
       }
       line.erase(line.find_last_not_of(' ') + 1);
       out += line + "\n";

@@ -12,9 +12,9 @@ class Table {
   /// Columns by their headings; one that begins with '>' is aligned to the right.
   explicit Table(std::vector<std::string> headings);
   void add(std::vector<std::string> row);
-  /// Lines of at most so many columns (0: as many as they need). Texts are broken at words; a word that is longer than its
-  /// column goes on in the next line. Where the numbers alone are too wide, some columns follow below the others, each time
-  /// with the first column before them.
+  /// Lines of at most so many columns (0: as many as they need). Texts are broken at words; a word
+  /// that is longer than its column goes on in the next line. Where the numbers alone are too wide,
+  /// some columns follow below the others, each time with the first column before them.
   [[nodiscard]] std::string text(std::size_t columns = 0) const;
   /// As wide as the stream's terminal; as wide as it needs where that is none.
   [[nodiscard]] std::string text(std::FILE* stream) const;
@@ -23,8 +23,10 @@ class Table {
   using Widths = std::vector<std::size_t>;
   [[nodiscard]] Widths natural_widths() const;
   [[nodiscard]] std::size_t least_width(std::size_t column, std::size_t natural) const;
-  [[nodiscard]] bool shrink(Widths& widths, const std::vector<std::size_t>& shown, std::size_t columns) const;
-  [[nodiscard]] std::string block(const Widths& widths, const std::vector<std::size_t>& shown) const;
+  [[nodiscard]] bool shrink(Widths& widths, const std::vector<std::size_t>& shown,
+                            std::size_t columns) const;
+  [[nodiscard]] std::string block(const Widths& widths,
+                                  const std::vector<std::size_t>& shown) const;
 
   std::vector<bool> right_;
   std::vector<std::vector<std::string>> rows_;

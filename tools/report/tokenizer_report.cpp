@@ -57,8 +57,8 @@ std::string tokenizer_text(const GgufFile& file) {
                      (v->add_bos ? ", BOS added" : "") + (v->add_eos ? ", EOS added" : "") + "\n";
   Table table({"use", ">id", "token"});
   for (const auto& [use, id] : token_uses(*v))
-    table.add(
-        {use, std::to_string(id), without_controls(std::string(v->tokens[static_cast<std::size_t>(id)]))});
+    table.add({use, std::to_string(id),
+               without_controls(std::string(v->tokens[static_cast<std::size_t>(id)]))});
   return text + table.text(stdout);
 }
 

@@ -8,7 +8,8 @@
 
 namespace cria::tools {
 
-/// Where the vocabulary is missing or cannot be read: "no vocabulary", with a warning for the latter.
+/// Where the vocabulary is missing or cannot be read: "no vocabulary", with a warning for the
+/// latter.
 std::string tokenizer_text(const GgufFile& file);
 /// The same; null without a vocabulary.
 nlohmann::ordered_json tokenizer_json(const GgufFile& file);

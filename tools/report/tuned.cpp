@@ -48,7 +48,8 @@ TunedJson read_tuned() {
   return TunedJson::object();
 }
 
-/// What -m says: typed, else set; "": nothing. Several models (cria bench) have no options in common.
+/// What -m says: typed, else set; "": nothing. Several models (cria bench) have no options in
+/// common.
 std::string named_model(const CommandSettings& settings, const std::vector<std::string>& words,
                         bool& several) {
   std::vector<std::string> names;
@@ -80,7 +81,8 @@ std::string tuned_path() {
   const char* state = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
   if (state != nullptr && *state == '/') return std::string(state) + "/cria/tuned.json";
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.local/state/cria/tuned.json";
+  return home == nullptr || *home == '\0' ? ""
+                                          : std::string(home) + "/.local/state/cria/tuned.json";
 }
 
 TunedOptions remembered_options(const std::string& model) {
@@ -120,7 +122,8 @@ TunedOptions add_tuned_settings(CommandSettings& settings, const CLI::App& comma
     const CLI::Option* option = command.get_option_no_throw(name);
     return option != nullptr && given.contains(option);
   };
-  if (said("no-tuned") || typed("--tune") || typed("--synthetic") || Leader::current() != nullptr) return {};
+  if (said("no-tuned") || typed("--tune") || typed("--synthetic") || Leader::current() != nullptr)
+    return {};
   bool several = false;
   const std::string name = named_model(settings, words, several);
   TunedOptions added;

@@ -93,11 +93,14 @@ TensorValues scan(const TensorView& tensor, Progress& progress, std::uint64_t by
   result.values = value_count(tensor);
   const Sums sums = reduce_chunks<Sums>(
       result.values,
-      [&](Sums& sum, std::uint64_t chunk) { sum.look(chunk_values(tensor, chunk), chunk * kChunk); },
+      [&](Sums& sum, std::uint64_t chunk) {
+        sum.look(chunk_values(tensor, chunk), chunk * kChunk);
+      },
       [&](std::uint64_t chunks) {
         const auto done = static_cast<double>(std::min(chunks * kChunk, result.values));
-        progress.update(bytes_before + static_cast<std::uint64_t>(done / static_cast<double>(result.values) *
-                                                                  static_cast<double>(tensor.bytes)));
+        progress.update(bytes_before +
+                        static_cast<std::uint64_t>(done / static_cast<double>(result.values) *
+                                                   static_cast<double>(tensor.bytes)));
       });
   result.zeros = sums.zeros;
   result.nans = sums.nans;
@@ -130,8 +133,8 @@ struct DifferenceSums {
     }
   }
   [[nodiscard]] DifferenceSums join(const DifferenceSums& other) const {
-    return {different + other.different, not_finite + other.not_finite, std::max(largest, other.largest),
-            squares + other.squares};
+    return {different + other.different, not_finite + other.not_finite,
+            std::max(largest, other.largest), squares + other.squares};
   }
 };
 

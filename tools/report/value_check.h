@@ -21,14 +21,15 @@ struct TensorValues {
   [[nodiscard]] bool good() const { return !missing && nans + infinities == 0; }
 };
 
-/// Dequantizes everything, on all cores, with progress on a terminal. The figures do not depend on the cores.
+/// Dequantizes everything, on all cores, with progress on a terminal. The figures do not depend on
+/// the cores.
 std::vector<TensorValues> check_values(const GgufFile& file);
 
 /// How the values of two tensors of one shape differ.
 struct ValueDifference {
   std::uint64_t values = 0, different = 0;  ///< NaN equals NaN
-  std::uint64_t not_finite = 0;             ///< of the different ones: NaN or infinity, here or there
-  double largest = 0, rmse = 0;             ///< of the others
+  std::uint64_t not_finite = 0;  ///< of the different ones: NaN or infinity, here or there
+  double largest = 0, rmse = 0;  ///< of the others
 };
 ValueDifference compare_values(const TensorView& a, const TensorView& b);
 

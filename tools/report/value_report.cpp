@@ -12,12 +12,12 @@ nlohmann::ordered_json check_json(const std::vector<TensorValues>& all) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TensorValues& tensor : all)
     if (!tensor.good())
-      list.push_back(
-          {{"name", tensor.name},
-           {"nans", tensor.nans},
-           {"infinities", tensor.infinities},
-           {"first", tensor.missing ? nlohmann::ordered_json() : nlohmann::ordered_json(tensor.first_bad)},
-           {"missing", tensor.missing}});
+      list.push_back({{"name", tensor.name},
+                      {"nans", tensor.nans},
+                      {"infinities", tensor.infinities},
+                      {"first", tensor.missing ? nlohmann::ordered_json()
+                                               : nlohmann::ordered_json(tensor.first_bad)},
+                      {"missing", tensor.missing}});
   return list;
 }
 
@@ -44,19 +44,21 @@ std::string check_text(const std::vector<TensorValues>& all) {
       table.add(
           {without_controls(tensor.name), std::string(name(tensor.dtype)), significant(tensor.min),
            significant(tensor.max), significant(tensor.mean), significant(tensor.rms),
-           fixed(100 * static_cast<double>(tensor.zeros) / static_cast<double>(tensor.values), 2) + " %"});
+           fixed(100 * static_cast<double>(tensor.zeros) / static_cast<double>(tensor.values), 2) +
+               " %"});
     if (tensor.good()) {
       ++good;
       continue;
     }
     bad += without_controls(tensor.name) + ": ";
-    bad += tensor.missing ? std::string("the file ends before its data")
-                          : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
-                                " infinite, the first at value " + std::to_string(tensor.first_bad);
+    bad += tensor.missing
+               ? std::string("the file ends before its data")
+               : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
+                     " infinite, the first at value " + std::to_string(tensor.first_bad);
     bad += "\n";
   }
-  return table.text(stdout) + "\n" + bad + std::to_string(good) + " of " + counted(all.size(), "tensor") +
-         (good == 1 ? " holds" : " hold") + " finite numbers\n";
+  return table.text(stdout) + "\n" + bad + std::to_string(good) + " of " +
+         counted(all.size(), "tensor") + (good == 1 ? " holds" : " hold") + " finite numbers\n";
 }
 
 }  // namespace cria::tools

@@ -9,7 +9,8 @@
 
 namespace cria::tools {
 
-/// A table of the statistics, then the tensors that hold NaN or infinities, then how many hold none.
+/// A table of the statistics, then the tensors that hold NaN or infinities, then how many hold
+/// none.
 std::string check_text(const std::vector<TensorValues>& all);
 /// The tensors that are not good.
 nlohmann::ordered_json check_json(const std::vector<TensorValues>& all);

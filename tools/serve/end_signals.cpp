@@ -27,8 +27,9 @@ sigset_t ending_signals() {
 EndSignals::EndSignals(std::function<void()> on_first, std::function<int()> on_second) {
   const sigset_t set = ending_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread(
-      [this, first = std::move(on_first), second = std::move(on_second)] { listen(first, second); });
+  thread_ = std::thread([this, first = std::move(on_first), second = std::move(on_second)] {
+    listen(first, second);
+  });
 }
 
 EndSignals::~EndSignals() {
@@ -38,10 +39,12 @@ EndSignals::~EndSignals() {
   }
   pthread_kill(thread_.native_handle(), kOver);
   thread_.join();
-  // The signals stay blocked: the program ends, and a further one would end it with another exit code.
+  // The signals stay blocked: the program ends, and a further one would end it with another exit
+  // code.
 }
 
-void EndSignals::listen(const std::function<void()>& on_first, const std::function<int()>& on_second) {
+void EndSignals::listen(const std::function<void()>& on_first,
+                        const std::function<int()>& on_second) {
   const sigset_t set = ending_signals();
   for (;;) {
     int number = 0;

@@ -8,11 +8,12 @@
 
 namespace cria::serve {
 
-/// To be made before any other thread, which inherits that these signals are blocked. There is one at a time.
+/// To be made before any other thread, which inherits that these signals are blocked. There is one
+/// at a time.
 class EndSignals {
  public:
-  /// Both are called on a thread of its own: on_first at the first signal, on_second at the next, which ends the program
-  /// at once with that exit code.
+  /// Both are called on a thread of its own: on_first at the first signal, on_second at the next,
+  /// which ends the program at once with that exit code.
   EndSignals(std::function<void()> on_first, std::function<int()> on_second);
   ~EndSignals();
   EndSignals(const EndSignals&) = delete;

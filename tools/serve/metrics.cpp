@@ -37,7 +37,8 @@ std::string plain(std::string_view name, std::string_view type, std::string_view
   return head(name, type, help).append(name).append(" ").append(value).append("\n");
 }
 
-std::string plain(std::string_view name, std::string_view type, std::string_view help, const Count& count) {
+std::string plain(std::string_view name, std::string_view type, std::string_view help,
+                  const Count& count) {
   return plain(name, type, help, std::to_string(count.value()));
 }
 
@@ -56,7 +57,8 @@ const double process_start =
 }  // namespace
 
 void Histogram::observe(double seconds) noexcept {
-  const auto at = static_cast<std::size_t>(std::ranges::lower_bound(kBounds, seconds) - kBounds.begin());
+  const auto at =
+      static_cast<std::size_t>(std::ranges::lower_bound(kBounds, seconds) - kBounds.begin());
   const std::lock_guard lock(mutex_);
   ++counts_[at];
   sum_ += seconds;
@@ -68,8 +70,8 @@ std::string Histogram::text(std::string_view name) const {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     below += counts_[i];
-    out << name << "_bucket{le=\"" << (i < kBounds.size() ? decimal(kBounds[i]) : "+Inf") << "\"} " << below
-        << '\n';
+    out << name << "_bucket{le=\"" << (i < kBounds.size() ? decimal(kBounds[i]) : "+Inf") << "\"} "
+        << below << '\n';
   }
   out << name << "_sum " << decimal(sum_) << '\n' << name << "_count " << below << '\n';
   return out.str();
@@ -92,36 +94,41 @@ std::string Metrics::text() const {
     const std::lock_guard lock(mutex_);
     out << head("cria_requests_total", "counter", "Requests answered, by endpoint and status.");
     for (const auto& [key, count] : requests_)
-      out << "cria_requests_total{endpoint=\"" << escaped_label(key.first) << "\",status=\"" << key.second
-          << "\"} " << count << '\n';
+      out << "cria_requests_total{endpoint=\"" << escaped_label(key.first) << "\",status=\""
+          << key.second << "\"} " << count << '\n';
     out << head("cria_build_info", "gauge", "The program's version and the model that is served.")
-        << "cria_build_info{version=\"" << escaped_label(version_) << "\",model=\"" << escaped_label(model_)
-        << "\"} 1\n";
+        << "cria_build_info{version=\"" << escaped_label(version_) << "\",model=\""
+        << escaped_label(model_) << "\"} 1\n";
   }
   out << plain("cria_requests_cancelled_total", "counter",
                "Requests whose client left before the answer's end.", requests_cancelled)
-      << plain("cria_requests_running", "gauge", "Requests that are read or written now.", requests_running)
+      << plain("cria_requests_running", "gauge", "Requests that are read or written now.",
+               requests_running)
       << plain("cria_requests_waiting", "gauge", "Requests that wait for a slot.", requests_waiting)
-      << plain("cria_prompt_tokens_total", "counter", "Tokens of prompts, read or reused.", prompt_tokens)
+      << plain("cria_prompt_tokens_total", "counter", "Tokens of prompts, read or reused.",
+               prompt_tokens)
       << plain("cria_prompt_tokens_cached_total", "counter", "Tokens of prompts that were reused.",
                prompt_tokens_cached)
       << plain("cria_completion_tokens_total", "counter", "Tokens drawn.", completion_tokens)
       << plain("cria_steps_total", "counter", "Passes over the weights.", steps)
       << plain("cria_kv_positions", "gauge", "Positions of keys and values: slots times context.",
                kv_positions)
-      << plain("cria_kv_positions_used", "gauge", "Positions that requests hold now.", kv_positions_used);
-  const auto histogram = [&out](std::string_view name, std::string_view help, const Histogram& values) {
+      << plain("cria_kv_positions_used", "gauge", "Positions that requests hold now.",
+               kv_positions_used);
+  const auto histogram = [&out](std::string_view name, std::string_view help,
+                                const Histogram& values) {
     out << head(name, "histogram", help) << values.text(name);
   };
   histogram("cria_time_to_first_token_seconds", "From a request's arrival to its first token.",
             time_to_first_token);
   histogram("cria_time_per_output_token_seconds", "Mean time between the tokens of an answer.",
             time_per_output_token);
-  histogram("cria_request_seconds", "From a request's arrival to the end of its answer.", request_seconds);
+  histogram("cria_request_seconds", "From a request's arrival to the end of its answer.",
+            request_seconds);
   out << plain("process_resident_memory_bytes", "gauge", "Bytes of the process in memory.",
                std::to_string(resident_bytes()))
-      << plain("process_start_time_seconds", "gauge", "Start of the process, seconds since the epoch.",
-               decimal(process_start));
+      << plain("process_start_time_seconds", "gauge",
+               "Start of the process, seconds since the epoch.", decimal(process_start));
   return out.str();
 }
 

@@ -18,7 +18,9 @@ class Count {
  public:
   void add(std::uint64_t n = 1) noexcept { value_.fetch_add(n, std::memory_order_relaxed); }
   void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t value() const noexcept {
+    return value_.load(std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<std::uint64_t> value_{0};
@@ -39,8 +41,8 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// All of them. The transport counts requests and, from their records, tokens and times; who steps the model keeps the
-/// gauges and `steps`.
+/// All of them. The transport counts requests and, from their records, tokens and times; who steps
+/// the model keeps the gauges and `steps`.
 class Metrics {
  public:
   Count requests_cancelled, prompt_tokens, prompt_tokens_cached, completion_tokens;

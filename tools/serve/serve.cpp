@@ -21,7 +21,8 @@ Route health_route(const std::atomic<bool>& ready) {
   return {"GET", "/health",
           [&ready](const std::shared_ptr<Exchange>& exchange) {
             if (ready) return exchange->answer(200, kJsonType, R"({"status":"ok"})");
-            exchange->answer(503, kJsonType, error_body(503, "the model is being loaded", "loading"),
+            exchange->answer(503, kJsonType,
+                             error_body(503, "the model is being loaded", "loading"),
                              {{"Retry-After", "1"}});
           },
           true};
@@ -81,7 +82,8 @@ class Ending {
     const std::lock_guard lock(mutex_);
     finished_ = true;
   }
-  /// The exit code of a program that ends now. A client has the end of its answer a moment before that is known here.
+  /// The exit code of a program that ends now. A client has the end of its answer a moment before
+  /// that is known here.
   int exit_code() {
     for (int i = 0; i < 10; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       if (nothing_is_cut()) return 0;
@@ -103,10 +105,12 @@ void say_start(const Server& server, const Backend& backend, const ServeOptions&
   const LogOptions& log = options.server.log;
   const auto say = [&log](const std::string& text) { tools::print_line(message_line(text, log)); };
   if (!server.loopback() && options.server.access.keys.empty())
-    say("cria: warning: other machines can reach this server, and no API key is asked for (--api-key-file "
+    say("cria: warning: other machines can reach this server, and no API key is asked for "
+        "(--api-key-file "
         "FILE)");
   if (log.texts) say("cria: note: the log has the texts of prompts and answers (--log-prompts)");
-  say("cria: serving " + backend.model_name() + " at " + server.url() + " (" + backend.summary() + ")");
+  say("cria: serving " + backend.model_name() + " at " + server.url() + " (" + backend.summary() +
+      ")");
 }
 
 /// Running answers have their grace; then all is answered that there is.
@@ -120,7 +124,8 @@ void end(Server& server, Backend& backend, std::chrono::milliseconds grace) {
 
 }  // namespace
 
-int serve(const ServeOptions& options, const std::function<std::unique_ptr<Backend>(Metrics&)>& load) {
+int serve(const ServeOptions& options,
+          const std::function<std::unique_ptr<Backend>(Metrics&)>& load) {
   std::atomic<bool> ready{false};
   Metrics metrics;
   // Before the model is there, there is nothing to end in order.
@@ -134,7 +139,8 @@ int serve(const ServeOptions& options, const std::function<std::unique_ptr<Backe
   if (options.web) routes.push_back(page_route());
   std::unique_ptr<Deadline> deadline;  // outlives what it watches
   std::unique_ptr<Backend> backend;
-  Server server(options.server, routes, metrics, [](const std::string& line) { tools::print_line(line); });
+  Server server(options.server, routes, metrics,
+                [](const std::string& line) { tools::print_line(line); });
   backend = load(metrics);
   for (Route& route : backend->routes()) routes.push_back(std::move(route));
   server.set_routes(std::move(routes));

@@ -1,4 +1,5 @@
-// `cria serve` as a whole: the server from its first listening to its end, with whatever answers behind it.
+// `cria serve` as a whole: the server from its first listening to its end, with whatever answers
+// behind it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,8 @@ namespace cria::serve {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// The API's. Their handlers are called until the server has gone, which it has before the backend.
+  /// The API's. Their handlers are called until the server has gone, which it has before the
+  /// backend.
   virtual std::vector<Route> routes() = 0;
   /// "4 slots of 512 tokens, …": for the line that says what is served.
   [[nodiscard]] virtual std::string summary() const = 0;
@@ -30,8 +32,9 @@ struct ServeOptions {
   std::chrono::milliseconds grace{10'000};
 };
 
-/// Loads the model while the server listens, and answers until a signal. The exit code. Throws Error where it cannot
-/// listen, and what `load` throws.
-int serve(const ServeOptions& options, const std::function<std::unique_ptr<Backend>(Metrics&)>& load);
+/// Loads the model while the server listens, and answers until a signal. The exit code. Throws
+/// Error where it cannot listen, and what `load` throws.
+int serve(const ServeOptions& options,
+          const std::function<std::unique_ptr<Backend>(Metrics&)>& load);
 
 }  // namespace cria::serve

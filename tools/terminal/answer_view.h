@@ -7,8 +7,8 @@
 
 namespace cria::tools {
 
-/// Thinking is dimmed; where stdout shows no styles it stands between lines that say so. A terminal gets
-/// no control characters.
+/// Thinking is dimmed; where stdout shows no styles it stands between lines that say so. A terminal
+/// gets no control characters.
 class AnswerView {
  public:
   /// for_person: lines end between words; else they are the model's.

@@ -37,7 +37,8 @@ class PlainReader : public LineReader {
 constexpr std::string_view kFence = "\"\"\"";
 constexpr const char* kMore = ".";
 
-/// One more line of a message. Of a message that was begun a Ctrl-C throws away something in any case.
+/// One more line of a message. Of a message that was begun a Ctrl-C throws away something in any
+/// case.
 Read read_more(LineReader& reader, TypedText& line) {
   const Read read = reader.line(kMore, line);
   return read == Read::Interrupt ? Read::Cleared : read;
@@ -45,8 +46,8 @@ Read read_more(LineReader& reader, TypedText& line) {
 
 /// Whether a line with such a text would be read as something else.
 bool needs_fences(const std::string& text) {
-  return text.find('\n') != std::string::npos || text.starts_with('/') || text.starts_with(kFence) ||
-         text.ends_with('\\');
+  return text.find('\n') != std::string::npos || text.starts_with('/') ||
+         text.starts_with(kFence) || text.ends_with('\\');
 }
 
 /// Adds lines to a text until one ends with """. One that the history has brought back is complete.
@@ -98,7 +99,8 @@ Read read_message(LineReader& reader, TypedText& out) {
   }
   if (read != Read::Line) return read;
   const std::string fence(kFence);
-  reader.remember(out.literal && needs_fences(out.text) ? fence + "\n" + out.text + "\n" + fence : out.text);
+  reader.remember(out.literal && needs_fences(out.text) ? fence + "\n" + out.text + "\n" + fence
+                                                        : out.text);
   return read;
 }
 

@@ -7,8 +7,8 @@
 
 namespace cria::tools {
 
-/// Kept in $XDG_STATE_HOME/cria/history (or ~/.local/state/cria/history). Several chats at once add to one
-/// file; each sees what was there when it began, and its own.
+/// Kept in $XDG_STATE_HOME/cria/history (or ~/.local/state/cria/history). Several chats at once add
+/// to one file; each sees what was there when it began, and its own.
 class MessageHistory {
  public:
   MessageHistory();

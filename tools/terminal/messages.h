@@ -12,8 +12,8 @@ void print_error(std::string_view text);
 void print_warning(std::string_view text);
 void print_note(std::string_view text);
 
-/// The text with its lines broken at words and without control characters where stdout is a terminal, as it is
-/// elsewhere. Lines that fit stay as they are.
+/// The text with its lines broken at words and without control characters where stdout is a
+/// terminal, as it is elsewhere. Lines that fit stay as they are.
 void write_text(std::string_view text);
 
 }  // namespace cria::tools

@@ -13,7 +13,8 @@ namespace {
 bool is_written_directly(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
+  return fs::exists(path, error) && !fs::is_regular_file(path, error) &&
+         !fs::is_directory(path, error);
 }
 
 }  // namespace

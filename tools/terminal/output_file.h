@@ -11,8 +11,8 @@
 
 namespace cria::tools {
 
-/// A file is replaced whole or not at all (cria::OutputFile); what is not a regular file (/dev/stdout, a pipe)
-/// is written directly, "-" to stdout.
+/// A file is replaced whole or not at all (cria::OutputFile); what is not a regular file
+/// (/dev/stdout, a pipe) is written directly, "-" to stdout.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);  ///< throws Error

@@ -88,7 +88,8 @@ struct MappedFile {
   std::uint64_t offset = 0;
 };
 
-/// The file whose mapping holds the address. A line: "begin-end rwxp offset device inode   path" (proc(5)).
+/// The file whose mapping holds the address. A line: "begin-end rwxp offset device inode   path"
+/// (proc(5)).
 MappedFile find_mapped_file(std::uint64_t address) {
   MapLines lines;
   while (char* const line = lines.next()) {
@@ -147,11 +148,13 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   exit_now(1);
 }
 
-// stdin cannot be read, stdout and stderr cannot be written: their descriptors are of the other kind.
+// stdin cannot be read, stdout and stderr cannot be written: their descriptors are of the other
+// kind.
 void open_standard_descriptors() {
   for (const int wanted : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(wanted, F_GETFD) >= 0) continue;
-    (void)open("/dev/null", wanted == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest number that is free
+    (void)open("/dev/null",
+               wanted == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest number that is free
   }
 }
 

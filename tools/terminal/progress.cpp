@@ -46,7 +46,10 @@ std::string progress_line(const ProgressState& state, std::size_t columns) {
 }
 
 Progress::Progress(std::string_view what, std::string_view unit, std::uint64_t total)
-    : what_(without_controls(what)), unit_(unit), total_(total), enabled_(takes_sequences(stderr)) {}
+    : what_(without_controls(what)),
+      unit_(unit),
+      total_(total),
+      enabled_(takes_sequences(stderr)) {}
 
 Progress::~Progress() { wipe(); }
 

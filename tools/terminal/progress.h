@@ -16,12 +16,12 @@ struct ProgressState {
   long seconds_left = 0;
 };
 
-/// The line in at most so many columns: the bar gets narrower first, then the speed goes, the note, the time
-/// left and the bar; what is done and its share stay longest.
+/// The line in at most so many columns: the bar gets narrower first, then the speed goes, the note,
+/// the time left and the bar; what is done and its share stay longest.
 std::string progress_line(const ProgressState& state, std::size_t columns);
 
-/// A bar on stderr with speed and time left. It says nothing off a terminal, nor about work of less than two
-/// seconds, and measures the terminal at every update.
+/// A bar on stderr with speed and time left. It says nothing off a terminal, nor about work of less
+/// than two seconds, and measures the terminal at every update.
 class Progress {
  public:
   /// what: "reading"; unit: "tokens", "bytes".

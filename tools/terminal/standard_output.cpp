@@ -24,7 +24,8 @@ std::string pending_output;
 std::size_t bytes_at_once() {
   static const std::size_t bytes = [] {
     struct stat info = {};
-    return fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode) ? kPendingBytes : std::size_t{PIPE_BUF};
+    return fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode) ? kPendingBytes
+                                                                     : std::size_t{PIPE_BUF};
   }();
   return bytes;
 }
@@ -52,7 +53,8 @@ void write_stdout(std::string_view bytes) {
 
 void refuse_terminal() {
   if (is_terminal(stdout))
-    throw OutputError("stdout", "is a terminal, and raw values are no text: expected a file or a pipe");
+    throw OutputError("stdout",
+                      "is a terminal, and raw values are no text: expected a file or a pipe");
 }
 
 void flush_stdout() {

@@ -7,14 +7,16 @@
 
 namespace cria::tools {
 
-// mpirun gives its processes a terminal of its own making, and passes on what comes out: that is a pipe.
+// mpirun gives its processes a terminal of its own making, and passes on what comes out: that is a
+// pipe.
 bool is_terminal(std::FILE* stream) {
   return isatty(fileno(stream)) != 0 && std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr;
 }
 
 bool takes_sequences(std::FILE* stream) {
   const char* const term = std::getenv("TERM");
-  return is_terminal(stream) && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  return is_terminal(stream) && term != nullptr && *term != '\0' &&
+         std::string_view(term) != "dumb";
 }
 
 bool shows_styles(std::FILE* stream) {
@@ -31,7 +33,8 @@ std::string styled(std::FILE* stream, Style style, std::string_view text) {
 std::string without_controls(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    const bool control =
+        (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
     out += control ? std::string{'^', static_cast<char>(c ^ 0x40)} : std::string(1, c);
   }
   return without_del_and_c1(out);

@@ -19,10 +19,12 @@ bool shows_styles(std::FILE* stream);
 /// The text in a style, where that can be seen.
 std::string styled(std::FILE* stream, Style style, std::string_view text);
 
-/// Text of a stranger (a model, a file) without control characters that could drive the terminal: "^[" and
+/// Text of a stranger (a model, a file) without control characters that could drive the terminal:
+/// "^[" and
 /// "\u009b" stand for them. Newlines and tabs stay.
 std::string without_controls(std::string_view text);
-/// Likewise DEL and C1 (U+007F to U+009F) only, which JSON need not escape: JSON means the same without them.
+/// Likewise DEL and C1 (U+007F to U+009F) only, which JSON need not escape: JSON means the same
+/// without them.
 std::string without_del_and_c1(std::string_view text);
 /// Text of a stranger as it goes there: without controls to a terminal, else as it is.
 std::string for_stream(std::FILE* stream, std::string_view text);

@@ -25,13 +25,15 @@ constexpr const char* kBracketsOn = "\033[?2004h";
 constexpr const char* kBracketsOff = "\033[?2004l";
 constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
-/// libedit counts characters by the locale's encoding; where that is not UTF-8 (LANG=C), take one that is.
+/// libedit counts characters by the locale's encoding; where that is not UTF-8 (LANG=C), take one
+/// that is.
 void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/// A prompt for libedit: sequences that take no room stand between \1. (One at the very end would be lost.)
+/// A prompt for libedit: sequences that take no room stand between \1. (One at the very end would
+/// be lost.)
 std::string prompt_escaped(std::string text) {
   for (std::size_t at = 0; (at = text.find('\033', at)) != std::string::npos; at += 3) {
     text.insert(text.find('m', at) + 1, 1, '\1');
@@ -45,7 +47,8 @@ void show(const char* sequence) {
   std::fflush(stdout);
 }
 
-/// As a text is typed: newlines alone end its lines, and none of its characters could drive the terminal.
+/// As a text is typed: newlines alone end its lines, and none of its characters could drive the
+/// terminal.
 std::wstring cleaned(std::wstring text) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -53,15 +56,16 @@ std::wstring cleaned(std::wstring text) {
       if (i + 1 < text.size() && text[i + 1] == L'\n') continue;
       text[i] = L'\n';
     }
-    if ((text[i] >= L' ' && text[i] != 0x7F) || text[i] == L'\n' || text[i] == L'\t') text[kept++] = text[i];
+    if ((text[i] >= L' ' && text[i] != 0x7F) || text[i] == L'\n' || text[i] == L'\t')
+      text[kept++] = text[i];
   }
   text.resize(kept);
   while (text.ends_with(L'\n')) text.pop_back();
   return text;
 }
 
-/// Where characters begin in the line (what a reader takes for one: a letter with its accents, an emoji with all
-/// that joins it), and its end.
+/// Where characters begin in the line (what a reader takes for one: a letter with its accents, an
+/// emoji with all that joins it), and its end.
 std::vector<int> character_places(const LineInfoW& line) {
   static_assert(sizeof(wchar_t) == sizeof(std::uint32_t));
   const auto n = static_cast<std::size_t>(line.lastchar - line.buffer);
@@ -84,7 +88,8 @@ int step_right(EditLine* edit) {
   return found == places.end() ? 0 : *found - cursor;
 }
 
-/// From the beginning of the character before the cursor to the cursor; 0 at the beginning of the line.
+/// From the beginning of the character before the cursor to the cursor; 0 at the beginning of the
+/// line.
 int step_left(EditLine* edit) {
   const LineInfoW* const line = el_wline(edit);
   const auto cursor = static_cast<int>(line->cursor - line->buffer);
@@ -97,7 +102,8 @@ std::string common_beginning(const std::vector<std::string>& texts) {
   std::string common = texts.front();
   for (const std::string& text : texts)
     common.resize(static_cast<std::size_t>(
-        std::mismatch(common.begin(), common.end(), text.begin(), text.end()).first - common.begin()));
+        std::mismatch(common.begin(), common.end(), text.begin(), text.end()).first -
+        common.begin()));
   const std::string& first = texts.front();
   while (!common.empty() && common.size() < first.size() &&
          (static_cast<unsigned char>(first[common.size()]) & 0xC0U) == 0x80U)
@@ -219,7 +225,8 @@ void TerminalReader::return_to_line() {
   if (brackets_) show(kBracketsOn);
 }
 
-/// One character for libedit, whose own function would miss signals. 1: read, 0: end, -1: the line ends.
+/// One character for libedit, whose own function would miss signals. 1: read, 0: end, -1: the line
+/// ends.
 int TerminalReader::get(EditLine* edit, wchar_t* out) {
   TerminalReader& reader = of(edit);
   if (reader.read_ != Read::Line) return -1;

@@ -1,7 +1,8 @@
 // Lines typed on a terminal: edited by libedit, with history and completion.
 //
-// Pasted text comes in brackets (mode 2004 of terminals): it is text, whatever it looks like, and its newlines
-// send nothing. The keys for signals are read as keys while a line is edited, in their order among the others.
+// Pasted text comes in brackets (mode 2004 of terminals): it is text, whatever it looks like, and
+// its newlines send nothing. The keys for signals are read as keys while a line is edited, in their
+// order among the others.
 #pragma once
 
 #include <histedit.h>
@@ -24,9 +25,9 @@ class TerminalReader : public LineReader {
   void remember(const std::string& message) override;
 
  private:
-  /// The terminal that is standard input, opened once more: reading it never blocks, which is nobody else's
-  /// business. A Ctrl-C that is a signal throws away what was typed, also between a poll that saw it and the
-  /// read.
+  /// The terminal that is standard input, opened once more: reading it never blocks, which is
+  /// nobody else's business. A Ctrl-C that is a signal throws away what was typed, also between a
+  /// poll that saw it and the read.
   class Input {
    public:
     Input();
@@ -41,7 +42,8 @@ class TerminalReader : public LineReader {
 
   using Key = unsigned char(EditLine*, int);  // libedit's form of what a key does
   static TerminalReader& of(EditLine* edit);
-  static Key interrupt, end_or_delete, suspend, edit_elsewhere, complete, paste, left, right, delete_left;
+  static Key interrupt, end_or_delete, suspend, edit_elsewhere, complete, paste, left, right,
+      delete_left;
   static int get(EditLine* edit, wchar_t* out);
   void bind(const char* name, const char* help, Key* key, std::initializer_list<const char*> keys);
   void bind_keys();

@@ -14,12 +14,14 @@ namespace fs = std::filesystem;
 
 std::string editor() {
   for (const char* const name : {"VISUAL", "EDITOR"}) {
-    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') return value;
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0')
+      return value;
   }
   return "vi";
 }
 
-/// A file with a text that nobody else reads; gone with this object. Not there where it cannot be made.
+/// A file with a text that nobody else reads; gone with this object. Not there where it cannot be
+/// made.
 class TemporaryText {
  public:
   explicit TemporaryText(const std::string& text) {

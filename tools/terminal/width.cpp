@@ -16,7 +16,8 @@ namespace {
 
 constexpr char32_t kZeroWidthJoiner = 0x200D;
 
-/// Columns of one character; control characters have none. The system's table, whatever the user's locale.
+/// Columns of one character; control characters have none. The system's table, whatever the user's
+/// locale.
 std::size_t columns_of(char32_t character) {
   static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   if (character < 0x7F || utf8 == nullptr) return character < 0x20 ? 0 : 1;
@@ -33,7 +34,8 @@ std::size_t style_bytes(std::string_view text) {
   return end == std::string_view::npos ? text.size() : end + 1;
 }
 
-/// Walks over a text: calls step(bytes, columns) for each character or sequence until it returns false.
+/// Walks over a text: calls step(bytes, columns) for each character or sequence until it returns
+/// false.
 template <class Step>
 void walk(std::string_view text, Step step) {
   bool joined = false;  // to the character before

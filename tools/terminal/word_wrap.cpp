@@ -10,7 +10,8 @@ namespace cria::tools {
 namespace {
 
 std::size_t width(std::string_view text) {
-  const int columns = u8_width(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), "UTF-8");
+  const int columns =
+      u8_width(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), "UTF-8");
   return columns < 0 ? 0 : static_cast<std::size_t>(columns);
 }
 
@@ -82,7 +83,8 @@ void WordWrap::show_as_it_is(std::string_view text) {
 void WordWrap::end_word() {
   if (word_.empty()) return;
   const std::size_t columns = columns_();
-  if (columns != 0 && column_ != 0 && !in_long_word_ && column_ + width(blanks_) + width(word_) > columns) {
+  if (columns != 0 && column_ != 0 && !in_long_word_ &&
+      column_ + width(blanks_) + width(word_) > columns) {
     out_ += '\n' + std::string(indent_, ' ');
     column_ = indent_;
   } else {

@@ -8,13 +8,13 @@
 
 namespace cria::tools {
 
-/// Breaks lines at blanks, and between characters that are two columns wide. Code is left as it is: what
-/// stands between two lines of ``` (or ~~~), lines that are indented by four blanks or more or begin with |,
-/// and blanks between two ` of one line. A word is given out when it is whole.
+/// Breaks lines at blanks, and between characters that are two columns wide. Code is left as it is:
+/// what stands between two lines of ``` (or ~~~), lines that are indented by four blanks or more or
+/// begin with |, and blanks between two ` of one line. A word is given out when it is whole.
 class WordWrap {
  public:
-  /// columns: asked for every word, as terminals change; 0: no line is broken. indent: blanks before what
-  /// goes on in a new line.
+  /// columns: asked for every word, as terminals change; 0: no line is broken. indent: blanks
+  /// before what goes on in a new line.
   explicit WordWrap(std::function<std::size_t()> columns, std::size_t indent = 0)
       : columns_(std::move(columns)), indent_(indent) {}
 

@@ -7,7 +7,8 @@
 
 namespace cria {
 
-/// Threads that are made while it lives have all signals blocked: signals are the program's threads', which know what they mean.
+/// Threads that are made while it lives have all signals blocked: signals are the program's
+/// threads', which know what they mean.
 class BlockedSignals {
  public:
   BlockedSignals() {

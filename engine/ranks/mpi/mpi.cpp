@@ -1,6 +1,7 @@
-// Ranks over MPI: the one place that knows it. Collective operations do not block; they are polled until they are done or the
-// patience is over. Then who does not answer is found out by messages between pairs, and all are ended. Where ranks may wait
-// for long, signs of life (heart.h) take the place of the deadline.
+// Ranks over MPI: the one place that knows it. Collective operations do not block; they are polled
+// until they are done or the patience is over. Then who does not answer is found out by messages
+// between pairs, and all are ended. Where ranks may wait for long, signs of life (heartbeat.h) take the
+// place of the deadline.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -17,7 +18,7 @@
 #include <vector>
 
 #include "engine/ranks/mpi/blocked_signals.h"
-#include "engine/ranks/mpi/heart.h"
+#include "engine/ranks/mpi/heartbeat.h"
 #include "engine/ranks/mpi/module.h"
 
 namespace cria {
@@ -29,8 +30,8 @@ using Seconds = std::chrono::duration<double>;
 constexpr double kLoading = 600;  // a model that is read from a disk, not mapped
 constexpr double kAnswer = 1.5;   // how long a rank may take to say that it is there
 
-/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost nothing. Time in which this
-/// process itself was stopped does not count.
+/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost
+/// nothing. Time in which this process itself was stopped does not count.
 class Waiting {
  public:
   /// Seconds since the beginning.
@@ -70,13 +71,13 @@ class MpiRanks final : public Ranks {
     }
     learn_hosts();
     learn_neighbours();
-    heart_.emplace(MPI_COMM_WORLD, [this](int rank, double seconds) {
+    heartbeat_.emplace(MPI_COMM_WORLD, [this](int rank, double seconds) {
       say_missing("rank " + std::to_string(rank) + " on " + host_of(rank), seconds);
       end(true);
     });
   }
   ~MpiRanks() override {
-    heart_.reset();
+    heartbeat_.reset();
     MPI_Comm_free(&all_);
     MPI_Comm_free(&pairs_);
     MPI_Finalize();
@@ -88,13 +89,13 @@ class MpiRanks final : public Ranks {
   unsigned neighbours() const override { return neighbours_; }
   void set_timeout(double seconds) override {
     usual_ = seconds;
-    heart_->set_timeout(seconds);
+    heartbeat_->set_timeout(seconds);
   }
 
   // The others may wait for rank 0's next word for ever, but it not for them: they listen.
-  void broadcast(std::span<std::byte> bytes, Patience patience) override {
-    if (rank_ == 0 && patience == Patience::Endless) patience = Patience::Usual;
-    const auto turn = heart_->turn();
+  void broadcast(std::span<std::byte> bytes, Timeout patience) override {
+    if (rank_ == 0 && patience == Timeout::Endless) patience = Timeout::Usual;
+    const auto turn = heartbeat_->turn();
     for (std::size_t done = 0; done < bytes.size(); done += kMost) {
       const auto n = static_cast<int>(std::min(kMost, bytes.size() - done));
       MPI_Request request = MPI_REQUEST_NULL;
@@ -104,19 +105,19 @@ class MpiRanks final : public Ranks {
   }
 
   void begin_gather(std::byte* data, std::span<const std::size_t> begin) override {
-    const auto turn = heart_->turn();
-    Gathering& now = gatherings_[begun_++ % kMostGathers];
+    const auto turn = heartbeat_->turn();
+    Gathering& now = gatherings_[begun_++ % kMaxGathers];
     for (std::size_t r = 0; r < now.counts.size(); ++r) {
       if (begin[r + 1] > INT_MAX) fail("a part that MPI cannot send in one piece");
       now.counts[r] = static_cast<int>(begin[r + 1] - begin[r]);
       now.places[r] = static_cast<int>(begin[r]);
     }
-    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, now.counts.data(), now.places.data(),
-                          MPI_BYTE, all_, &now.request));
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, now.counts.data(),
+                          now.places.data(), MPI_BYTE, all_, &now.request));
   }
-  void end_gather(Patience patience) override {
-    const auto turn = heart_->turn();
-    wait(gatherings_[ended_++ % kMostGathers].request, patience);
+  void end_gather(Timeout patience) override {
+    const auto turn = heartbeat_->turn();
+    wait(gatherings_[ended_++ % kMaxGathers].request, patience);
   }
 
  private:
@@ -130,8 +131,10 @@ class MpiRanks final : public Ranks {
   void learn_hosts() {
     hosts_.resize(static_cast<std::size_t>(size_) * MPI_MAX_PROCESSOR_NAME);
     int length = 0;
-    MPI_Get_processor_name(hosts_.data() + static_cast<std::size_t>(rank_) * MPI_MAX_PROCESSOR_NAME, &length);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, hosts_.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all_);
+    MPI_Get_processor_name(hosts_.data() + static_cast<std::size_t>(rank_) * MPI_MAX_PROCESSOR_NAME,
+                           &length);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, hosts_.data(), MPI_MAX_PROCESSOR_NAME,
+                  MPI_CHAR, all_);
   }
   std::string host_of(int rank) const {
     return hosts_.data() + static_cast<std::size_t>(rank) * MPI_MAX_PROCESSOR_NAME;
@@ -148,24 +151,26 @@ class MpiRanks final : public Ranks {
     cpu_set_t& own = masks[static_cast<std::size_t>(me)];
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, masks.data(), sizeof(cpu_set_t), MPI_BYTE, machine);
-    neighbours_ = static_cast<unsigned>(std::count_if(
-        masks.begin(), masks.end(), [&own](const cpu_set_t& mask) { return CPU_EQUAL(&mask, &own) != 0; }));
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, masks.data(), sizeof(cpu_set_t), MPI_BYTE,
+                  machine);
+    neighbours_ = static_cast<unsigned>(
+        std::count_if(masks.begin(), masks.end(),
+                      [&own](const cpu_set_t& mask) { return CPU_EQUAL(&mask, &own) != 0; }));
     MPI_Comm_free(&machine);
   }
 
-  void wait(MPI_Request& request, Patience patience) {
-    const double limit = patience == Patience::Usual ? usual_ : std::max(usual_, kLoading);
+  void wait(MPI_Request& request, Timeout patience) {
+    const double limit = patience == Timeout::Usual ? usual_ : std::max(usual_, kLoading);
     int done = 0;
     double ticked = 0;
     for (Waiting waiting;;) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0) return;
       const double seconds = waiting.step();
-      if (seconds > limit && patience != Patience::Endless) give_up(limit);
-      if (seconds <= ticked + Heart::kPause) continue;
+      if (seconds > limit && patience != Timeout::Endless) give_up(limit);
+      if (seconds <= ticked + Heartbeat::kPause) continue;
       ticked = seconds;
-      heart_->tick(patience != Patience::Usual);
+      heartbeat_->tick(patience != Timeout::Usual);
     }
   }
 
@@ -177,13 +182,15 @@ class MpiRanks final : public Ranks {
     fail("the connection to the other ranks is lost: " + std::string(text));
   }
 
-  /// Every rank that waits comes here at about the same time. Those who do not are to blame; the first of the others says so.
+  /// Every rank that waits comes here at about the same time. Those who do not are to blame; the
+  /// first of the others says so.
   [[noreturn]] void give_up(double seconds) {
-    const std::vector<bool> there = call_roll();
+    const std::vector<bool> there = find_missing_ranks();
     std::string missing;
     for (int r = 0; r < size_; ++r)
       if (!there[static_cast<std::size_t>(r)])
-        missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r) + " on " + host_of(r);
+        missing +=
+            (missing.empty() ? "rank " : ", rank ") + std::to_string(r) + " on " + host_of(r);
     const bool first = std::find(there.begin(), there.end(), true) - there.begin() == rank_;
     if (first) say_missing(missing.empty() ? "the connection between the ranks" : missing, seconds);
     end(first);
@@ -195,7 +202,7 @@ class MpiRanks final : public Ranks {
   }
 
   /// Which ranks answer: this one, and those from which a message comes.
-  std::vector<bool> call_roll() {
+  std::vector<bool> find_missing_ranks() {
     const auto n = static_cast<std::size_t>(size_);
     std::vector<char> heard(n);
     const char here = 1;
@@ -209,10 +216,12 @@ class MpiRanks final : public Ranks {
     }
     std::vector<bool> there(n, false);
     there[static_cast<std::size_t>(rank_)] = true;
-    for (const auto begin = Clock::now(); Seconds(Clock::now() - begin).count() < kAnswer; usleep(1000)) {
+    for (const auto begin = Clock::now(); Seconds(Clock::now() - begin).count() < kAnswer;
+         usleep(1000)) {
       for (std::size_t r = 0; r < n; ++r) {
         int done = 0;
-        if (!there[r] && MPI_Test(&receives[r], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
+        if (!there[r] && MPI_Test(&receives[r], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+            done != 0)
           there[r] = true;
       }
       if (std::find(there.begin(), there.end(), false) == there.end()) break;
@@ -235,22 +244,25 @@ class MpiRanks final : public Ranks {
     _exit(1);
   }
 
-  MPI_Comm all_ = MPI_COMM_NULL, pairs_ = MPI_COMM_NULL;  // of collective operations; for call_roll()
+  MPI_Comm all_ = MPI_COMM_NULL,
+           pairs_ = MPI_COMM_NULL;  // of collective operations; for find_missing_ranks()
   int rank_ = 0, size_ = 1;
   unsigned neighbours_ = 1;
   double usual_ = kUsualTimeout;
   std::vector<char> hosts_;  // [rank][MPI_MAX_PROCESSOR_NAME]
-  std::array<Gathering, kMostGathers> gatherings_;
+  std::array<Gathering, kMaxGathers> gatherings_;
   unsigned begun_ = 0, ended_ = 0;
-  std::optional<Heart> heart_;
+  std::optional<Heartbeat> heartbeat_;
 };
 
 }  // namespace
 }  // namespace cria
 
-// Engines are used by one thread at a time, but not always by the one that has begun: serialized, not funneled.
+// Engines are used by one thread at a time, but not always by the one that has begun: serialized,
+// not funneled.
 extern "C" cria::Ranks* cria_join_mpi(char* reason, std::size_t size) {
-  const cria::BlockedSignals blocked;  // MPI's own threads would die of what another thread waits for
+  const cria::BlockedSignals
+      blocked;  // MPI's own threads would die of what another thread waits for
   int level = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   if (status != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED) {

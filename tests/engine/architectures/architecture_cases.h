@@ -7,7 +7,8 @@ namespace cria::test {
 
 using Shapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 
-inline const std::map<std::string, GgufData> kExpertKeys = {{"expert_count", 6U}, {"expert_used_count", 2U}};
+inline const std::map<std::string, GgufData> kExpertKeys = {{"expert_count", 6U},
+                                                            {"expert_used_count", 2U}};
 
 inline std::map<std::string, GgufData> expert_keys(std::map<std::string, GgufData> more = {}) {
   more.insert(kExpertKeys.begin(), kExpertKeys.end());
@@ -43,11 +44,14 @@ inline std::vector<ArchitectureCase> architecture_cases() {
                                                   {"rope.scaling.yarn_log_multiplier", 0.1F}};
   auto latent_experts = by_keys;
   latent_experts.insert(latent.begin(), latent.end());
-  const std::map<std::string, GgufData> scales = {
-      {"embedding_scale", 2.0F}, {"residual_scale", 0.5F}, {"logit_scale", 3.0F}, {"attention.scale", 0.2F}};
+  const std::map<std::string, GgufData> scales = {{"embedding_scale", 2.0F},
+                                                  {"residual_scale", 0.5F},
+                                                  {"logit_scale", 3.0F},
+                                                  {"attention.scale", 0.2F}};
   const Shapes longrope = {{"rope_factors_long.weight", {8}}};
   const Shapes biases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
-  const Shapes gated_biases = {{"*.attn_q.bias", {64}}, {"*.ffn_gate.bias", {96}}, {"*.ffn_up.bias", {96}}};
+  const Shapes gated_biases = {
+      {"*.attn_q.bias", {64}}, {"*.ffn_gate.bias", {96}}, {"*.ffn_up.bias", {96}}};
   const Shapes selection = {{"*.exp_probs_b.bias", {6}}, {"*.ffn_up_shexp.weight", {64, 96}}};
   return {
 #include "tests/engine/architectures/cases.inc"
@@ -56,7 +60,8 @@ inline std::vector<ArchitectureCase> architecture_cases() {
 
 inline ArchitectureCase architecture_case(std::string_view name) {
   const std::vector<ArchitectureCase> cases = architecture_cases();
-  return *std::ranges::find_if(cases, [&](const ArchitectureCase& one) { return one.name == name; });
+  return *std::ranges::find_if(cases,
+                               [&](const ArchitectureCase& one) { return one.name == name; });
 }
 
 }  // namespace cria::test

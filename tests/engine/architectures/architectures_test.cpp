@@ -1,6 +1,6 @@
-// Every architecture on a small random model: the logits are those of the version that agreed with exact
-// arithmetic on files of every architecture; the same bytes however tokens are cut, on any number of threads
-// and by any instruction set; and what is wrong in a file is an Error.
+// Every architecture on a small random model: the logits are those of the version that agreed with
+// exact arithmetic on files of every architecture; the same bytes however tokens are cut, on any
+// number of threads and by any instruction set; and what is wrong in a file is an Error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,16 +53,17 @@ TEST_P(Architectures, BitsDependOnNothingElse) {
 /// Powers of two, by which numbers are multiplied exactly.
 float power_at(std::size_t i) { return i % 3 == 0 ? 2.0F : i % 3 == 1 ? 0.5F : 1.0F; }
 
-// Beside every matrix one scale, one for each of those that are stacked, or one for each row, under either name:
-// the same bits as if the weights were larger.
+// Beside every matrix one scale, one for each of those that are stacked, or one for each row, under
+// either name: the same bits as if the weights were larger.
 TEST_P(Architectures, ScalesMultiplyTheProducts) {
   TinyArchitecture scaled(GetParam()), multiplied = scaled;
   std::map<std::string, std::size_t> values_per_scale;  // of a matrix
   std::size_t kind = 0;
   for (const TinyArchitecture::Tensor& t : multiplied.tensors) {
     const std::string base = t.name.substr(0, t.name.rfind('.'));
-    const bool has_own = std::ranges::find(multiplied.tensors, base + ".scale",
-                                           &TinyArchitecture::Tensor::name) != multiplied.tensors.end();
+    const bool has_own =
+        std::ranges::find(multiplied.tensors, base + ".scale", &TinyArchitecture::Tensor::name) !=
+        multiplied.tensors.end();
     if (multiplied.type_of(t) == DType::F32 || has_own) continue;
     const std::size_t rows = t.shape[1], stacked = t.shape.size() > 2 ? t.shape[2] : 1;
     const std::size_t scales = std::array{std::size_t{1}, stacked, stacked * rows}[++kind % 3];
@@ -88,8 +89,9 @@ TEST_P(Architectures, ScalesMultiplyTheProducts) {
 TEST(ArchitectureTable, EveryRowHasACase) {
   const std::vector<ArchitectureCase> cases = architecture_cases();
   for (const Architecture& row : architectures())
-    EXPECT_TRUE(std::ranges::any_of(cases, [&](const ArchitectureCase& c) { return c.arch == row.name; }))
-        << row.name;
+    EXPECT_TRUE(std::ranges::any_of(cases, [&](const ArchitectureCase& c) {
+      return c.arch == row.name;
+    })) << row.name;
 }
 
 // Windows longer than a page, so that pages are let go and found again in part.
@@ -175,8 +177,8 @@ TEST_P(Architectures, OddKeysAreErrorsOrModels) {
   }
 }
 
-// What the reader of files would not know to be wrong. Layers are alike; a tensor without a use may have any
-// shape. One that is too long is an Error.
+// What the reader of files would not know to be wrong. Layers are alike; a tensor without a use may
+// have any shape. One that is too long is an Error.
 TEST_P(Architectures, OddTensorsAreErrorsOrModels) {
   const MemoryLimit limit;
   TinyArchitecture tiny(GetParam());
@@ -213,7 +215,9 @@ TEST_P(Architectures, ChangedFilesAreErrorsOrModels) {
   for (std::size_t file = 0; file < files; ++file) {
     TinyArchitecture tiny = good;
     Random random(file * 1000 + GetParam().name.size());
-    const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
+    const auto below = [&random](std::size_t n) {
+      return static_cast<std::size_t>(random.next() % n);
+    };
     for (std::size_t n = 1 + below(4); n > 0; --n) spoil(tiny, below);
     EXPECT_NO_THROW(load_and_run(tiny)) << GetParam().name << ", file " << file;
   }

@@ -11,7 +11,8 @@ namespace cria::test {
 namespace {
 
 TEST(Experts, AreDescribedInTheGraph) {
-  const auto model = TinyArchitecture({"experts", "llama", expert_keys(), expert_tensors(), 0}).load();
+  const auto model =
+      TinyArchitecture({"experts", "llama", expert_keys(), expert_tensors(), 0}).load();
   const std::string text = model->graph().to_string();
   EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
 }
@@ -38,10 +39,14 @@ TEST(Experts, AreObservedInTheRowsThatTheyWrite) {
 
 class ExpertTies : public ::testing::Test {
  protected:
-  /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the router's values.
+  /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the
+  /// router's values.
   static TinyArchitecture model(std::uint32_t used, bool all_equal) {
-    TinyArchitecture tiny(
-        {"ties", "llama", {{"expert_count", kExperts}, {"expert_used_count", used}}, expert_tensors(), 0});
+    TinyArchitecture tiny({"ties",
+                           "llama",
+                           {{"expert_count", kExperts}, {"expert_used_count", used}},
+                           expert_tensors(),
+                           0});
     tiny.edit = [all_equal](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
       if (t.name.ends_with("ffn_gate_inp.weight")) make_ties(all_equal, values);
     };
@@ -54,7 +59,8 @@ class ExpertTies : public ::testing::Test {
       edit(t, values);
       if (!t.name.ends_with("_exps.weight")) return;
       const std::size_t one = values.size() / kExperts;
-      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(begin * one), (end - begin) * one, 0.0F);
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(begin * one), (end - begin) * one,
+                  0.0F);
     };
     return tiny;
   }
@@ -66,7 +72,8 @@ class ExpertTies : public ::testing::Test {
  private:
   /// All rows as the first, or those of the second half as those of the first.
   static void make_ties(bool all_equal, std::vector<float>& values) {
-    const std::size_t row = values.size() / kExperts, distinct = all_equal ? row : values.size() / 2;
+    const std::size_t row = values.size() / kExperts,
+                      distinct = all_equal ? row : values.size() / 2;
     for (std::size_t i = distinct; i < values.size(); ++i) values[i] = values[i - distinct];
   }
 };
@@ -88,11 +95,14 @@ TEST_F(ExpertTies, OfThoseThatAreBestGoToTheLowerId) {
     EXPECT_FALSE(same_bytes(logits(without(one, used, used + 1)), want)) << used;
 }
 
-// The best experts lie in the groups of the best, so that groups change nothing where as many of them are used.
+// The best experts lie in the groups of the best, so that groups change nothing where as many of
+// them are used.
 TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   const auto logits_with = [](std::map<std::string, GgufData> keys) {
     return architecture_logits(
-        *TinyArchitecture({"groups", "deepseek2", expert_keys(std::move(keys)), expert_tensors(), 0}).load(),
+        *TinyArchitecture(
+             {"groups", "deepseek2", expert_keys(std::move(keys)), expert_tensors(), 0})
+             .load(),
         {.n_ctx = 64, .threads = 1}, 24);
   };
   std::map<std::string, GgufData> keys = {{"attention.kv_lora_rank", 32U},
@@ -138,10 +148,11 @@ TEST(Architecture, RoutersThatAreNotTheFamilys) {
     bool normalized;
     std::uint32_t function;
   };
-  for (const Says& family : {Says{"qwen3moe", true, 1}, Says{"qwen2moe", false, 1}, Says{"llama4", false, 2},
-                             Says{"gpt_oss", true, 3}}) {
+  for (const Says& family : {Says{"qwen3moe", true, 1}, Says{"qwen2moe", false, 1},
+                             Says{"llama4", false, 2}, Says{"gpt_oss", true, 3}}) {
     TinyArchitecture tiny(architecture_case(family.name));
-    const std::string norm = tiny.arch + ".expert_weights_norm", function = tiny.arch + ".expert_gating_func";
+    const std::string norm = tiny.arch + ".expert_weights_norm",
+                      function = tiny.arch + ".expert_gating_func";
     const bool decides = family.function != 3;  // softmax of the chosen: sums of 1
     tiny.keys[norm] = family.normalized;
     tiny.keys[function] = family.function;
@@ -149,11 +160,13 @@ TEST(Architecture, RoutersThatAreNotTheFamilys) {
     tiny.keys[function] = 0U;
     EXPECT_NO_THROW((void)tiny.load()) << family.name;
     tiny.keys[function] = 3 - family.function;
-    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + function + ")") != std::string::npos,
-              decides);
+    EXPECT_EQ(
+        error_of([&] { (void)tiny.load(); }).find("(key " + function + ")") != std::string::npos,
+        decides);
     tiny.keys.erase(function);
     tiny.keys[norm] = !family.normalized;
-    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + norm + ")") != std::string::npos, decides);
+    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + norm + ")") != std::string::npos,
+              decides);
   }
 }
 

@@ -68,17 +68,22 @@ inline constexpr const char* kOptionalKeys[] = {"attention.sliding_window",
                                                 "rope.dimension_sections"};
 /// Likewise tensors, with a layer or without.
 inline constexpr const char* kOptionalTensors[] = {
-    "attn_q.bias",          "attn_output.bias",   "attn_sinks.weight",     "attn_q_norm.weight",
-    "attn_q_a.weight",      "attn_k_b.weight",    "attn_qkv.weight",       "ffn_gate_inp.weight",
-    "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_gate_shexp.weight", "exp_probs_b.bias",
-    "ffn_gate.0.weight",    "ffn_up.bias",        "post_ffw_norm.weight",  "layer_output_scale.weight"};
+    "attn_q.bias",           "attn_output.bias",
+    "attn_sinks.weight",     "attn_q_norm.weight",
+    "attn_q_a.weight",       "attn_k_b.weight",
+    "attn_qkv.weight",       "ffn_gate_inp.weight",
+    "ffn_gate_exps.weight",  "ffn_up_exps.weight",
+    "ffn_gate_shexp.weight", "exp_probs_b.bias",
+    "ffn_gate.0.weight",     "ffn_up.bias",
+    "post_ffw_norm.weight",  "layer_output_scale.weight"};
 
 /// One change, drawn by below(n), which gives a number from 0 to n - 1.
 template <class Below>
 void spoil(TinyArchitecture& tiny, const Below& below) {
   const auto some_key = [&] {
     const std::size_t at = below(tiny.keys.size() + std::size(kOptionalKeys));
-    if (at < tiny.keys.size()) return std::next(tiny.keys.begin(), static_cast<std::ptrdiff_t>(at))->first;
+    if (at < tiny.keys.size())
+      return std::next(tiny.keys.begin(), static_cast<std::ptrdiff_t>(at))->first;
     return tiny.arch + "." + kOptionalKeys[at - tiny.keys.size()];
   };
   const auto small_number = [&] {
@@ -135,7 +140,8 @@ void spoil(TinyArchitecture& tiny, const Below& below) {
 inline void load_and_run(const TinyArchitecture& tiny) {
   try {
     const auto model = tiny.load();
-    for (const float logit : architecture_logits(*model, {.n_ctx = 8, .n_batch = 2, .threads = 1}, 5)) {
+    for (const float logit :
+         architecture_logits(*model, {.n_ctx = 8, .n_batch = 2, .threads = 1}, 5)) {
       if (!std::isfinite(logit)) throw std::logic_error("a logit that is no number");
     }
   } catch (const Error& error) {

@@ -13,7 +13,9 @@ namespace {
 // Within the first steps the factor is 1; then it is that of queries made larger.
 TEST(LatentAttention, QueriesMayGrow) {
   TinyArchitecture tiny(architecture_case("deepseek2_split"));
-  const auto run = [&] { return architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24); };
+  const auto run = [&] {
+    return architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24);
+  };
   const std::vector<float> want = run();
   tiny.keys["deepseek2.attention.temperature_scale"] = 0.5F;
   EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("temperature_length"), std::string::npos);
@@ -35,11 +37,14 @@ TEST(LatentAttention, HalvesBesideTheWhole) {
   const auto got = tiny.load();
   EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
   EXPECT_EQ(got->warnings(), want->warnings());
-  std::erase_if(tiny.tensors, [](const auto& tensor) { return tensor.name == "blk.1.attn_kv_b.weight"; });
-  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(tensor blk.1.attn_k_b.weight)"), std::string::npos);
+  std::erase_if(tiny.tensors,
+                [](const auto& tensor) { return tensor.name == "blk.1.attn_kv_b.weight"; });
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(tensor blk.1.attn_k_b.weight)"),
+            std::string::npos);
 }
 
-// Products of each head, of a few tokens at a time: more pieces of work than the threads are given at once.
+// Products of each head, of a few tokens at a time: more pieces of work than the threads are given
+// at once.
 TEST(LatentAttention, ManyHeadsOfManyTokens) {
   constexpr std::size_t kSequences = 32, kTokens = 64;
   const auto model = TinyArchitecture({"heads",
@@ -62,15 +67,18 @@ TEST(LatentAttention, ManyHeadsOfManyTokens) {
   Engine engine(*model, options);
   ASSERT_EQ(engine.options().n_batch, options.n_batch) << "not cut for want of memory";
   std::vector<TokenId> tokens;
-  for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(static_cast<TokenId>((i * i + 3 * i) % 40));
+  for (std::size_t i = 0; i < kTokens; ++i)
+    tokens.push_back(static_cast<TokenId>((i * i + 3 * i) % 40));
   std::vector<Sequence> sequences;
   Batch batch(engine);
   for (std::size_t i = 0; i < kSequences; ++i) batch.add(sequences.emplace_back(engine), tokens, 0);
   batch.forward();
-  const std::vector<float> alone = architecture_logits(*model, {.n_ctx = kTokens, .threads = 1}, kTokens);
+  const std::vector<float> alone =
+      architecture_logits(*model, {.n_ctx = kTokens, .threads = 1}, kTokens);
   for (const std::size_t row : {std::size_t{0}, kSequences * kTokens - 1}) {
     const std::span<const float> logits = batch.logits(row, row + 1);
-    EXPECT_TRUE(std::ranges::equal(logits, std::span(alone).subspan(row % kTokens * 40, 40))) << row;
+    EXPECT_TRUE(std::ranges::equal(logits, std::span(alone).subspan(row % kTokens * 40, 40)))
+        << row;
   }
 }
 

@@ -1,5 +1,5 @@
-// What published files of single families have besides: other names, keys and tensors; and keys that decide the text but are
-// not known.
+// What published files of single families have besides: other names, keys and tensors; and keys
+// that decide the text but are not known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,17 +26,18 @@ TEST(Architecture, LongropeWithoutFactors) {
 }
 
 TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
-  for (const auto& [key, value] : std::map<std::string, GgufData>{{"attn_logit_softcapping", 50.0F},
-                                                                  {"logit_scale", 0.5F},
-                                                                  {"attention.clamp_kqv", 8.0F},
-                                                                  {"nextn_predict_layers", 1U},
-                                                                  {"attention.causal", false},
-                                                                  {"attention.value_scale", 0.5F},
-                                                                  {"attention.output_scale", 0.5F},
-                                                                  {"expert_weights_scale", 2.0F},
-                                                                  {"rope.scaling.yarn_ext_factor", 0.5F},
-                                                                  {"rope.scaling.alpha", 1000.0F},
-                                                                  {"expert_count", 4U}}) {
+  for (const auto& [key, value] :
+       std::map<std::string, GgufData>{{"attn_logit_softcapping", 50.0F},
+                                       {"logit_scale", 0.5F},
+                                       {"attention.clamp_kqv", 8.0F},
+                                       {"nextn_predict_layers", 1U},
+                                       {"attention.causal", false},
+                                       {"attention.value_scale", 0.5F},
+                                       {"attention.output_scale", 0.5F},
+                                       {"expert_weights_scale", 2.0F},
+                                       {"rope.scaling.yarn_ext_factor", 0.5F},
+                                       {"rope.scaling.alpha", 1000.0F},
+                                       {"expert_count", 4U}}) {
     TinyArchitecture tiny({"x", "qwen3", {}, {}, 0});
     tiny.keys["qwen3." + key] = value;
     if (key == "expert_count") tiny.keys["qwen3.expert_used_count"] = 2U;
@@ -44,7 +45,8 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
       (void)tiny.load();
       ADD_FAILURE() << key;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos)
+          << error.what();
     }
   }
 }
@@ -54,15 +56,17 @@ TEST(Architecture, OwnKeysBesideSharedOnes) {
   const ArchitectureCase c = architecture_case("gemma4");
   const auto want = TinyArchitecture(c).load();
   TinyArchitecture more(c);
-  for (const auto& [name, length] : std::map<std::string, std::uint64_t>{{"attn_k", 32}, {"attn_v", 32}})
+  for (const auto& [name, length] :
+       std::map<std::string, std::uint64_t>{{"attn_k", 32}, {"attn_v", 32}})
     more.tensors.push_back({"blk.2." + name + ".weight", {64, length}});
   more.tensors.push_back({"blk.2.attn_k_norm.weight", {16}});
   const auto got = more.load();
   EXPECT_EQ(got->warnings().size(), want->warnings().size() + 1);
   EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
   more.tensors.push_back({"blk.1.attn_v_norm.weight", {16}});
-  EXPECT_NE(error_of([&] { (void)more.load(); }).find("a norm that this architecture does not have"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { (void)more.load(); }).find("a norm that this architecture does not have"),
+      std::string::npos);
 }
 
 // The rows of queries and keys in the order of halves: the same model.
@@ -70,7 +74,8 @@ TEST(Architecture, SectionsMeanHalves) {
   TinyArchitecture pairs(architecture_case("glm4"));
   pairs.matrix_type = DType::F32;  // nothing is quantized
   TinyArchitecture halves = pairs;
-  halves.keys["glm4.rope.dimension_sections"] = GgufArray::of(std::vector<std::int32_t>{2, 1, 1, 0});
+  halves.keys["glm4.rope.dimension_sections"] =
+      GgufArray::of(std::vector<std::int32_t>{2, 1, 1, 0});
   halves.edit = [](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
     if (!t.name.ends_with("attn_q.weight") && !t.name.ends_with("attn_k.weight")) return;
     const std::vector<float> old = values;
@@ -90,7 +95,8 @@ TEST(Architecture, SectionsMeanHalves) {
   double squares = 0;
   for (const float x : want) squares += double{x} * x;
   EXPECT_NEAR(checksum(got), checksum(want), 1e-3 * std::sqrt(squares)) << "sums of another order";
-  halves.keys["glm4.rope.dimension_sections"] = GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
+  halves.keys["glm4.rope.dimension_sections"] =
+      GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
   EXPECT_GT(std::abs(checksum(run(halves)) - checksum(want)), 0.1 * std::sqrt(squares));
 }
 
@@ -99,8 +105,9 @@ TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
     for (const std::string arch : {"llama", "qwen3"}) {
       TinyArchitecture tiny({"x", arch, {}, {}, 0});
       tiny.keys[arch + "." + key] = GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 0});
-      EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key llama." + key + ")") != std::string::npos,
-                arch == "llama");
+      EXPECT_EQ(
+          error_of([&] { (void)tiny.load(); }).find("(key llama." + key + ")") != std::string::npos,
+          arch == "llama");
       tiny.keys[arch + "." + key] = GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
       EXPECT_NO_THROW((void)tiny.load());
     }
@@ -129,14 +136,18 @@ TEST(Architecture, ArraysMayLackLayersThatPredict) {
     std::vector<bool> windows = {true, true, true, false, true, true};
     windows.resize(length);
     tiny.keys["exaone4.attention.sliding_window_pattern"] = GgufArray::of(windows);
-    tiny.keys["exaone4.attention.head_count"] = GgufArray::of(std::vector<std::uint32_t>(length, 4));
+    tiny.keys["exaone4.attention.head_count"] =
+        GgufArray::of(std::vector<std::uint32_t>(length, 4));
     return tiny.load();
   };
-  for (const std::size_t length : {4U, 5U}) EXPECT_EQ(load_with(length)->graph().to_string(), want) << length;
+  for (const std::size_t length : {4U, 5U})
+    EXPECT_EQ(load_with(length)->graph().to_string(), want) << length;
   for (const std::size_t length : {3U, 6U})
-    EXPECT_NE(error_of([&] { (void)load_with(length); }).find("wrong length of an array"), std::string::npos);
+    EXPECT_NE(error_of([&] { (void)load_with(length); }).find("wrong length of an array"),
+              std::string::npos);
   tiny.keys["exaone4.nextn_predict_layers"] = 0U;
-  EXPECT_NE(error_of([&] { (void)load_with(4); }).find("wrong length of an array"), std::string::npos);
+  EXPECT_NE(error_of([&] { (void)load_with(4); }).find("wrong length of an array"),
+            std::string::npos);
 }
 
 // Its softplus is the number itself where e to it is no float any more.
@@ -151,10 +162,11 @@ TEST(Architecture, XieluOfLargeNumbers) {
 
 TEST(Architecture, NumbersThatAreTensorsAreFinite) {
   TinyArchitecture tiny(architecture_case("gemma4"));
-  const auto scale =
-      std::ranges::find(tiny.tensors, "blk.1.layer_output_scale.weight", &TinyArchitecture::Tensor::name);
+  const auto scale = std::ranges::find(tiny.tensors, "blk.1.layer_output_scale.weight",
+                                       &TinyArchitecture::Tensor::name);
   ASSERT_NE(scale, tiny.tensors.end());
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     scale->fill = bad;
     const std::string error = error_of([&] { (void)tiny.load(); });
     EXPECT_NE(error.find("bad number: expected a finite number, got "), std::string::npos) << error;
@@ -176,7 +188,8 @@ TEST(Architecture, Gemma3AsOllamaNamesIt) {
   tiny.keys["gemma3.rope.freq_base"] = 1e6F;
   tiny.keys["gemma3.rope.freq_base_swa"] = 20000.0F;
   const std::string want = tiny.load()->graph().to_string();
-  for (const char* key : {"gemma3.rope.freq_base", "gemma3.rope.freq_base_swa"}) tiny.keys.erase(key);
+  for (const char* key : {"gemma3.rope.freq_base", "gemma3.rope.freq_base_swa"})
+    tiny.keys.erase(key);
   EXPECT_NE(tiny.load()->graph().to_string(), want);
   tiny.keys["gemma3.rope.global.freq_base"] = 1e6F;
   tiny.keys["gemma3.rope.local.freq_base"] = 20000.0F;
@@ -219,7 +232,9 @@ TEST(Architecture, StateSpacesAreTensors) {
   tiny.keys["granite.attention.head_count_kv"] = GgufArray::of(std::vector<std::int32_t>(4, 2));
   EXPECT_NO_THROW((void)tiny.load());
   tiny.tensors.push_back({"blk.2.ssm_in.weight", {64, 64}});
-  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("a state space that this architecture does not have"),
+  EXPECT_NE(error_of([&] {
+              (void)tiny.load();
+            }).find("a state space that this architecture does not have"),
             std::string::npos);
 }
 
@@ -230,19 +245,20 @@ TEST(Architecture, TensorsOfOtherFamiliesAreRefused) {
     tiny.tensors.push_back({tensor, {64}});
     return error_of([&] { (void)tiny.load(); });
   };
-  for (const auto& [arch, tensor] :
-       std::vector<std::pair<const char*, const char*>>{{"llama", "output_norm.bias"},
-                                                        {"llama", "token_embd_norm.weight"},
-                                                        {"llama", "position_embd.weight"},
-                                                        {"llama", "blk.2.attn_sinks.weight"},
-                                                        {"llama", "blk.2.attn_gate.weight"},
-                                                        {"qwen3moe", "blk.2.ffn_gate_inp_shexp.weight"},
-                                                        {"olmo", "output_norm.weight"},
-                                                        {"arcee", "blk.2.ffn_gate.weight"},
-                                                        {"nemotron", "blk.2.ffn_gate.weight"},
-                                                        {"apertus", "blk.2.ffn_gate.weight"}}) {
+  for (const auto& [arch, tensor] : std::vector<std::pair<const char*, const char*>>{
+           {"llama", "output_norm.bias"},
+           {"llama", "token_embd_norm.weight"},
+           {"llama", "position_embd.weight"},
+           {"llama", "blk.2.attn_sinks.weight"},
+           {"llama", "blk.2.attn_gate.weight"},
+           {"qwen3moe", "blk.2.ffn_gate_inp_shexp.weight"},
+           {"olmo", "output_norm.weight"},
+           {"arcee", "blk.2.ffn_gate.weight"},
+           {"nemotron", "blk.2.ffn_gate.weight"},
+           {"apertus", "blk.2.ffn_gate.weight"}}) {
     const std::string error = error_with(arch, tensor);
-    EXPECT_NE(error.find("that this architecture does not have"), std::string::npos) << tensor << error;
+    EXPECT_NE(error.find("that this architecture does not have"), std::string::npos)
+        << tensor << error;
     EXPECT_TRUE(error.ends_with("(tensor " + std::string(tensor) + ")")) << error;
   }
   EXPECT_EQ(error_with("starcoder2", "output_norm.bias"), "");
@@ -263,11 +279,12 @@ TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
   };
   EXPECT_NO_THROW(load_and_run(with_heads(8)));
   for (const std::int32_t heads : {2, 6}) {
-    EXPECT_NE(error_of([&] { load_and_run(with_heads(heads)); })
-                  .find("heads of layer 2 do not divide among the KV heads that they share: expected a "
-                        "multiple of 4, got " +
-                        std::to_string(heads) + " (key gemma4.attention.head_count)"),
-              std::string::npos)
+    EXPECT_NE(
+        error_of([&] { load_and_run(with_heads(heads)); })
+            .find("heads of layer 2 do not divide among the KV heads that they share: expected a "
+                  "multiple of 4, got " +
+                  std::to_string(heads) + " (key gemma4.attention.head_count)"),
+        std::string::npos)
         << heads;
   }
 }

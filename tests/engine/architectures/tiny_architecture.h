@@ -1,5 +1,5 @@
-// A small random model of any architecture. What tensors it needs, the architecture's own description says:
-// they are added one after the other until the file is accepted.
+// A small random model of any architecture. What tensors it needs, the architecture's own
+// description says: they are added one after the other until the file is accepted.
 #pragma once
 
 #include <cmath>
@@ -42,12 +42,15 @@ class TinyArchitecture {
 
   explicit TinyArchitecture(const ArchitectureCase& c) : arch(c.arch) {
     const std::map<std::string, GgufData> usual = {
-        {"block_count", kLayers},      {"context_length", 256U},        {"embedding_length", 64U},
-        {"feed_forward_length", 96U},  {"attention.head_count", 4U},    {"attention.head_count_kv", 2U},
-        {"attention.key_length", 16U}, {"attention.value_length", 16U}, {"rope.dimension_count", 16U}};
+        {"block_count", kLayers},      {"context_length", 256U},
+        {"embedding_length", 64U},     {"feed_forward_length", 96U},
+        {"attention.head_count", 4U},  {"attention.head_count_kv", 2U},
+        {"attention.key_length", 16U}, {"attention.value_length", 16U},
+        {"rope.dimension_count", 16U}};
     for (const auto& [suffix, value] : usual) keys[arch + "." + suffix] = value;
     const bool layer_norm = find_architecture(arch)->norm == NormKind::Layer;
-    keys[arch + (layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon")] = 1e-5F;
+    keys[arch + (layer_norm ? ".attention.layer_norm_epsilon"
+                            : ".attention.layer_norm_rms_epsilon")] = 1e-5F;
     for (const auto& [suffix, value] : c.keys)
       keys[suffix.starts_with("xielu.") ? suffix : arch + "." + suffix] = value;
     for (const auto& [name, shape] : c.tensors) {
@@ -82,7 +85,8 @@ class TinyArchitecture {
     writer.set("tokenizer.ggml.model", std::string("llama"));
     writer.set("tokenizer.ggml.tokens", GgufArray::of(tokens));
     writer.set("tokenizer.ggml.scores", GgufArray::of(std::vector<float>(kVocabulary)));
-    writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>(kVocabulary, 1)));
+    writer.set("tokenizer.ggml.token_type",
+               GgufArray::of(std::vector<std::int32_t>(kVocabulary, 1)));
     for (const Tensor& t : tensors) writer.declare(t.name, type_of(t), t.shape);
     writer.begin();
     for (const Tensor& t : tensors) writer.write(blocks_of(t));
@@ -94,14 +98,16 @@ class TinyArchitecture {
     if (t.type && t.shape[0] % dtype_info(*t.type).block_values == 0) return *t.type;
     const bool matrix =
         t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
-    const bool whole = matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos;
+    const bool whole =
+        matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos;
     return whole ? matrix_type : DType::F32;
   }
 
  private:
   // block_count must not surpass the number of tensors, so a few are there from the start.
   void complete() {
-    static const std::regex missing(R"(missing tensor: expected shape \[([0-9, ]+)\] \(tensor ([^)]+)\))");
+    static const std::regex missing(
+        R"(missing tensor: expected shape \[([0-9, ]+)\] \(tensor ([^)]+)\))");
     for (const char* name : {"output_norm.weight", "output.weight", "x.padding"})
       if (std::string(name) != "output_norm.weight" || arch != "olmo")
         tensors.push_back({name, name == std::string("output.weight")
@@ -141,7 +147,8 @@ class TinyArchitecture {
     if (type_of(t) == DType::F32) {
       std::memcpy(blocks.data(), values.data(), blocks.size());
     } else {
-      available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(), blocks.data());
+      available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(),
+                                                     blocks.data());
     }
     if (!edit) return blocks;
     static std::vector<std::byte> edited;
@@ -159,8 +166,10 @@ class TinyArchitecture {
     if (t.fill) return values;
     const bool factor =
         t.name.ends_with("norm.weight") || t.name.starts_with("rope_") || t.name.ends_with("scale");
-    const double scale = factor || t.shape.size() == 1 ? 0.5 : 2 / std::sqrt(static_cast<double>(t.shape[0]));
-    for (float& x : values) x = static_cast<float>((random.uniform() * 2 - 1) * scale + (factor ? 1 : 0));
+    const double scale =
+        factor || t.shape.size() == 1 ? 0.5 : 2 / std::sqrt(static_cast<double>(t.shape[0]));
+    for (float& x : values)
+      x = static_cast<float>((random.uniform() * 2 - 1) * scale + (factor ? 1 : 0));
     return values;
   }
 };
@@ -182,7 +191,8 @@ inline std::vector<float> architecture_logits(const Model& model, const SessionO
 /// One number that tells other logits, or others' order.
 inline double checksum(const std::vector<float>& logits) {
   double sum = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) sum += logits[i] * (static_cast<double>(i * 7 % 11) - 5);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    sum += logits[i] * (static_cast<double>(i * 7 % 11) - 5);
   return sum;
 }
 

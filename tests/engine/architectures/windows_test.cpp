@@ -1,4 +1,5 @@
-// Windows and chunks: which layers have them as files say it in various ways, and what the cache keeps.
+// Windows and chunks: which layers have them as files say it in various ways, and what the cache
+// keeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 namespace cria::test {
 namespace {
 
-// 0 says that there are none, whatever the pattern: every layer is rotated alike, and sees all positions.
+// 0 says that there are none, whatever the pattern: every layer is rotated alike, and sees all
+// positions.
 TEST(Windows, None) {
   for (const std::string arch : {"gemma3", "olmo2", "exaone4"}) {
     TinyArchitecture tiny({"w", arch, {{"attention.sliding_window", 8U}}, {}, 0});
@@ -35,7 +37,8 @@ TEST(Windows, None) {
 TEST(Windows, OfPhi3) {
   Shapes enough;  // tensors for a file of so many layers to be looked at
   for (int i = 0; i < 32; ++i) enough.push_back({std::to_string(i) + ".padding", {64}});
-  TinyArchitecture tiny({"w", "phi3", {{"block_count", 32U}, {"context_length", 4096U}}, enough, 0});
+  TinyArchitecture tiny(
+      {"w", "phi3", {{"block_count", 32U}, {"context_length", 4096U}}, enough, 0});
   const auto windows = [&](const std::string& length) {
     return tiny.load()->graph().to_string().find("window " + length) != std::string::npos;
   };
@@ -49,12 +52,12 @@ TEST(Windows, OfPhi3) {
 
 TEST(Windows, NumbersAsFlags) {
   for (const std::string arch : {"gemma3", "gemma4"}) {
-    TinyArchitecture tiny(
-        {"w",
-         arch,
-         {{"attention.sliding_window", 8U}, {"attention.sliding_window_pattern", flags({1, 0, 0, 1})}},
-         {},
-         0});
+    TinyArchitecture tiny({"w",
+                           arch,
+                           {{"attention.sliding_window", 8U},
+                            {"attention.sliding_window_pattern", flags({1, 0, 0, 1})}},
+                           {},
+                           0});
     GgufData& pattern = tiny.keys[arch + ".attention.sliding_window_pattern"];
     const std::string want = tiny.load()->graph().to_string();
     pattern = GgufArray::of(std::vector<std::int32_t>{1, 0, 0, 1});
@@ -67,7 +70,8 @@ TEST(Windows, NumbersAsFlags) {
   }
 }
 
-// MobileLLM is a Llama 4 without chunks: all layers are rotated, and no query grows with its position.
+// MobileLLM is a Llama 4 without chunks: all layers are rotated, and no query grows with its
+// position.
 TEST(Windows, NoChunks) {
   TinyArchitecture tiny({"w", "llama4", {}, {}, 0});
   const auto graph = [&] { return tiny.load()->graph().to_string(); };
@@ -81,12 +85,14 @@ TEST(Windows, NoChunks) {
   for (const char* what : {"chunks", "no rope", "temperature"})
     EXPECT_EQ(whole.find(what), std::string::npos) << whole;
   std::size_t norms = 0;
-  for (std::size_t at = 0; (at = whole.find("norms after rope", at)) != std::string::npos; ++at) ++norms;
+  for (std::size_t at = 0; (at = whole.find("norms after rope", at)) != std::string::npos; ++at)
+    ++norms;
   EXPECT_EQ(norms, TinyArchitecture::kLayers);
 }
 
 TEST(Windows, KeepNoMoreThanTheyNeed) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
   const SessionMemory narrow = session_memory(*model, {.n_ctx = 256, .n_batch = 16});
   // Three of four layers need two pages of four.
@@ -94,7 +100,8 @@ TEST(Windows, KeepNoMoreThanTheyNeed) {
 }
 
 TEST(Windows, RewindOnlyAsFarAsKeysAreThere) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   Session session(*model, {.n_ctx = 256, .n_batch = 16, .threads = 1});
   std::vector<TokenId> tokens(200, 3);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7 % 40);

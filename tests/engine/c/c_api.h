@@ -30,7 +30,8 @@ struct Owned {
 inline cria_model c_demo() {
   static const cria_model model = [] {
     cria_model m{};
-    EXPECT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &m), CRIA_OK) << cria_last_error();
+    EXPECT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &m), CRIA_OK)
+        << cria_last_error();
     return m;
   }();
   return model;
@@ -73,7 +74,8 @@ inline std::pair<std::string, cria_status> read_all(cria_answer answer) {
   std::string text;
   cria_piece piece = CRIA_STRUCT(cria_piece);
   cria_status status = CRIA_OK;
-  while ((status = cria_answer_next(answer, &piece)) == CRIA_OK) text.append(piece.text, piece.text_size);
+  while ((status = cria_answer_next(answer, &piece)) == CRIA_OK)
+    text.append(piece.text, piece.text_size);
   return {text, status};
 }
 

@@ -29,25 +29,31 @@ TEST_F(CApi, TokensAndTemplatesAreThoseOfCpp) {
   const std::string text = "The river <|user|> rises\n";
   std::size_t count = 0;
   for (std::uint32_t flags = 0; flags <= (CRIA_SPECIAL | CRIA_MARKERS); ++flags) {
-    EXPECT_EQ(cria_tokenize(c_demo(), text.data(), text.size(), flags, nullptr, 0, &count), CRIA_ERROR_ROOM);
+    EXPECT_EQ(cria_tokenize(c_demo(), text.data(), text.size(), flags, nullptr, 0, &count),
+              CRIA_ERROR_CAPACITY);
     std::vector<cria_token> tokens(count);
-    ASSERT_EQ(cria_tokenize(c_demo(), text.data(), text.size(), flags, tokens.data(), count, &count),
-              CRIA_OK);
+    ASSERT_EQ(
+        cria_tokenize(c_demo(), text.data(), text.size(), flags, tokens.data(), count, &count),
+        CRIA_OK);
     EXPECT_EQ(tokens, demo_model().tokenizer().encode(text, (flags & CRIA_SPECIAL) != 0,
                                                       (flags & CRIA_MARKERS) != 0));
     std::string back(100, ' ');
-    ASSERT_EQ(cria_detokenize(c_demo(), tokens.data(), tokens.size(), CRIA_SPECIAL, back.data(), 100, &count),
+    ASSERT_EQ(cria_detokenize(c_demo(), tokens.data(), tokens.size(), CRIA_SPECIAL, back.data(),
+                              100, &count),
               CRIA_OK);
     back.resize(count);
     EXPECT_EQ(back, demo_model().tokenizer().decode(tokens, true));
   }
   const auto chat_template = ChatTemplate::from_vocabulary(demo_model().vocabulary());
   std::vector<cria_token> tokens(100);
-  ASSERT_EQ(cria_template_tokens(c_demo(), kFrance, 1, nullptr, tokens.data(), 100, &count), CRIA_OK);
+  ASSERT_EQ(cria_template_tokens(c_demo(), kFrance, 1, nullptr, tokens.data(), 100, &count),
+            CRIA_OK);
   tokens.resize(count);
-  EXPECT_EQ(tokens, chat_template.encode(demo_model().tokenizer(), {{"user", kFrance[0].content}}, {}));
+  EXPECT_EQ(tokens,
+            chat_template.encode(demo_model().tokenizer(), {{"user", kFrance[0].content}}, {}));
   std::string rendered(300, ' ');
-  ASSERT_EQ(cria_apply_template(c_demo(), kFrance, 1, nullptr, rendered.data(), 300, &count), CRIA_OK);
+  ASSERT_EQ(cria_apply_template(c_demo(), kFrance, 1, nullptr, rendered.data(), 300, &count),
+            CRIA_OK);
   rendered.resize(count);
   EXPECT_NE(rendered.find(kFrance[0].content), std::string::npos);
   EXPECT_EQ(demo_model().tokenizer().encode(rendered, false, true),
@@ -97,11 +103,13 @@ TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
   const std::size_t n_vocab = demo_model().vocabulary_size();
   std::vector<float> logits(expected.size());
   std::size_t count = 0;
-  ASSERT_EQ(cria_logits(engine.handle, tokens.data(), tokens.size(), 0, logits.data(), logits.size(), &count),
+  ASSERT_EQ(cria_logits(engine.handle, tokens.data(), tokens.size(), 0, logits.data(),
+                        logits.size(), &count),
             CRIA_OK);
   EXPECT_EQ(count, expected.size());
   EXPECT_TRUE(same_bytes(logits, expected));
-  // Two sequences at once: one from a fork that has read the beginning, one from the start, with the last tokens wanted.
+  // Two sequences at once: one from a fork that has read the beginning, one from the start, with
+  // the last tokens wanted.
   cria_sequence one{}, other{}, fork{};
   ASSERT_EQ(cria_sequence_create(engine.handle, 1, &one), CRIA_OK);
   ASSERT_EQ(cria_sequence_create(engine.handle, 2, &other), CRIA_OK);
@@ -110,11 +118,13 @@ TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
   EXPECT_EQ(count, 0U);
   ASSERT_EQ(cria_sequence_fork(one, &fork), CRIA_OK);
   const cria_slice both[] = {{fork, tokens.data() + 20, 44, 40}, {other, tokens.data(), 64, 61}};
-  ASSERT_EQ(cria_forward(both, 2, logits.data(), logits.size(), &count), CRIA_OK) << cria_last_error();
+  ASSERT_EQ(cria_forward(both, 2, logits.data(), logits.size(), &count), CRIA_OK)
+      << cria_last_error();
   ASSERT_EQ(count, 7 * n_vocab);
   const std::span all(expected);
-  EXPECT_TRUE(same_bytes({logits.begin(), logits.begin() + 4 * static_cast<std::ptrdiff_t>(n_vocab)},
-                         copy(all.last(4 * n_vocab))));
+  EXPECT_TRUE(
+      same_bytes({logits.begin(), logits.begin() + 4 * static_cast<std::ptrdiff_t>(n_vocab)},
+                 copy(all.last(4 * n_vocab))));
   EXPECT_TRUE(same_bytes({logits.begin() + 4 * static_cast<std::ptrdiff_t>(n_vocab),
                           logits.begin() + 7 * static_cast<std::ptrdiff_t>(n_vocab)},
                          copy(all.last(3 * n_vocab))));
@@ -129,7 +139,8 @@ TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
   cria_sequence fourth{};
   EXPECT_EQ(cria_sequence_create(engine.handle, 0, &fourth), CRIA_ERROR_DATA);
   EXPECT_NE(std::string(cria_last_error()).find("too many sequences"), std::string::npos);
-  for (const cria_sequence sequence : {one, other, fork}) EXPECT_EQ(cria_sequence_free(sequence), CRIA_OK);
+  for (const cria_sequence sequence : {one, other, fork})
+    EXPECT_EQ(cria_sequence_free(sequence), CRIA_OK);
   EXPECT_EQ(cria_sequence_truncate(one, 0, nullptr), CRIA_ERROR_HANDLE);
 }
 
@@ -140,10 +151,12 @@ TEST_F(CApi, EmbeddingsAreThoseOfTheEngine) {
     const std::vector<TokenId>& tokens = demo_tokens();
     std::vector<float> embedding(demo_model().config().n_embd);
     std::size_t count = 0;
-    EXPECT_EQ(cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), 1, &count),
-              CRIA_ERROR_ROOM);
-    ASSERT_EQ(cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), count, &count),
-              CRIA_OK);
+    EXPECT_EQ(
+        cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), 1, &count),
+        CRIA_ERROR_CAPACITY);
+    ASSERT_EQ(
+        cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), count, &count),
+        CRIA_OK);
     EXPECT_TRUE(same_bytes(embedding, embed(cpp, {&tokens, 1}, pooling)[0]));
   }
 }
@@ -168,11 +181,14 @@ TEST_F(CApi, TheRoundingOfACallerChangesNothing) {
 TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
   const std::vector<TokenId>& tokens = demo_tokens();
   // The second begins as the first does, and waits for it; the last scores nothing.
-  const cria_scored texts[] = {
-      {tokens.data(), 60, 40}, {tokens.data(), 62, 50}, {tokens.data() + 5, 30, 1}, {tokens.data(), 9, 9}};
+  const cria_scored texts[] = {{tokens.data(), 60, 40},
+                               {tokens.data(), 62, 50},
+                               {tokens.data() + 5, 30, 1},
+                               {tokens.data(), 9, 9}};
   std::vector<cria_score> scores(20 + 12 + 29);
   std::size_t count = 0;
-  EXPECT_EQ(cria_score_tokens(engine.handle, texts, 4, 0, scores.data(), 60, &count), CRIA_ERROR_ROOM);
+  EXPECT_EQ(cria_score_tokens(engine.handle, texts, 4, 0, scores.data(), 60, &count),
+            CRIA_ERROR_CAPACITY);
   ASSERT_EQ(count, scores.size());
   ASSERT_EQ(cria_score_tokens(engine.handle, texts, 4, 0, scores.data(), count, &count), CRIA_OK)
       << cria_last_error();
@@ -189,11 +205,13 @@ TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
     }
   }
   const TokenId bad[] = {1, static_cast<TokenId>(demo_model().vocabulary_size())};
-  for (const auto& [text, status] : {std::pair(cria_scored{tokens.data(), 9, 0}, CRIA_ERROR_ARGUMENT),
-                                     std::pair(cria_scored{tokens.data(), 9, 10}, CRIA_ERROR_ARGUMENT),
-                                     std::pair(cria_scored{nullptr, 9, 1}, CRIA_ERROR_ARGUMENT),
-                                     std::pair(cria_scored{bad, 2, 1}, CRIA_ERROR_DATA)})
-    EXPECT_EQ(cria_score_tokens(engine.handle, &text, 1, 0, scores.data(), scores.size(), &count), status);
+  for (const auto& [text, status] :
+       {std::pair(cria_scored{tokens.data(), 9, 0}, CRIA_ERROR_ARGUMENT),
+        std::pair(cria_scored{tokens.data(), 9, 10}, CRIA_ERROR_ARGUMENT),
+        std::pair(cria_scored{nullptr, 9, 1}, CRIA_ERROR_ARGUMENT),
+        std::pair(cria_scored{bad, 2, 1}, CRIA_ERROR_DATA)})
+    EXPECT_EQ(cria_score_tokens(engine.handle, &text, 1, 0, scores.data(), scores.size(), &count),
+              status);
 }
 
 TEST_F(CApi, PerplexityIsThatOfASession) {
@@ -244,7 +262,8 @@ TEST_F(CApi, AnAnswerKeepsToItsConstraint) {
 }
 
 TEST_F(CApi, ErrorsThatEndAnAnswerKeepTheirKind) {
-  const auto expect = [&](const cria_request& request, cria_status expected, const std::string& text) {
+  const auto expect = [&](const cria_request& request, cria_status expected,
+                          const std::string& text) {
     const cria_answer answer = begin(request);
     EXPECT_EQ(read_all(answer).second, expected);
     EXPECT_NE(std::string(cria_last_error()).find(text), std::string::npos) << cria_last_error();

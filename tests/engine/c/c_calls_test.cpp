@@ -1,4 +1,5 @@
-// Calls of the C interface in any order and by several threads: who waits for whom, what ends, and what is refused.
+// Calls of the C interface in any order and by several threads: who waits for whom, what ends, and
+// what is refused.
 #include <atomic>
 #include <thread>
 
@@ -14,8 +15,8 @@ TEST_F(CApi, CancelledAnswersEndInterrupted) {
   cria_request request = chat();
   request.max_tokens = 0;
   request.ignore_eos = 1;
-  const cria_answer by_itself = begin(request), by_engine = begin(request), waiting = begin(request),
-                    fourth = begin(request);
+  const cria_answer by_itself = begin(request), by_engine = begin(request),
+                    waiting = begin(request), fourth = begin(request);
   cria_piece piece = CRIA_STRUCT(cria_piece);
   ASSERT_EQ(cria_answer_next(by_itself, &piece), CRIA_OK);
   EXPECT_EQ(cria_answer_cancel(by_itself), CRIA_OK);
@@ -43,7 +44,8 @@ TEST_F(CApi, CancelledAnswersEndInterrupted) {
   EXPECT_EQ(cria_answer_free(after), CRIA_OK);
 }
 
-// What is cancelled ends at once where nobody computes: without a step, whatever else is being written.
+// What is cancelled ends at once where nobody computes: without a step, whatever else is being
+// written.
 TEST_F(CApi, CancelledAnswersNeedNoStep) {
   cria_request request = chat();
   request.max_tokens = 0;
@@ -116,7 +118,8 @@ TEST_F(CApi, ThreadsShareAnEngine) {
   EXPECT_EQ(got, expected);
 }
 
-// An answer has the engine's only sequence; what is asked for meanwhile waits for its end, and steps for it.
+// An answer has the engine's only sequence; what is asked for meanwhile waits for its end, and
+// steps for it.
 TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
   cria_engine_options options = CRIA_STRUCT(cria_engine_options);
   options.n_ctx = 256;
@@ -141,7 +144,8 @@ TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
     const cria_scored text{tokens.data(), 64, 63};
     cria_score one{};
     std::size_t count = 0;
-    EXPECT_EQ(cria_score_tokens(own.handle, &text, 1, 0, &one, 1, &count), CRIA_OK) << cria_last_error();
+    EXPECT_EQ(cria_score_tokens(own.handle, &text, 1, 0, &one, 1, &count), CRIA_OK)
+        << cria_last_error();
     return one.logprob;
   };
   const std::vector<float> logits_alone = logits();
@@ -164,7 +168,8 @@ TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
   }
 }
 
-// What answers have been promised is not taken by sequences that go on, or that become what is kept: they wait.
+// What answers have been promised is not taken by sequences that go on, or that become what is
+// kept: they wait.
 TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
   const std::vector<TokenId>& tokens = demo_tokens();
   ASSERT_EQ(tokens.size(), 64U);
@@ -178,8 +183,9 @@ TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
   const std::string expected = read_all(alone).first;
   EXPECT_EQ(cria_answer_free(alone), CRIA_OK);
   std::vector<float> logits(n_vocab), expected_logits(n_vocab);
-  ASSERT_EQ(cria_logits(engine.handle, tokens.data(), 64, 63, expected_logits.data(), n_vocab, &count),
-            CRIA_OK);
+  ASSERT_EQ(
+      cria_logits(engine.handle, tokens.data(), 64, 63, expected_logits.data(), n_vocab, &count),
+      CRIA_OK);
   cria_engine_options options = CRIA_STRUCT(cria_engine_options);
   options.n_ctx = 128;
   options.sequences = 2;
@@ -191,7 +197,8 @@ TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
     Owned<cria_sequence> sequence(cria_sequence_free);
     const auto read = [&] {
       const cria_slice slice{sequence.handle, tokens.data(), 64, 63};
-      EXPECT_EQ(cria_forward(&slice, 1, logits.data(), n_vocab, &count), CRIA_OK) << cria_last_error();
+      EXPECT_EQ(cria_forward(&slice, 1, logits.data(), n_vocab, &count), CRIA_OK)
+          << cria_last_error();
     };
     if (kept) {
       ASSERT_EQ(cria_sequence_create(own.handle, 0, &sequence.handle), CRIA_OK);
@@ -203,7 +210,8 @@ TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
     ASSERT_EQ(cria_answer_begin(own.handle, &request, &answer), CRIA_OK);
     ASSERT_EQ(cria_engine_step(own.handle, nullptr), CRIA_OK);
     if (kept) {
-      ASSERT_EQ(cria_sequence_reuse(sequence.handle, tokens.data(), 64, &left), CRIA_OK) << cria_last_error();
+      ASSERT_EQ(cria_sequence_reuse(sequence.handle, tokens.data(), 64, &left), CRIA_OK)
+          << cria_last_error();
     } else {
       read();
       EXPECT_TRUE(same_bytes(logits, expected_logits));
@@ -238,7 +246,8 @@ TEST_F(CApi, HandlesMayBeFreedInAnyOrder) {
   EXPECT_EQ(cria_answer_free(answer), CRIA_ERROR_HANDLE);
 }
 
-// A handle that one thread frees while others use it: each call is one before or after that, and reads nothing that is gone.
+// A handle that one thread frees while others use it: each call is one before or after that, and
+// reads nothing that is gone.
 TEST_F(CApi, HandlesMayBeFreedWhileTheyAreUsed) {
   std::atomic<std::uint64_t> model = 0, own = 0;
   std::atomic<bool> over = false;
@@ -292,7 +301,8 @@ TEST_F(CApi, RefusesWrongArguments) {
   const TokenId bad = -1;
   std::size_t count = 0;
   std::vector<float> logits(demo_model().vocabulary_size());
-  EXPECT_EQ(cria_logits(engine.handle, &bad, 1, 0, logits.data(), logits.size(), &count), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_logits(engine.handle, &bad, 1, 0, logits.data(), logits.size(), &count),
+            CRIA_ERROR_DATA);
   EXPECT_EQ(cria_logits(engine.handle, &bad, 1, 2, logits.data(), logits.size(), &count),
             CRIA_ERROR_ARGUMENT);
   EXPECT_EQ(cria_logits(engine.handle, nullptr, 1, 0, logits.data(), logits.size(), &count),
@@ -353,7 +363,8 @@ TEST_F(CApi, StructsMayGrow) {
 // Calls in no order, with handles that are valid, freed, of another kind or no handles at all.
 TEST_F(CApi, AnyOrderOfCallsIsSafe) {
   Random random(3);
-  std::vector<std::uint64_t> ids = {0, ~std::uint64_t{0}, c_demo().id, engine.handle.id, sampler.handle.id};
+  std::vector<std::uint64_t> ids = {0, ~std::uint64_t{0}, c_demo().id, engine.handle.id,
+                                    sampler.handle.id};
   const auto any = [&] { return ids[random.next() % ids.size()]; };
   const auto keep = [&](std::uint64_t id) {
     if (ids.size() < 40)

@@ -18,7 +18,8 @@ class Turns : public testing::Test {
     EngineOptions options;
     options.n_ctx = 64;
     options.threads = 1;
-    engine.emplace(std::make_shared<c_api::ModelObject>(demo_model().shared_from_this()), options, nullptr);
+    engine.emplace(std::make_shared<c_api::ModelObject>(demo_model().shared_from_this()), options,
+                   nullptr);
   }
   ~Turns() override {
     for (std::thread& thread : threads) thread.join();
@@ -71,7 +72,8 @@ TEST_F(Turns, AnswersHaveOnePlace) {
 
 // While somebody computes, what others cancel ends with that turn.
 TEST_F(Turns, EndWithWhatWasCancelledMeanwhile) {
-  const auto writing = std::make_shared<c_api::Writing>(), other = std::make_shared<c_api::Writing>();
+  const auto writing = std::make_shared<c_api::Writing>(),
+             other = std::make_shared<c_api::Writing>();
   for (const auto& to : {writing, other}) {
     AnswerRequest request;
     request.prompt = demo_tokens();

@@ -11,9 +11,10 @@ namespace {
 
 TEST(AnyObject, TakesObjectsAndNothingElse) {
   const auto object = Constraint::any_object();
-  for (const char* const text : {"{}", "{ }", "{\n    }", R"({"a":1})",
-                                 R"({"a": [1, -0.5e3, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}})",
-                                 "{\"ключ\": \"😀\"}", R"({"a":{"b":{"c":[[[]]]}}})"})
+  for (const char* const text :
+       {"{}", "{ }", "{\n    }", R"({"a":1})",
+        R"({"a": [1, -0.5e3, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}})", "{\"ключ\": \"😀\"}",
+        R"({"a":{"b":{"c":[[[]]]}}})"})
     EXPECT_TRUE(object->accepts(text)) << text;
   for (const char* const text :
        {"", "[]", "1", "{} ", "{  }", R"({"a":01})", R"({"a":1,})", R"({"a" 1})", R"({a:1})",

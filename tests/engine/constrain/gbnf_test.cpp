@@ -16,8 +16,12 @@ TEST(Gbnf, TakesTheTextsOfItsRoot) {
       {"root ::= word (\", \" word){0,3} \"!\"\nword ::= \"yes\" | \"no\"",
        {"yes!", "no, yes!"},
        {"yes", "yes, !", "no,no!"}},
-      {"root ::= [a-f] [^a-z] [-x] [\\]^] .", {"aA-]z", "f1x^\xF0\x9F\xA6\x99"}, {"gA-]z", "aa-]z"}},
-      {"# comment\nroot ::= \"tab\\t\" \"\\x41\" \"\\u00e9\" # more", {"tab\tA\xC3\xA9"}, {"tab\tAe"}},
+      {"root ::= [a-f] [^a-z] [-x] [\\]^] .",
+       {"aA-]z", "f1x^\xF0\x9F\xA6\x99"},
+       {"gA-]z", "aa-]z"}},
+      {"# comment\nroot ::= \"tab\\t\" \"\\x41\" \"\\u00e9\" # more",
+       {"tab\tA\xC3\xA9"},
+       {"tab\tAe"}},
       {"root ::= (\"a\" # two\n  {2}\n  [b] + ) ? \"c\" {2} x\nx ::= \"d\" # one\n",
        {"ccd", "aabbccd"},
        {"aaccd", "cd"}},
@@ -78,8 +82,8 @@ TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
   EXPECT_THROW(Constraint::gbnf(deep), ConstraintError);
 }
 
-// The ways to read a text are not followed one by one; where they are too many all the same, it is said.
-// A rule that ends with a call of itself is a loop: nothing piles up.
+// The ways to read a text are not followed one by one; where they are too many all the same, it is
+// said. A rule that ends with a call of itself is a loop: nothing piles up.
 TEST(Gbnf, LongTextsOfRulesThatEndWithThemselves) {
   const auto repeated = [](const std::string& text, const std::string& last) {
     std::string all;
@@ -92,8 +96,8 @@ TEST(Gbnf, LongTextsOfRulesThatEndWithThemselves) {
   EXPECT_FALSE(Constraint::gbnf("root ::= [a-z] root | \".\"")->accepts(repeated("a", "")));
   EXPECT_TRUE(Constraint::gbnf(list)->accepts(repeated("ab,", "(c,d)")));
   EXPECT_FALSE(Constraint::gbnf(list)->accepts(repeated("ab,", "(c,d")));
-  EXPECT_TRUE(
-      Constraint::gbnf("root ::= ((a root) | \".\")\na ::= \"x\" | \"y\" a")->accepts(repeated("yx", ".")));
+  EXPECT_TRUE(Constraint::gbnf("root ::= ((a root) | \".\")\na ::= \"x\" | \"y\" a")
+                  ->accepts(repeated("yx", ".")));
 }
 
 TEST(Gbnf, ThatCanBeReadInManyWays) {
@@ -102,7 +106,8 @@ TEST(Gbnf, ThatCanBeReadInManyWays) {
   EXPECT_TRUE(pairs->accepts(std::string(100, 'x')));
   EXPECT_FALSE(pairs->accepts(std::string(100, 'x') + ")"));
   const auto two = Constraint::gbnf(
-      "root ::= a\na ::= \"x\" a \"y\" | \"x\" a \"z\" | \"x\" b \"y\" | \"x\"\nb ::= \"x\" a \"y\" | \"x\" "
+      "root ::= a\na ::= \"x\" a \"y\" | \"x\" a \"z\" | \"x\" b \"y\" | \"x\"\nb ::= \"x\" a "
+      "\"y\" | \"x\" "
       "a \"z\" | \"x\"");
   EXPECT_TRUE(two->accepts(std::string(61, 'x') + std::string(60, 'y')));
   EXPECT_FALSE(two->accepts(std::string(61, 'x') + std::string(61, 'y')));

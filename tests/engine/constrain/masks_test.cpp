@@ -19,13 +19,15 @@ class MaskRandom : public test::Random {
   }
 };
 
-// Pieces of which tokens are made: what JSON and the constraints below are written with, halves of characters too.
+// Pieces of which tokens are made: what JSON and the constraints below are written with, halves of
+// characters too.
 constexpr std::string_view kPieces[] = {
-    "a",        "b",       "ab",   "name",   "Z",        "_",        "7",   "42",        " ",        "  ",
-    "\n",       "\"",      "\", ", "\": \"", "{",        "}",        "[",   "]",         ",",        ":",
-    "\\",       "\\u00e9", "-",    ".5",     "e",        "true",     "é",   "東京",      "\xF0\x9F", "\xA6",
-    "\xC3",     "\x7F",    "\t",   "\xFF",   "(",        ")",        "+",   "=",         "x",        "null",
-    "\xE2\x80", "😀",       "1",    "\"}",    "abcdefgh", "\xED\xA0", "é\"", "words and "};
+    "a",        "b",    "ab", "name", "Z",        "_",        "7",    "42",
+    " ",        "  ",   "\n", "\"",   "\", ",     "\": \"",   "{",    "}",
+    "[",        "]",    ",",  ":",    "\\",       "\\u00e9",  "-",    ".5",
+    "e",        "true", "é",  "東京", "\xF0\x9F", "\xA6",     "\xC3", "\x7F",
+    "\t",       "\xFF", "(",  ")",    "+",        "=",        "x",    "null",
+    "\xE2\x80", "😀",    "1",  "\"}",  "abcdefgh", "\xED\xA0", "é\"",  "words and "};
 
 std::shared_ptr<const TokenTrie> made_vocabulary(MaskRandom& random) {
   TokenTrie::Texts out;
@@ -50,9 +52,10 @@ std::shared_ptr<const TokenTrie> made_vocabulary(MaskRandom& random) {
 std::vector<std::shared_ptr<const Constraint>> constraints() {
   std::vector<std::shared_ptr<const Constraint>> out{Constraint::any_object()};
   for (const char* const schema :
-       {R"({"type":"string"})", R"({"type":"string","maxLength":7})", R"({"type":"string","minLength":40})",
-        R"({"type":"string","minLength":3,"maxLength":36})", R"({"type":"string","pattern":"^[a-z]+$"})",
-        R"({"type":"string","pattern":"^.{2,9}$"})", R"({"type":"string","pattern":"name","maxLength":20})",
+       {R"({"type":"string"})", R"({"type":"string","maxLength":7})",
+        R"({"type":"string","minLength":40})", R"({"type":"string","minLength":3,"maxLength":36})",
+        R"({"type":"string","pattern":"^[a-z]+$"})", R"({"type":"string","pattern":"^.{2,9}$"})",
+        R"({"type":"string","pattern":"name","maxLength":20})",
         R"({"type":"object","properties":{"name":{"type":"string"},"ab":{"type":"integer"}}})",
         R"({"enum":["ab","name","é",1,null]})",
         R"({"anyOf":[{"type":"string","maxLength":3},{"enum":["abab","aaaaaa"]}]})",
@@ -62,18 +65,20 @@ std::vector<std::shared_ptr<const Constraint>> constraints() {
         R"({"type":"string","pattern":"^[^é]*$"})"})
     out.push_back(Constraint::json_schema(schema));
   for (const char* const grammar :
-       {"root ::= (expr \"=\" expr \"\\n\")+\nexpr ::= item ([-+] item)*\nitem ::= [a-z] [a-z0-9_]* | [0-9]+ "
+       {"root ::= (expr \"=\" expr \"\\n\")+\nexpr ::= item ([-+] item)*\nitem ::= [a-z] "
+        "[a-z0-9_]* | [0-9]+ "
         "| \"(\" expr \")\"",
         "root ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" [\"nu])* \"\\\"\"",
         "root ::= [a-zA-Z]{2,35} \"x\"?", "root ::= \"a\" root \"b\" | [é東] root \"c\" | \"\"",
         "root ::= [ab]* | [a-c]* \"x\" | .*"})
     out.push_back(Constraint::gbnf(grammar));
-  for (const char* const expression : {R"(\w+( \w+)*)", R"([^"\\]*)", R"(([a-zA-Z_0-9]{3}|[a-z]{5})+)",
-                                       R"(.*)", R"([ -~]{0,50})", R"([a-z]*é[a-z]*)"})
+  for (const char* const expression :
+       {R"(\w+( \w+)*)", R"([^"\\]*)", R"(([a-zA-Z_0-9]{3}|[a-z]{5})+)", R"(.*)", R"([ -~]{0,50})",
+        R"([a-z]*é[a-z]*)"})
     out.push_back(Constraint::regex(expression));
-  ToolChoice choice{CallForm::Hermes,
-                    R"([{"type":"function","function":{"name":"ab","parameters":{"type":"object"}}}])", "",
-                    true};
+  ToolChoice choice{
+      CallForm::Hermes,
+      R"([{"type":"function","function":{"name":"ab","parameters":{"type":"object"}}}])", "", true};
   out.push_back(Constraint::tool_calls(choice));
   return out;
 }
@@ -87,7 +92,8 @@ class SlowMasks {
   TokenBits mask() {
     TokenBits bits((trie_.vocabulary_size + 63) / 64);
     for (std::size_t id = 0; id < trie_.vocabulary_size; ++id)
-      if (after(static_cast<TokenId>(id)) != Runs::kDead) allow_token(bits, static_cast<TokenId>(id));
+      if (after(static_cast<TokenId>(id)) != Runs::kDead)
+        allow_token(bits, static_cast<TokenId>(id));
     for (const TokenId id : trie_.ends)
       if (runs_.whole(state_)) allow_token(bits, id);
     return bits;
@@ -100,7 +106,8 @@ class SlowMasks {
       if (id != token) continue;
       const auto found = std::ranges::find(automaton_.markers, text);
       const auto marker = static_cast<std::size_t>(found - automaton_.markers.begin());
-      const std::size_t symbol = found == automaton_.markers.end() ? Automaton::kOtherControl : 256 + marker;
+      const std::size_t symbol =
+          found == automaton_.markers.end() ? Automaton::kOtherControl : 256 + marker;
       return runs_.next(state_, automaton_.class_of[symbol]);
     }
     const std::string_view text = trie_.text(token);
@@ -132,7 +139,8 @@ TEST(Masks, AreThoseOfTheSlowDefinition) {
       std::string text;
       for (int step = 0; step < 30; ++step) {
         const TokenBits expected = slow.mask();
-        ASSERT_EQ(tokens_of(*run.mask()), tokens_of(expected)) << "constraint " << c << " after " << text;
+        ASSERT_EQ(tokens_of(*run.mask()), tokens_of(expected))
+            << "constraint " << c << " after " << text;
         const std::vector<TokenId> allowed = tokens_of(expected);
         const TokenId drawn = random.one_of(allowed);
         if (std::ranges::count(trie->ends, drawn) != 0) break;
@@ -182,7 +190,8 @@ TEST(Masks, WhatMustFollowChangesNothing) {
   const auto trie = made_vocabulary(random);
   const auto asked = constraints(), not_asked = constraints();
   for (std::size_t c = 0; c < asked.size(); ++c) {
-    TokenMasks::Run one(asked[c]->state().masks(trie), trie), other(not_asked[c]->state().masks(trie), trie);
+    TokenMasks::Run one(asked[c]->state().masks(trie), trie),
+        other(not_asked[c]->state().masks(trie), trie);
     for (int step = 0; step < 30; ++step) {
       (void)one.forced(256);
       const std::vector<TokenId> allowed = tokens_of(*other.mask());

@@ -1,4 +1,5 @@
-// Whatever the logits are, a finished answer is JSON that does what its schema asks, by checks of this test's own.
+// Whatever the logits are, a finished answer is JSON that does what its schema asks, by checks of
+// this test's own.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -23,7 +24,8 @@ class SchemaCheck {
 
  private:
   std::string fault(const Json& value, const Json& schema) const {
-    if (schema.is_boolean()) return schema.get<bool>() ? "" : "nothing may stand here: " + value.dump();
+    if (schema.is_boolean())
+      return schema.get<bool>() ? "" : "nothing may stand here: " + value.dump();
     for (const auto& [key, what] : schema.items()) {
       if (const bool holds = keyword(value, schema, key, what); !holds)
         return value.dump() + " against " + key + " " + what.dump();
@@ -31,9 +33,12 @@ class SchemaCheck {
     return "";
   }
 
-  bool satisfies(const Json& value, const Json& schema) const { return fault(value, schema).empty(); }
+  bool satisfies(const Json& value, const Json& schema) const {
+    return fault(value, schema).empty();
+  }
 
-  bool keyword(const Json& value, const Json& schema, const std::string& key, const Json& what) const {
+  bool keyword(const Json& value, const Json& schema, const std::string& key,
+               const Json& what) const {
     const auto holds = [&](const Json& one) { return satisfies(value, one); };
     if (key == "$defs") return true;
     if (key == "$ref")
@@ -69,8 +74,8 @@ class SchemaCheck {
   }
 
   static bool string_keyword(const std::string& value, const std::string& key, const Json& what) {
-    const auto length = static_cast<std::size_t>(
-        std::ranges::count_if(value, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    const auto length = static_cast<std::size_t>(std::ranges::count_if(
+        value, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
     if (key == "minLength") return length >= what.get<std::size_t>();
     if (key == "maxLength") return length <= what.get<std::size_t>();
     if (key == "pattern") return std::regex_search(value, std::regex(what.get<std::string>()));
@@ -84,7 +89,8 @@ class SchemaCheck {
     return R"([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
   }
 
-  bool array_keyword(const Json& value, const Json& schema, const std::string& key, const Json& what) const {
+  bool array_keyword(const Json& value, const Json& schema, const std::string& key,
+                     const Json& what) const {
     const std::size_t named = schema.contains("prefixItems") ? schema["prefixItems"].size() : 0;
     if (key == "minItems") return value.size() >= what.get<std::size_t>();
     if (key == "maxItems") return value.size() <= what.get<std::size_t>();
@@ -95,25 +101,38 @@ class SchemaCheck {
     return key == "prefixItems" || key == "items" || is_of_other_types(key, "array");
   }
 
-  bool object_keyword(const Json& value, const Json& schema, const std::string& key, const Json& what) const {
+  bool object_keyword(const Json& value, const Json& schema, const std::string& key,
+                      const Json& what) const {
     const Json named = schema.value("properties", Json::object());
     if (key == "required")
-      return std::ranges::all_of(what, [&](const Json& name) { return value.contains(std::string(name)); });
+      return std::ranges::all_of(
+          what, [&](const Json& name) { return value.contains(std::string(name)); });
     for (const auto& [name, member] : value.items()) {
-      if (key == "properties" && what.contains(name) && !satisfies(member, what[name])) return false;
-      if (key == "additionalProperties" && !named.contains(name) && !satisfies(member, what)) return false;
+      if (key == "properties" && what.contains(name) && !satisfies(member, what[name]))
+        return false;
+      if (key == "additionalProperties" && !named.contains(name) && !satisfies(member, what))
+        return false;
     }
     return key == "properties" || key == "additionalProperties" || is_of_other_types(key, "object");
   }
 
   // A keyword that no check above knows must not be taken for one that holds.
   static bool is_of_other_types(const std::string& key, const std::string& type) {
-    static const std::map<std::string, std::string> kTypes = {
-        {"minimum", "number"},          {"maximum", "number"},   {"exclusiveMinimum", "number"},
-        {"exclusiveMaximum", "number"}, {"minLength", "string"}, {"maxLength", "string"},
-        {"pattern", "string"},          {"format", "string"},    {"minItems", "array"},
-        {"maxItems", "array"},          {"items", "array"},      {"prefixItems", "array"},
-        {"properties", "object"},       {"required", "object"},  {"additionalProperties", "object"}};
+    static const std::map<std::string, std::string> kTypes = {{"minimum", "number"},
+                                                              {"maximum", "number"},
+                                                              {"exclusiveMinimum", "number"},
+                                                              {"exclusiveMaximum", "number"},
+                                                              {"minLength", "string"},
+                                                              {"maxLength", "string"},
+                                                              {"pattern", "string"},
+                                                              {"format", "string"},
+                                                              {"minItems", "array"},
+                                                              {"maxItems", "array"},
+                                                              {"items", "array"},
+                                                              {"prefixItems", "array"},
+                                                              {"properties", "object"},
+                                                              {"required", "object"},
+                                                              {"additionalProperties", "object"}};
     const auto found = kTypes.find(key);
     return found != kTypes.end() && found->second != type;
   }
@@ -228,8 +247,9 @@ TEST(RandomLogits, AnswersSatisfyTheirSchemas) {
 
 TEST(RandomLogits, AnswersMatchTheirExpressions) {
   RandomAnswers answers(2);
-  for (const char* const expression : {"[a-z]{1,4}", "(ab|cd)*x", R"(\d{3}-\d{4})", R"(\w+@\w+\.(com|org))",
-                                       "a?b{2}c+", R"(#[0-9A-F]{6})", "(0|[1-9][0-9]{0,2})(\\.5)?"}) {
+  for (const char* const expression :
+       {"[a-z]{1,4}", "(ab|cd)*x", R"(\d{3}-\d{4})", R"(\w+@\w+\.(com|org))", "a?b{2}c+",
+        R"(#[0-9A-F]{6})", "(0|[1-9][0-9]{0,2})(\\.5)?"}) {
     const auto constraint = Constraint::regex(expression);
     std::size_t whole = 0;
     for (int i = 0; i < 4; ++i) {
@@ -263,7 +283,8 @@ ws ::= [ \t\n]{0,2}
     EXPECT_TRUE(answer.find("\\u") != std::string::npos || Json::accept(answer)) << answer;
   }
   EXPECT_GT(whole, 0U);
-  const auto brackets = Constraint::gbnf("root ::= (\"(\" root \")\" | \"[\" root \"]\" | \"x\"){0,3}");
+  const auto brackets =
+      Constraint::gbnf("root ::= (\"(\" root \")\" | \"[\" root \"]\" | \"x\"){0,3}");
   for (int i = 0; i < 8; ++i) {
     std::string open;
     for (const char c : answers.answer(*brackets, 100)) {

@@ -51,8 +51,10 @@ TEST(Regex, ReadsUnicodeProperties) {
   const auto takes = [](const char* expression, std::initializer_list<const char*> yes,
                         std::initializer_list<const char*> no) {
     const auto one = Constraint::regex(expression);
-    for (const char* const text : yes) EXPECT_TRUE(one->accepts(text)) << expression << " and " << text;
-    for (const char* const text : no) EXPECT_FALSE(one->accepts(text)) << expression << " and " << text;
+    for (const char* const text : yes)
+      EXPECT_TRUE(one->accepts(text)) << expression << " and " << text;
+    for (const char* const text : no)
+      EXPECT_FALSE(one->accepts(text)) << expression << " and " << text;
   };
   takes("\\p{L}+", {"Straße", "Ωmega", "水", "𝔘nicode", "اسم"}, {"a1", "", "a-b", "😀", "e\u0301"});
   takes("\\P{L}", {"1", "😀", "-"}, {"ß", "水"});
@@ -65,16 +67,18 @@ TEST(Regex, ReadsUnicodeProperties) {
   takes("\\p{ASCII}\\p{Any}\\p{Assigned}", {"a水b"}, {"水ab", "ab\u0378"});
   takes("\\p{Cs}|a", {"a"}, {"b"});
   for (const char* const unknown :
-       {"\\p", "\\pL", "\\p{}", "\\p{L", "\\p{Greek}", "\\p{Xan}", "\\p{L&}", "\\p{^L}", "\\p{sc=Lu}",
-        "\\p{Script=}", "\\p{gc=Greek}", "\\p{foo=L}", "\\p{ L}"})
+       {"\\p", "\\pL", "\\p{}", "\\p{L", "\\p{Greek}", "\\p{Xan}", "\\p{L&}", "\\p{^L}",
+        "\\p{sc=Lu}", "\\p{Script=}", "\\p{gc=Greek}", "\\p{foo=L}", "\\p{ L}"})
     EXPECT_THROW(Constraint::regex(unknown), ConstraintError) << unknown;
 }
 
 TEST(Regex, ThatIsNoneOrNotSupportedIsRefused) {
   for (const char* const expression :
-       {"(",     ")",       "[a",      "a**",     "a{1}{2}", "a+{2,}", "a*?{1,2}",        "*",   "a{2,1}",
-        "(?=a)", "(?!a)",   "(?<=a)b", "(?<!a)b", "(a)\\1",  "\\k<n>", "\\p{X}",          "\\q", "\\u12",
-        "[b-a]", "[\\d-z]", "(?<n",    "[]",      "a\\",     "\xFF",   "(a|b)*a(a|b){40}"})
+       {"(",      ")",        "[a",      "a**",    "a{1}{2}",
+        "a+{2,}", "a*?{1,2}", "*",       "a{2,1}", "(?=a)",
+        "(?!a)",  "(?<=a)b",  "(?<!a)b", "(a)\\1", "\\k<n>",
+        "\\p{X}", "\\q",      "\\u12",   "[b-a]",  "[\\d-z]",
+        "(?<n",   "[]",       "a\\",     "\xFF",   "(a|b)*a(a|b){40}"})
     EXPECT_THROW(Constraint::regex(expression), ConstraintError) << expression;
 }
 

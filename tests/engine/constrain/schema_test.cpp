@@ -16,8 +16,12 @@ TEST(Schema, TakesWhatSatisfiesIt) {
       {R"({"type":["integer","null"],"minimum":1,"maximum":15})",
        {"1", "9", "15", "null"},
        {"0", "16", "-1", "1.5"}},
-      {R"({"type":"integer","minimum":-5,"maximum":17})", {"-5", "-1", "0", "17"}, {"-6", "18", "-0", "007"}},
-      {R"({"type":"integer","exclusiveMinimum":0.5,"exclusiveMaximum":3})", {"1", "2"}, {"0", "3", "1.0"}},
+      {R"({"type":"integer","minimum":-5,"maximum":17})",
+       {"-5", "-1", "0", "17"},
+       {"-6", "18", "-0", "007"}},
+      {R"({"type":"integer","exclusiveMinimum":0.5,"exclusiveMaximum":3})",
+       {"1", "2"},
+       {"0", "3", "1.0"}},
       {R"({"type":"integer","maximum":-10})", {"-10", "-100"}, {"-9", "0", "5", "-1"}},
       {R"({"type":"number","minimum":0.25,"exclusiveMaximum":1.5})",
        {"0.25", "0.3", "1", "1.0", "1.4999", "0.250"},
@@ -38,7 +42,9 @@ TEST(Schema, TakesWhatSatisfiesIt) {
       {R"({"type":"integer","minimum":9999999999999999,"maximum":18446744073709551616})",
        {"9999999999999999"},
        {"9999999999999998", "10000000000000000"}},
-      {R"({"enum":[18446744073709551615,7],"minimum":10000000000000000})", {"18446744073709551615"}, {"7"}},
+      {R"({"enum":[18446744073709551615,7],"minimum":10000000000000000})",
+       {"18446744073709551615"},
+       {"7"}},
       {R"({"const":"\\ \" / 😀\n"})", {R"("\\ \" / 😀\n")"}, {"\"\""}},
       {R"({"type":"array","items":[{"type":"integer"},{"type":"null"}],"minItems":2,"maxItems":2})",
        {"[1,null]"},
@@ -72,7 +78,9 @@ TEST(Schema, TakesWhatSatisfiesIt) {
         "allOf":[{"propertyNames":{"pattern":"[^z]"}}]})",
        {R"({"x":null,"y":1})"},
        {R"({"z":1})", R"({"xy":1})"}},
-      {R"({"enum":[{"a":1},{"b":1}],"propertyNames":{"const":"a"}})", {R"({"a":1})"}, {R"({"b":1})"}},
+      {R"({"enum":[{"a":1},{"b":1}],"propertyNames":{"const":"a"}})",
+       {R"({"a":1})"},
+       {R"({"b":1})"}},
       {R"({"type":"string","minLength":2,"maxLength":3})",
        {"\"ab\"", "\"äöü\"", R"("\n\u00e9")", R"("\ud83d\ude00x")", "\"😀😀\""},
        {"\"a\"", "\"abcd\"", "\"\""}},
@@ -84,7 +92,9 @@ TEST(Schema, TakesWhatSatisfiesIt) {
        {"\"b\"", "\"abb\"", "\"bcc\""},
        {"\"a\"", "\"aaab\"", "\"\""}},
       {R"({"type":"string","pattern":"^a|b$"})", {"\"ax\"", "\"xb\""}, {"\"xa\"", "\"bx\""}},
-      {R"({"type":"string","pattern":"\\bcat\\b"})", {"\"cat\"", "\"a cat!\""}, {"\"cats\"", "\"concat\""}},
+      {R"({"type":"string","pattern":"\\bcat\\b"})",
+       {"\"cat\"", "\"a cat!\""},
+       {"\"cats\"", "\"concat\""}},
       {R"({"type":"string","pattern":"^\\p\\d$"})", {}, {}},
       {R"({"type":"string","pattern":"^\\p{Lu}[\\p{L}\\p{M} .'-]{0,254}$","maxLength":9})",
        {"\"Élise\"", "\"Ж. Я\"", R"("\u00c4\u00e4")", R"("\ud835\uDD18\uD835\udd2b")"},
@@ -109,16 +119,24 @@ TEST(Schema, TakesWhatSatisfiesIt) {
       {R"({"type":"array","items":{"type":"integer"}})",
        {"[]", "[ ]", "[1]", "[1,2, 3]"},
        {"[1,]", "[,]", "[1,2,]"}},
-      {R"({"type":["null","array"],"items":{"$ref":"#"}})", {"[]", "[[],null]"}, {"[[],]", "[null,]"}},
-      {R"({"type":"array","items":{"type":"integer"},"maxItems":2})", {"[]", "[1,2]"}, {"[1,]", "[1,2,]"}},
+      {R"({"type":["null","array"],"items":{"$ref":"#"}})",
+       {"[]", "[[],null]"},
+       {"[[],]", "[null,]"}},
+      {R"({"type":"array","items":{"type":"integer"},"maxItems":2})",
+       {"[]", "[1,2]"},
+       {"[1,]", "[1,2,]"}},
       {R"({"type":"array","prefixItems":[{"type":"null"}],"items":{"type":"integer"}})",
        {"[]", "[null,1]"},
        {"[null,]", "[null,1,]"}},
-      {R"({"type":"array","items":{"type":"integer"},"minItems":2})", {"[1,2]", "[1,2,3,4]"}, {"[1]", "[]"}},
+      {R"({"type":"array","items":{"type":"integer"},"minItems":2})",
+       {"[1,2]", "[1,2,3,4]"},
+       {"[1]", "[]"}},
       {R"({"type":"array","prefixItems":[{"type":"boolean"},{"enum":["x"]}],"items":false,"minItems":1})",
        {"[true]", "[true,\"x\"]"},
        {"[]", "[true,\"x\",1]", "[\"x\"]"}},
-      {R"({"type":"array","prefixItems":[{"type":"boolean"}]})", {"[]", "[true]", "[true,1,{}]"}, {"[1]"}},
+      {R"({"type":"array","prefixItems":[{"type":"boolean"}]})",
+       {"[]", "[true]", "[true,1,{}]"},
+       {"[1]"}},
       {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"boolean"},"c":{"type":"null"}},"required":["b"],"additionalProperties":false})",
        {R"({"b":true})", R"({"a":1,"b":true})", R"({"a": 1, "b": true, "c": null})",
         R"({"b":true,"c":null})"},
@@ -129,7 +147,9 @@ TEST(Schema, TakesWhatSatisfiesIt) {
         R"({"":true})"},
        {R"({"a":true})", R"({"a":1,"a":true})", R"({"x":1})", R"({"x":true,"\u0061":true})"}},
       {R"({"properties":{"a":false},"type":"object"})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
-      {R"({"type":"object","required":["z"]})", {R"({"z":1})", R"({"z":[],"y":2})"}, {"{}", R"({"y":2})"}},
+      {R"({"type":"object","required":["z"]})",
+       {R"({"z":1})", R"({"z":[],"y":2})"},
+       {"{}", R"({"y":2})"}},
       {R"({"type":"object","additionalProperties":false})", {"{}"}, {R"({"a":1})"}},
       {R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/t"}]}},"required":["v","next"],"additionalProperties":false}}})",
        {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":null}})"},
@@ -193,7 +213,8 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"type":"string","pattern":"^(?=a)b"})", "/pattern"},
       {R"({"type":"string","pattern":"^(a)\\1$"})", "/pattern"},
       {R"({"type":"array","minItems":3,"maxItems":2})", "/"},
-      {R"({"type":"object","properties":{"n":{"type":"integer","minimum":5,"maximum":4}}})", "/properties/n"},
+      {R"({"type":"object","properties":{"n":{"type":"integer","minimum":5,"maximum":4}}})",
+       "/properties/n"},
       {R"({"enum":[]})", "/enum"},
       {R"({"enum":["a"],"type":"integer"})", "/"},
       {R"({"type":"string","minLength":4,"maxLength":3})", "/"},
@@ -252,7 +273,8 @@ TEST(Schema, ThatCostsTooMuchIsRefused) {
     EXPECT_THROW(Constraint::json_schema(schema), ConstraintError) << schema.substr(0, 80);
 }
 
-// Definitions that refer to the next one, each out of so many alternatives: the text is nested no deeper than they are.
+// Definitions that refer to the next one, each out of so many alternatives: the text is nested no
+// deeper than they are.
 std::string chain_of_references(int definitions, int alternatives) {
   std::string out = R"({"$ref":"#/$defs/0","$defs":{)";
   for (int i = 0; i < definitions; ++i) {
@@ -271,7 +293,8 @@ TEST(Schema, ReferencesThatNestTooDeeplyAreRefused) {
       Constraint::json_schema(schema);
       ADD_FAILURE() << "is taken";
     } catch (const ConstraintError& error) {
-      EXPECT_NE(std::string(error.what()).find("nested too deeply"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("nested too deeply"), std::string::npos)
+          << error.what();
       EXPECT_FALSE(error.malformed);
     }
   }

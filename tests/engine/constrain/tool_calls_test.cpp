@@ -48,8 +48,10 @@ std::vector<std::string> free_texts() {
 }
 
 TEST(ToolCalls, AfterTextOfAnyKind) {
-  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"on\": true}}\n</tool_call>";
-  const std::string dense = "<tool_call>{\"name\": \"f\", \"arguments\": {\"on\": true}}</tool_call>";
+  const std::string call =
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"on\": true}}\n</tool_call>";
+  const std::string dense =
+      "<tool_call>{\"name\": \"f\", \"arguments\": {\"on\": true}}</tool_call>";
   for (const bool parallel : {true, false}) {
     const auto calls = Constraint::tool_calls({CallForm::Hermes, kTwoTools, "", parallel, true});
     for (const std::string& text : free_texts()) {
@@ -70,10 +72,13 @@ TEST(ToolCalls, AfterTextInMistralsForms) {
   const auto calls = Constraint::tool_calls({CallForm::Mistral, kTwoTools, "", true, true});
   for (const std::string& text : free_texts()) {
     EXPECT_TRUE(calls->accepts(text)) << text;
-    EXPECT_TRUE(calls->accepts(text + R"([TOOL_CALLS]f[ARGS]{"on": true}[TOOL_CALLS]g[ARGS]{})")) << text;
-    EXPECT_TRUE(calls->accepts(text + R"([TOOL_CALLS][{"name": "f", "arguments": {"on": false}}])")) << text;
+    EXPECT_TRUE(calls->accepts(text + R"([TOOL_CALLS]f[ARGS]{"on": true}[TOOL_CALLS]g[ARGS]{})"))
+        << text;
+    EXPECT_TRUE(calls->accepts(text + R"([TOOL_CALLS][{"name": "f", "arguments": {"on": false}}])"))
+        << text;
   }
-  for (const char* const wrong : {"[TOOL_CALLS]h", "[TOOL_CALLS]f[ARGS]{\"on\": 0", "[TOOL_CALLS]f{"})
+  for (const char* const wrong :
+       {"[TOOL_CALLS]h", "[TOOL_CALLS]f[ARGS]{\"on\": 0", "[TOOL_CALLS]f{"})
     EXPECT_FALSE(calls->begins(wrong)) << wrong;
 }
 
@@ -96,9 +101,10 @@ TEST(ToolCalls, ThatAreTheWholeAnswer) {
 
 TEST(ToolCalls, ArgumentsAreObjectsAmongSeveralTypes) {
   for (const char* const type : {R"(["object"])", R"(["null", "object"])"}) {
-    const std::string tools = R"([{"type": "function", "function": {"name": "h", "strict": true, "parameters":
+    const std::string tools =
+        R"([{"type": "function", "function": {"name": "h", "strict": true, "parameters":
         {"required": ["a"], "properties": {"a": {"type": "null"}}, "type": )" +
-                              std::string(type) + "}}}]";
+        std::string(type) + "}}}]";
     const auto calls = Constraint::tool_calls({CallForm::Mistral, tools, ""});
     EXPECT_TRUE(calls->accepts(R"([TOOL_CALLS][{"name": "h", "arguments": {"a": null}}])"));
     EXPECT_FALSE(calls->accepts(R"([TOOL_CALLS][{"name": "h", "arguments": null}])"));
@@ -120,27 +126,32 @@ TEST(ToolCalls, LooseOnesAreTold) {
   (void)Constraint::tool_calls({CallForm::Mistral, kTwoTools, ""}, &told);
   EXPECT_TRUE(told.empty());
   const std::string strict = loose.substr(0, loose.size() - 1) + R"(, "strict": true})";
-  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, tools(strict), ""}), ConstraintError);
+  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, tools(strict), ""}),
+               ConstraintError);
   const auto bounded = [&](const std::string& most) {
-    return tools(R"({"name": "h", "parameters": {"properties": {"a": {"maxLength": )" + most + "}}}}");
+    return tools(R"({"name": "h", "parameters": {"properties": {"a": {"maxLength": )" + most +
+                 "}}}}");
   };
   (void)Constraint::tool_calls({CallForm::Mistral, bounded("9223372036854775807"), ""}, &told);
   EXPECT_EQ(told.size(), 1U) << "a schema, whose count is too large";
-  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, bounded("5.5"), ""}), ConstraintError);
+  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, bounded("5.5"), ""}),
+               ConstraintError);
   std::string many = "0";
   for (int i = 0; i < 300'000; ++i) many += ",0";
   told.clear();
   (void)Constraint::tool_calls(
-      {CallForm::Mistral, tools(R"({"name": "h", "parameters": {"const": [)" + many + "]}}"), ""}, &told);
+      {CallForm::Mistral, tools(R"({"name": "h", "parameters": {"const": [)" + many + "]}}"), ""},
+      &told);
   EXPECT_EQ(told.size(), 1U) << "a schema of more than 256 KiB";
 }
 
 std::string tool_of(const std::string& name, const std::string& parameters, bool strict = false) {
-  return R"({"type":"function","function":{"name":")" + name + "\"" + (strict ? R"(,"strict":true)" : "") +
-         R"(,"parameters":)" + parameters + "}}";
+  return R"({"type":"function","function":{"name":")" + name + "\"" +
+         (strict ? R"(,"strict":true)" : "") + R"(,"parameters":)" + parameters + "}}";
 }
 
-// All tools have one budget, which those that cost too much do not take from the others, wherever they stand.
+// All tools have one budget, which those that cost too much do not take from the others, wherever
+// they stand.
 TEST(ToolCalls, ThatCostTooMuchAreLooseAlone) {
   const std::string dear = R"({"properties":{"a":{"type":"string","pattern":"(a|b)*a(a|b){30}"}}})";
   const std::string cheap =
@@ -148,8 +159,8 @@ TEST(ToolCalls, ThatCostTooMuchAreLooseAlone) {
   std::string tools = tool_of("d", dear);
   for (int i = 0; i < 20; ++i) tools += "," + tool_of("d" + std::to_string(i), dear);
   std::vector<std::string> told;
-  const auto calls =
-      Constraint::tool_calls({CallForm::Mistral, "[" + tools + "," + tool_of("f", cheap) + "]", ""}, &told);
+  const auto calls = Constraint::tool_calls(
+      {CallForm::Mistral, "[" + tools + "," + tool_of("f", cheap) + "]", ""}, &told);
   EXPECT_EQ(told.size(), 21U);
   for (const std::string& line : told)
     EXPECT_TRUE(line.starts_with("d") && line.find("too many steps") != std::string::npos) << line;
@@ -161,7 +172,8 @@ TEST(ToolCalls, ThatCostTooMuchAreLooseAlone) {
                ConstraintError);
 }
 
-// Each of them has a schema whose alternatives are compared two by two: compiled alone, or compared less, all would do.
+// Each of them has a schema whose alternatives are compared two by two: compiled alone, or compared
+// less, all would do.
 TEST(ToolCalls, HaveOneBudget) {
   std::string alternatives;
   for (int i = 0; i < 12; ++i) {
@@ -169,12 +181,14 @@ TEST(ToolCalls, HaveOneBudget) {
         std::string(i > 0 ? "," : "") +
         R"({"type":"object","required":["k"],"additionalProperties":false,"properties":{"k":{"const":)" +
         std::to_string(i) + "}";
-    for (int n = 0; n < 12; ++n) alternatives += ",\"" + std::to_string(n) + R"(":{"type":"string"})";
+    for (int n = 0; n < 12; ++n)
+      alternatives += ",\"" + std::to_string(n) + R"(":{"type":"string"})";
     alternatives += "}}";
   }
   const std::string costs_some = R"({"oneOf":[)" + alternatives + "]}";
   std::vector<std::string> told;
-  (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", costs_some) + "]", ""}, &told);
+  (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", costs_some) + "]", ""},
+                               &told);
   EXPECT_EQ(told.size(), 0U);
   std::string tools = tool_of("t", costs_some);
   for (int i = 0; i < 99; ++i) tools += "," + tool_of("t" + std::to_string(i), costs_some);
@@ -192,13 +206,15 @@ TEST(ToolCalls, ParametersThatNestTooDeeply) {
   (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", schema) + "]", ""}, &told);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_NE(told[0].find("nested too deeply"), std::string::npos) << told[0].substr(0, 200);
-  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", schema, true) + "]", ""}),
-               ConstraintError);
+  EXPECT_THROW(
+      (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", schema, true) + "]", ""}),
+      ConstraintError);
 }
 
 // Where nothing is called, an answer has the tokens that it has without tools.
 TEST(ToolCalls, ChangeNoTextWithoutThem) {
-  const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once upon a time", true, false);
+  const std::vector<TokenId> prompt =
+      demo_model().tokenizer().encode("Once upon a time", true, false);
   Session session(demo_model(), {.n_ctx = 256, .threads = 2});
   for (const CallForm form : {CallForm::Hermes, CallForm::Mistral, CallForm::Llama}) {
     for (std::uint64_t seed = 0; seed < 2; ++seed) {
@@ -223,7 +239,8 @@ TEST(ToolCalls, ChangeNoTextWithoutThem) {
 }
 
 constexpr const char* kCallingTemplate =
-    "{{ messages[0].content }}{% if tools %}{# <tool_call> <think> </think> #}{% endif %}<|im_start|>";
+    "{{ messages[0].content }}{% if tools %}{# <tool_call> <think> </think> #}{% endif "
+    "%}<|im_start|>";
 
 ChatOptions offering(const char* tools) {
   ChatOptions how;
@@ -247,8 +264,8 @@ TEST(ToolCalls, AreWellFormedWhateverTheModelWouldWrite) {
   EXPECT_TRUE(arguments["on"].is_boolean());
   EXPECT_TRUE(result.end_token);
   for (std::size_t n = 1; n < result.tokens.size(); ++n) {  // nothing shows of a call that is cut
-    const GenerateResult cut =
-        session.chat({{"user", "hi"}}, greedy(static_cast<std::int64_t>(n)), {}, offering(kTwoTools));
+    const GenerateResult cut = session.chat({{"user", "hi"}}, greedy(static_cast<std::int64_t>(n)),
+                                            {}, offering(kTwoTools));
     EXPECT_EQ(cut.reason, StopReason::Length);
     EXPECT_EQ(cut.text, "Hi") << n;
   }

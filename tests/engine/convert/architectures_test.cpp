@@ -1,5 +1,6 @@
-// `cria convert` for every class of models: a small random model as a GGUF file and as the directory that it would
-// be converted from, by names written down here a second time, must become the same graph and the same logits.
+// `cria convert` for every class of models: a small random model as a GGUF file and as the
+// directory that it would be converted from, by names written down here a second time, must become
+// the same graph and the same logits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -80,13 +81,16 @@ TEST_P(ConvertArchitectures, TensorsAreNamed) {
     hf.convert(DType::F32);
     ADD_FAILURE() << name;
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("a tensor is missing (tensor " + name), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("a tensor is missing (tensor " + name),
+              std::string::npos)
         << error.what();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConvertArchitectures, testing::ValuesIn(hf_cases()),
-                         [](const testing::TestParamInfo<HfCase>& test) { return test.param.gguf.name; });
+                         [](const testing::TestParamInfo<HfCase>& test) {
+                           return test.param.gguf.name;
+                         });
 
 TEST(ConvertArchitectures, EveryClassHasACase) {
   std::set<std::string> tested;
@@ -100,7 +104,8 @@ TEST(ConvertArchitectures, EveryClassHasACase) {
 TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
   HfModel hf(hf_case("gpt_oss"));
   hf.config["quantization_config"] = {{"quant_method", "mxfp4"}};
-  std::map<std::string, std::vector<std::byte>> want;  // rows of blocks, as the directory has the rows
+  std::map<std::string, std::vector<std::byte>>
+      want;  // rows of blocks, as the directory has the rows
   for (const char* const matrix : {"gate_up_proj", "down_proj"}) {
     for (int layer = 0; layer < 4; ++layer) {
       const std::string name = "model.layers." + std::to_string(layer) + ".mlp.experts." + matrix;
@@ -114,7 +119,8 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
           for (std::uint64_t i = 0; i < cols; ++i)
             row[i] = hf.tensors.at(name).values[(e * cols + i) * rows + r];
           std::vector<std::byte> encoded(dtype_info(DType::MXFP4).row_bytes(cols));
-          available_kernels().back()->encode(DType::MXFP4)(row.data(), nullptr, cols, encoded.data());
+          available_kernels().back()->encode(DType::MXFP4)(row.data(), nullptr, cols,
+                                                           encoded.data());
           for (std::size_t b = 0; b < encoded.size(); b += 17) {
             scales += static_cast<char>(encoded[b]);
             const auto nibble = [&](std::size_t i) {
@@ -144,8 +150,10 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
     ASSERT_EQ(gate.dtype, DType::MXFP4);
     const std::size_t bytes = gate.row_bytes();
     for (std::size_t row = 0; row < gate.rows(); ++row) {
-      EXPECT_EQ(std::memcmp(gate.data + row * bytes, both.data() + 2 * row * bytes, bytes), 0) << row;
-      EXPECT_EQ(std::memcmp(up.data + row * bytes, both.data() + (2 * row + 1) * bytes, bytes), 0) << row;
+      EXPECT_EQ(std::memcmp(gate.data + row * bytes, both.data() + 2 * row * bytes, bytes), 0)
+          << row;
+      EXPECT_EQ(std::memcmp(up.data + row * bytes, both.data() + (2 * row + 1) * bytes, bytes), 0)
+          << row;
     }
     EXPECT_EQ(std::memcmp(down.data, want.at(from + "down_proj").data(), down.bytes), 0);
   }
@@ -177,8 +185,8 @@ TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
       if (const auto other = matrices.find(matrix); other != matrices.end()) matrix = other->second;
       const bool stacks = number != std::string::npos;
       const std::string all = stacks ? name.substr(0, number) + ".switch_mlp." + matrix : base;
-      const auto put = [&](const std::string& ending, const std::string& values, std::uint64_t length,
-                           const char* type) {
+      const auto put = [&](const std::string& ending, const std::string& values,
+                           std::uint64_t length, const char* type) {
         alone[base + ending] = {{rows, length}, values, type};
         HfModel::Bytes& to = stacked[all + ending];
         to.shape = {rows, length};
@@ -229,10 +237,11 @@ TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
                 .find("wrong number or width of experts: expected 4096 of 32 (tensor "
                       "model.layers.0.mlp.experts.0.down_proj"),
             std::string::npos);
-  EXPECT_NE(error_with("num_hidden_layers", 1024).find("more layers than tensors"), std::string::npos);
-  EXPECT_NE(
-      error_with("moe_intermediate_size", 64).find("wrong number or width of experts: expected 6 of 64"),
-      std::string::npos);
+  EXPECT_NE(error_with("num_hidden_layers", 1024).find("more layers than tensors"),
+            std::string::npos);
+  EXPECT_NE(error_with("moe_intermediate_size", 64)
+                .find("wrong number or width of experts: expected 6 of 64"),
+            std::string::npos);
   EXPECT_NE(error_with("num_experts_per_tok", 7).find("expert_used_count"), std::string::npos);
 }
 
@@ -262,7 +271,8 @@ TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
     std::memcpy(values.data(), file.tensor(name)->data, values.size() * sizeof(float));
     return values;
   };
-  const std::vector<float> k = values_of("blk.3.attn_k_b.weight"), v = values_of("blk.3.attn_v_b.weight");
+  const std::vector<float> k = values_of("blk.3.attn_k_b.weight"),
+                           v = values_of("blk.3.attn_v_b.weight");
   const auto weights = SafetensorsDirectory::open(hf.exported());
   const SafeTensor& both = *weights.tensor("model.layers.3.self_attn.kv_b_proj.weight");
   EXPECT_EQ(both.shape, (std::vector<std::uint64_t>{128, 32}));
@@ -280,9 +290,11 @@ TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
 // As version 5 of transformers writes it: a rotation for each type of layers.
 TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
   HfModel hf(hf_case("gemma3"));
-  for (const char* key : {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"})
+  for (const char* key :
+       {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"})
     hf.config.erase(key);
-  hf.config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  hf.config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention",
+                              "full_attention"};
   nlohmann::json& ropes = hf.config["rope_parameters"];
   nlohmann::json& full = ropes["full_attention"];
   nlohmann::json& sliding = ropes["sliding_attention"];
@@ -320,11 +332,13 @@ TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
        {nlohmann::json(7), nlohmann::json{{"rope_type", "linear"}, {"factor", 2.0}},
         nlohmann::json{{"rope_theta", "x"}}, nlohmann::json{{"rope_theta", -1.0}},
         nlohmann::json{{"rope_theta", 10000.0}, {"partial_rotary_factor", 0.5}}})
-    EXPECT_NE(error_with("sliding_attention", bad).find("(key rope_parameters)"), std::string::npos) << bad;
+    EXPECT_NE(error_with("sliding_attention", bad).find("(key rope_parameters)"), std::string::npos)
+        << bad;
   EXPECT_NE(error_with("full_attention", nullptr).find("full_attention: expected an object"),
             std::string::npos);
   hf.config["architectures"] = {"Gemma2ForCausalLM"};  // one base is all that it has
-  EXPECT_NE(error_with("full_attention", good["full_attention"]).find("a rotation for each type of layers"),
+  EXPECT_NE(error_with("full_attention", good["full_attention"])
+                .find("a rotation for each type of layers"),
             std::string::npos);
 }
 
@@ -332,12 +346,13 @@ TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
 TEST(ConvertArchitectures, HeadsRotatedInPartByFactors) {
   HfModel hf(hf_case("gemma4"));
   nlohmann::json& full = hf.config["rope_parameters"]["full_attention"];
-  full = {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}};
+  full = {
+      {"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}};
   for (const char* part : {"k_proj", "v_proj", "k_norm"})  // of a layer that uses those of another
     hf.tensors["model.layers.3.self_attn." + std::string(part) + ".weight"] = {{2}, {1, 2}};
   hf.convert(DType::F32);
-  EXPECT_EQ(hf.warnings,
-            std::vector<std::string>{"3 tensors of layers that use those of other layers left out"});
+  EXPECT_EQ(hf.warnings, std::vector<std::string>{
+                             "3 tensors of layers that use those of other layers left out"});
   {
     const GgufFile file = GgufFile::open(hf.output());
     const TensorView* const tensor = file.tensor("rope_freqs.weight");
@@ -371,7 +386,8 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
   for (const bool newer : {false, true}) {
     HfModel hf(hf_case("gemma3"));
     nlohmann::json text = hf.config;
-    for (const char* key : {"architectures", "rope_theta", "bos_token_id", "eos_token_id"}) text.erase(key);
+    for (const char* key : {"architectures", "rope_theta", "bos_token_id", "eos_token_id"})
+      text.erase(key);
     text["model_type"] = "gemma3_text";
     hf.config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
                  {"model_type", "gemma3"},
@@ -387,7 +403,8 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
                                          : name;
       renamed[longer] = std::move(tensor);
     }
-    renamed[newer ? "model.vision_tower.patch.weight" : "vision_tower.patch.weight"] = {{2}, {1, 2}};
+    renamed[newer ? "model.vision_tower.patch.weight" : "vision_tower.patch.weight"] = {{2},
+                                                                                        {1, 2}};
     hf.tensors = std::move(renamed);
     hf.convert(DType::F32);
     EXPECT_EQ(hf.warnings,
@@ -403,13 +420,15 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
 // LLaVA's text model says only what differs from transformers' ModelConfig.
 TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
   HfCase c = hf_case("llama");
-  for (const char* key : {"head_count", "head_count_kv"}) c.gguf.keys["attention." + std::string(key)] = 32U;
+  for (const char* key : {"head_count", "head_count_kv"})
+    c.gguf.keys["attention." + std::string(key)] = 32U;
   for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"})
     c.gguf.keys[key] = 2U;
   c.names = kEnds + kNorms + kAttention + kMlp;  // rows of a head of one pair stand as they are
   HfModel hf(c);
   nlohmann::json text = hf.config;
-  for (const char* key : {"architectures", "num_attention_heads", "num_key_value_heads", "head_dim"})
+  for (const char* key :
+       {"architectures", "num_attention_heads", "num_key_value_heads", "head_dim"})
     text.erase(key);
   text["model_type"] = "llama";
   hf.config = {{"architectures", {"LlavaForConditionalGeneration"}}, {"text_config", text}};
@@ -423,8 +442,10 @@ TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
   };
   EXPECT_NE(error_without("num_hidden_layers").find("a tensor is missing (tensor model.layers.4."),
             std::string::npos);
-  EXPECT_NE(error_without("hidden_size").find("expected [40, 4096], got [40, 64]"), std::string::npos);
-  EXPECT_NE(error_without("intermediate_size").find("expected [11008, 64], got [96, 64]"), std::string::npos);
+  EXPECT_NE(error_without("hidden_size").find("expected [40, 4096], got [40, 64]"),
+            std::string::npos);
+  EXPECT_NE(error_without("intermediate_size").find("expected [11008, 64], got [96, 64]"),
+            std::string::npos);
 }
 
 // What cria takes from the tensors, or for granted, is required elsewhere.
@@ -460,7 +481,8 @@ TEST(ConvertArchitectures, LayersThatAllAttend) {
     hf.config[key] = value;
     return error_of([&] { hf.convert(DType::F32); });
   };
-  const std::string says = "not supported here: expected attention for each layer (key layer_types)";
+  const std::string says =
+      "not supported here: expected attention for each layer (key layer_types)";
   EXPECT_NE(error_with("layer_types", {"attention", "attention", "mamba", "attention"}).find(says),
             std::string::npos);
   EXPECT_NE(error_with("layer_types", {"attention"}).find(says), std::string::npos);
@@ -478,8 +500,9 @@ TEST(ConvertArchitectures, OtherRoutersAndRotations) {
   EXPECT_NE(error_with("deepseek_v2", "scoring_func", "sigmoid").find("(key scoring_func)"),
             std::string::npos);
   EXPECT_EQ(error_with("deepseek_v3", "scoring_func", "sigmoid"), "");
-  EXPECT_NE(error_with("deepseek_v3", "scoring_func", "softmax").find("expected sigmoid, got 'softmax'"),
-            std::string::npos);
+  EXPECT_NE(
+      error_with("deepseek_v3", "scoring_func", "softmax").find("expected sigmoid, got 'softmax'"),
+      std::string::npos);
   EXPECT_EQ(error_with("deepseek_v3", "rope_interleave", true), "");
   EXPECT_NE(error_with("deepseek_v3", "rope_interleave", false).find("(key rope_interleave)"),
             std::string::npos);
@@ -499,12 +522,13 @@ TEST(ConvertArchitectures, QueriesOfLlama4GrowWithThePosition) {
 }
 
 TEST(ConvertArchitectures, HowMuchIsRotatedUnlessItIsSaid) {
-  for (const auto& [name, rotated] :
-       std::map<std::string, std::uint64_t>{{"glm4", 8}, {"glm4moe", 8}, {"nemotron", 8}, {"stablelm", 4}}) {
+  for (const auto& [name, rotated] : std::map<std::string, std::uint64_t>{
+           {"glm4", 8}, {"glm4moe", 8}, {"nemotron", 8}, {"stablelm", 4}}) {
     HfModel hf(hf_case(name));
     hf.config.erase("partial_rotary_factor");
     hf.convert(DType::F32);
-    EXPECT_EQ(GgufFile::open(hf.output()).find_uint(name + ".rope.dimension_count"), rotated) << name;
+    EXPECT_EQ(GgufFile::open(hf.output()).find_uint(name + ".rope.dimension_count"), rotated)
+        << name;
   }
 }
 
@@ -543,12 +567,14 @@ TEST(ConvertArchitectures, EmbeddingsThatAreTheOutputUnlessItIsSaid) {
 }
 
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
-  for (const auto& [name, tensor] : {std::pair("glm4moe", "model.layers.4.enorm.weight"),
-                                     std::pair("ernie4_5_moe", "model.mtp_block.0.mlp.up_proj.weight")}) {
+  for (const auto& [name, tensor] :
+       {std::pair("glm4moe", "model.layers.4.enorm.weight"),
+        std::pair("ernie4_5_moe", "model.mtp_block.0.mlp.up_proj.weight")}) {
     HfModel hf(hf_case(name));
     hf.tensors[tensor] = {{64}, std::vector<float>(64)};
     hf.convert(DType::F32);
-    EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
+    EXPECT_EQ(hf.warnings,
+              std::vector<std::string>{"layers that predict further tokens are left out"});
   }
 }
 
@@ -581,7 +607,8 @@ TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
   for (std::size_t row = 0; row < rows.rows(); ++row) {
     dtype_info(rows.dtype).dequantize(rows.data + row * rows.row_bytes(), want.data(), want.size());
     for (std::size_t i = 0; i < want.size(); ++i)
-      ASSERT_EQ(columns[(row / 64 * 512 + i) * 64 + row % 64], want[i]) << "row " << row << ", value " << i;
+      ASSERT_EQ(columns[(row / 64 * 512 + i) * 64 + row % 64], want[i])
+          << "row " << row << ", value " << i;
   }
 }
 

@@ -1,4 +1,5 @@
-// What `cria export` says in config.json: what a class of models would take for granted otherwise, and what has no place there.
+// What `cria export` says in config.json: what a class of models would take for granted otherwise,
+// and what has no place there.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,17 +26,20 @@ TEST(ExportArchitectures, LayersThatPredictHaveNoType) {
   c.gguf.keys["nextn_predict_layers"] = 1U;
   c.gguf.tensors = {{"y.padding", {64}}};
   for (const std::size_t length : {4U, 5U}) {
-    c.gguf.keys["attention.sliding_window_pattern"] = GgufArray::of(std::vector<bool>(length, true));
+    c.gguf.keys["attention.sliding_window_pattern"] =
+        GgufArray::of(std::vector<bool>(length, true));
     const nlohmann::json config = exported_config(HfModel(c));
     EXPECT_EQ(config["num_hidden_layers"], 4);
-    EXPECT_EQ(config["layer_types"], nlohmann::json(std::vector<std::string>(4, "sliding_attention")));
+    EXPECT_EQ(config["layer_types"],
+              nlohmann::json(std::vector<std::string>(4, "sliding_attention")));
   }
 }
 
 // The exported directory's model computes what the file's does.
 void expect_same_graph(HfModel& hf, const std::string& directory) {
   hf.convert(directory, std::nullopt);
-  EXPECT_EQ(Model::load(hf.output())->graph().to_string(), Model::load(hf.reference())->graph().to_string());
+  EXPECT_EQ(Model::load(hf.output())->graph().to_string(),
+            Model::load(hf.reference())->graph().to_string());
 }
 
 // Their classes have windows unless it is said that there are none.
@@ -68,10 +72,12 @@ TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
   HfCase c = hf_case("exaone4");
   c.gguf.keys = {{"attention.sliding_window", 0U}, {"block_count", 64U}};
   const TensorShapes layer = {
-      {"attn_q.weight", {64, 64}},          {"attn_k.weight", {64, 32}},   {"attn_v.weight", {64, 32}},
-      {"attn_output.weight", {64, 64}},     {"attn_q_norm.weight", {16}},  {"attn_k_norm.weight", {16}},
-      {"post_attention_norm.weight", {64}}, {"ffn_gate.weight", {64, 96}}, {"ffn_up.weight", {64, 96}},
-      {"ffn_down.weight", {96, 64}},        {"post_ffw_norm.weight", {64}}};
+      {"attn_q.weight", {64, 64}},          {"attn_k.weight", {64, 32}},
+      {"attn_v.weight", {64, 32}},          {"attn_output.weight", {64, 64}},
+      {"attn_q_norm.weight", {16}},         {"attn_k_norm.weight", {16}},
+      {"post_attention_norm.weight", {64}}, {"ffn_gate.weight", {64, 96}},
+      {"ffn_up.weight", {64, 96}},          {"ffn_down.weight", {96, 64}},
+      {"post_ffw_norm.weight", {64}}};
   for (int i = 0; i < 64; ++i)
     for (const auto& [name, shape] : layer)
       c.gguf.tensors.push_back({"blk." + std::to_string(i) + "." + name, shape});
@@ -96,7 +102,8 @@ TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
     return exported_config(HfModel(c));
   };
   for (const char* name : {"deepseek_v3", "glm4moe", "dots1"}) {
-    const nlohmann::json config = config_of(name, {"expert_group_count", "expert_group_used_count"});
+    const nlohmann::json config =
+        config_of(name, {"expert_group_count", "expert_group_used_count"});
     EXPECT_EQ(config["n_group"], 1) << name;
     EXPECT_EQ(config["topk_group"], 1) << name;
   }
@@ -109,14 +116,15 @@ TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
   EXPECT_EQ(config_of("llama4")["attn_temperature_tuning"], true);
   const nlohmann::json none = {{"rope_type", "default"}};
   EXPECT_EQ(config_of("apertus")["rope_scaling"], none);
-  const std::vector<std::string> yarn = {"rope.scaling.type", "rope.scaling.factor",
-                                         "rope.scaling.original_context_length",
-                                         "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"};
+  const std::vector<std::string> yarn = {
+      "rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length",
+      "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"};
   EXPECT_EQ(config_of("ministral3", yarn)["rope_scaling"], none);
   EXPECT_EQ(config_of("gpt_oss", yarn)["rope_scaling"], none);
 }
 
-// By how much rotated values are multiplied: as it is said, or as the class computes it. The way back says the same.
+// By how much rotated values are multiplied: as it is said, or as the class computes it. The way
+// back says the same.
 TEST(ExportArchitectures, MagnitudesOfYarn) {
   struct Case {
     const char *name, *object;
@@ -125,17 +133,20 @@ TEST(ExportArchitectures, MagnitudesOfYarn) {
   };
   constexpr const char *kOld = "rope_scaling", *kNew = "rope_parameters";
   const double grown = 1 + 0.1 * std::log(4);
-  for (const Case& c : std::vector<Case>{
-           {"deepseek_v3", kOld, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
-           {"deepseek_v3", kOld, {}, grown},
-           {"deepseek_v3", kOld, {{"mscale", 0}, {"mscale_all_dim", 0}}, grown},
-           {"deepseek_v3", kOld, {{"attention_factor", 1.5}}, 1.5},
-           {"ministral3", kNew, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
-           {"ministral3", kNew, {{"mscale", 0.5}, {"mscale_all_dim", 0.5}}, 1},
-           {"ministral3", kNew, {}, grown},
-           {"ministral3", kNew, {{"attention_factor", 1.5}, {"mscale", 1}, {"mscale_all_dim", 1}}, 1.5},
-           {"gpt_oss", kOld, {}, grown},
-           {"gpt_oss", kOld, {{"attention_factor", 1.5}}, 1.5}}) {
+  for (const Case& c :
+       std::vector<Case>{{"deepseek_v3", kOld, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
+                         {"deepseek_v3", kOld, {}, grown},
+                         {"deepseek_v3", kOld, {{"mscale", 0}, {"mscale_all_dim", 0}}, grown},
+                         {"deepseek_v3", kOld, {{"attention_factor", 1.5}}, 1.5},
+                         {"ministral3", kNew, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
+                         {"ministral3", kNew, {{"mscale", 0.5}, {"mscale_all_dim", 0.5}}, 1},
+                         {"ministral3", kNew, {}, grown},
+                         {"ministral3",
+                          kNew,
+                          {{"attention_factor", 1.5}, {"mscale", 1}, {"mscale_all_dim", 1}},
+                          1.5},
+                         {"gpt_oss", kOld, {}, grown},
+                         {"gpt_oss", kOld, {{"attention_factor", 1.5}}, 1.5}}) {
     HfModel hf(hf_case(c.name));
     nlohmann::json& scaling = hf.config[c.object];
     for (const char* key : {"mscale", "mscale_all_dim"}) scaling.erase(key);
@@ -149,7 +160,8 @@ TEST(ExportArchitectures, MagnitudesOfYarn) {
     fs::copy_file(hf.output(), hf.reference(), fs::copy_options::overwrite_existing);
     hf.convert(hf.exported(), std::nullopt);
     EXPECT_FLOAT_EQ(magnitude(), static_cast<float>(c.want)) << "exported, " << what;
-    const nlohmann::json again = config_in((fs::path(hf.reference()).parent_path() / "exported").string());
+    const nlohmann::json again =
+        config_in((fs::path(hf.reference()).parent_path() / "exported").string());
     const nlohmann::json& said = again["rope_scaling"];
     EXPECT_FLOAT_EQ(
         said.value("attention_factor", said.contains("mscale") ? 1.0F : static_cast<float>(grown)),
@@ -181,8 +193,9 @@ TEST(ExportArchitectures, BiasOfTheOutput) {
 TEST(ExportArchitectures, OneNumberOfHeads) {
   HfCase c = hf_case("gemma4");
   c.gguf.keys["attention.head_count"] = GgufArray::of(std::vector<std::int32_t>{4, 8, 4, 8});
-  EXPECT_NE(error_of([&] { (void)HfModel(c).exported(); }).find("layers with different numbers of heads"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { (void)HfModel(c).exported(); }).find("layers with different numbers of heads"),
+      std::string::npos);
 }
 
 }  // namespace

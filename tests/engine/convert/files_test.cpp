@@ -20,9 +20,9 @@ TEST(ConvertFiles, OutputIsNoInput) {
        {std::pair("model.safetensors", "model.safetensors"), std::pair("link", "model.safetensors"),
         std::pair("tokenizer.json", "tokenizer.json")}) {
     options.output = (directory / output).string();
-    EXPECT_EQ(
-        error_of([&] { const Conversion conversion(options); }),
-        options.output + ": cannot write: it is the input itself (" + (directory / input).string() + ")");
+    EXPECT_EQ(error_of([&] { const Conversion conversion(options); }),
+              options.output + ": cannot write: it is the input itself (" +
+                  (directory / input).string() + ")");
   }
   options.output = (directory / "other.gguf").string();
   EXPECT_NO_THROW(const Conversion conversion(options));
@@ -31,7 +31,8 @@ TEST(ConvertFiles, OutputIsNoInput) {
 // Known before hours of work, not when the directory is to be put in its place.
 TEST(ExportFiles, DirectoriesThatCannotBeReplaced) {
   const HfModel hf(hf_case("llama"));
-  const fs::path place = fs::path(hf.reference()).parent_path() / "place", here = fs::current_path();
+  const fs::path place = fs::path(hf.reference()).parent_path() / "place",
+                 here = fs::current_path();
   fs::create_directory(place);
   fs::create_directory_symlink("place", place.string() + "-link");
   fs::create_symlink("nowhere", place.string() + "-lost");
@@ -39,9 +40,11 @@ TEST(ExportFiles, DirectoriesThatCannotBeReplaced) {
   options.file = hf.reference();
   options.kernels = available_kernels().back();
   fs::current_path(place);
-  for (const std::string& directory : {std::string("."), std::string("./"), place.string() + "-lost"}) {
+  for (const std::string& directory :
+       {std::string("."), std::string("./"), place.string() + "-lost"}) {
     options.directory = directory;
-    EXPECT_NE(error_of([&] { const Export work(options); }).find("cannot be replaced"), std::string::npos)
+    EXPECT_NE(error_of([&] { const Export work(options); }).find("cannot be replaced"),
+              std::string::npos)
         << directory;
   }
   fs::current_path(here);

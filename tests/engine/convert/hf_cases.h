@@ -1,4 +1,5 @@
-// A small random model of every class, with the names of its tensors at Hugging Face (hf_cases.inc).
+// A small random model of every class, with the names of its tensors at Hugging Face
+// (hf_cases.inc).
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 
 namespace cria::test {
 
-inline const std::string kEnds = "token_embd model.embed_tokens\noutput_norm model.norm\noutput lm_head\n";
+inline const std::string kEnds =
+    "token_embd model.embed_tokens\noutput_norm model.norm\noutput lm_head\n";
 inline const std::string kL = "model.layers.#.";
 inline const std::string kNorms =
     "attn_norm " + kL + "input_layernorm\nffn_norm " + kL + "post_attention_layernorm\n";
@@ -19,38 +21,41 @@ inline const std::string kPaired =
     "attn_q pairs " + kL + "self_attn.q_proj\nattn_k pairs " + kL + "self_attn.k_proj\n" + kValues;
 inline const std::string kQk =
     "attn_q_norm " + kL + "self_attn.q_norm\nattn_k_norm " + kL + "self_attn.k_norm\n";
-inline const std::string kMlp =
-    "ffn_gate " + kL + "mlp.gate_proj\nffn_up " + kL + "mlp.up_proj\nffn_down " + kL + "mlp.down_proj\n";
-inline const std::string kExpertNames = "ffn_gate_inp " + kL + "mlp.gate\nffn_gate_exps parts " + kL +
-                                        "mlp.experts.%.gate_proj\nffn_up_exps parts " + kL +
+inline const std::string kMlp = "ffn_gate " + kL + "mlp.gate_proj\nffn_up " + kL +
+                                "mlp.up_proj\nffn_down " + kL + "mlp.down_proj\n";
+inline const std::string kExpertNames = "ffn_gate_inp " + kL + "mlp.gate\nffn_gate_exps parts " +
+                                        kL + "mlp.experts.%.gate_proj\nffn_up_exps parts " + kL +
                                         "mlp.experts.%.up_proj\nffn_down_exps parts " + kL +
                                         "mlp.experts.%.down_proj\n";
 inline const std::string kShared =
     "exp_probs_b.bias " + kL + "mlp.gate.e_score_correction_bias\nffn_gate_shexp " + kL +
-    "mlp.shared_experts.gate_proj\nffn_up_shexp " + kL + "mlp.shared_experts.up_proj\nffn_down_shexp " + kL +
-    "mlp.shared_experts.down_proj\n";
-inline const std::string kMixtral = "ffn_gate_inp " + kL + "block_sparse_moe.gate\nffn_gate_exps parts " +
-                                    kL + "block_sparse_moe.experts.%.w1\nffn_down_exps parts " + kL +
-                                    "block_sparse_moe.experts.%.w2\nffn_up_exps parts " + kL +
-                                    "block_sparse_moe.experts.%.w3\n";
+    "mlp.shared_experts.gate_proj\nffn_up_shexp " + kL +
+    "mlp.shared_experts.up_proj\nffn_down_shexp " + kL + "mlp.shared_experts.down_proj\n";
+inline const std::string kMixtral =
+    "ffn_gate_inp " + kL + "block_sparse_moe.gate\nffn_gate_exps parts " + kL +
+    "block_sparse_moe.experts.%.w1\nffn_down_exps parts " + kL +
+    "block_sparse_moe.experts.%.w2\nffn_up_exps parts " + kL + "block_sparse_moe.experts.%.w3\n";
 inline const std::string kGemmaEnds =
     "token_embd model.embed_tokens\noutput_norm minus1 model.norm\noutput lm_head\n";
 inline const std::string kGemmaBoth =
     "attn_norm minus1 " + kL + "input_layernorm\npost_attention_norm minus1 " + kL +
-    "post_attention_layernorm\nffn_norm minus1 " + kL + "pre_feedforward_layernorm\npost_ffw_norm minus1 " +
-    kL + "post_feedforward_layernorm\n";
+    "post_attention_layernorm\nffn_norm minus1 " + kL +
+    "pre_feedforward_layernorm\npost_ffw_norm minus1 " + kL + "post_feedforward_layernorm\n";
 inline const std::string kGemma4 =
     "per_layer_token_embd model.embed_tokens_per_layer\nper_layer_model_proj "
     "model.per_layer_model_projection\n"
     "per_layer_proj_norm model.per_layer_projection_norm\nattn_norm " +
     kL + "input_layernorm\npost_attention_norm " + kL + "post_attention_layernorm\nffn_norm " + kL +
-    "pre_feedforward_layernorm\npost_ffw_norm " + kL + "post_feedforward_layernorm\npost_ffw_norm_1 " + kL +
-    "post_feedforward_layernorm_1\npre_ffw_norm_2 " + kL + "pre_feedforward_layernorm_2\npost_ffw_norm_2 " +
-    kL + "post_feedforward_layernorm_2\nlayer_output_scale.weight " + kL + "layer_scalar\ninp_gate " + kL +
-    "per_layer_input_gate\nproj " + kL + "per_layer_projection\npost_norm " + kL +
-    "post_per_layer_input_norm\nffn_gate_inp.weight " + kL + "router.proj.weight\nffn_gate_inp.scale " + kL +
-    "router.scale\nffn_gate_up_exps.weight " + kL + "experts.gate_up_proj\nffn_down_exps.weight " + kL +
-    "experts.down_proj\nffn_down_exps.scale " + kL + "router.per_expert_scale\n";
+    "pre_feedforward_layernorm\npost_ffw_norm " + kL +
+    "post_feedforward_layernorm\npost_ffw_norm_1 " + kL +
+    "post_feedforward_layernorm_1\npre_ffw_norm_2 " + kL +
+    "pre_feedforward_layernorm_2\npost_ffw_norm_2 " + kL +
+    "post_feedforward_layernorm_2\nlayer_output_scale.weight " + kL + "layer_scalar\ninp_gate " +
+    kL + "per_layer_input_gate\nproj " + kL + "per_layer_projection\npost_norm " + kL +
+    "post_per_layer_input_norm\nffn_gate_inp.weight " + kL +
+    "router.proj.weight\nffn_gate_inp.scale " + kL + "router.scale\nffn_gate_up_exps.weight " + kL +
+    "experts.gate_up_proj\nffn_down_exps.weight " + kL + "experts.down_proj\nffn_down_exps.scale " +
+    kL + "router.per_expert_scale\n";
 inline const std::string kPostNorms = "post_attention_norm " + kL +
                                       "post_attention_layernorm\npost_ffw_norm " + kL +
                                       "post_feedforward_layernorm\n";

@@ -32,7 +32,8 @@ struct HfData {
 using HfTensors = std::map<std::string, HfData>;
 
 inline std::string with_number(std::string text, char mark, std::uint64_t n) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, 1, std::to_string(n));
+  if (const std::size_t at = text.find(mark); at != std::string::npos)
+    text.replace(at, 1, std::to_string(n));
   return text;
 }
 
@@ -112,7 +113,8 @@ class HfWriter {
   }
 
   /// Two groups of two queries, a key and a value, of 16 rows of 64 each.
-  void put_in_groups(const std::vector<float>& values, const std::string& how, const std::string& hf) {
+  void put_in_groups(const std::vector<float>& values, const std::string& how,
+                     const std::string& hf) {
     HfData& to = tensors[hf];
     to.shape = {128, 64};
     to.values.resize(std::size_t{128} * 64);
@@ -125,9 +127,10 @@ class HfWriter {
                   to.values.data() + (head / heads * 4 + first + head % heads) * 16 * 64);
   }
 
-  /// "first", "second", "even", "odd" rows of every expert; "column", "even_column" and "odd_column" likewise.
-  void put_half(std::vector<std::uint64_t> shape, const std::vector<float>& values, const std::string& how,
-                const std::string& hf) {
+  /// "first", "second", "even", "odd" rows of every expert; "column", "even_column" and
+  /// "odd_column" likewise.
+  void put_half(std::vector<std::uint64_t> shape, const std::vector<float>& values,
+                const std::string& how, const std::string& hf) {
     const bool columns = how.ends_with("column"), halves = how != "column";
     const bool vectors = hf.ends_with("bias");
     const std::uint64_t cols = vectors ? 1 : shape.back(),
@@ -156,7 +159,8 @@ class HfWriter {
 };
 
 inline nlohmann::json usual_config() {
-  return nlohmann::json::parse(R"({"num_hidden_layers": 4, "max_position_embeddings": 256, "hidden_size": 64,
+  return nlohmann::json::parse(
+      R"({"num_hidden_layers": 4, "max_position_embeddings": 256, "hidden_size": 64,
       "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 40,
       "rope_theta": 10000.0, "rms_norm_eps": 1e-5, "layer_norm_eps": 1e-5, "norm_eps": 1e-5, "norm_epsilon": 1e-5,
       "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1})");
@@ -179,9 +183,11 @@ class HfModel {
       if (!key.starts_with("xielu.")) continue;
       const std::vector<float> numbers = *file.find_floats(key);
       for (std::size_t i = 0; i < numbers.size(); ++i)
-        tensors["model.layers." + std::to_string(i) + ".mlp.act_fn." + key.substr(6)] = {{1}, {numbers[i]}};
+        tensors["model.layers." + std::to_string(i) + ".mlp.act_fn." + key.substr(6)] = {
+            {1}, {numbers[i]}};
     }
-    for (const std::string length : {"short", "long"}) {  // of longrope, they stand in the configuration
+    for (const std::string length :
+         {"short", "long"}) {  // of longrope, they stand in the configuration
       const TensorView* const factors = file.tensor("rope_factors_" + length + ".weight");
       for (std::uint64_t i = 0; factors != nullptr && i < factors->cols(); ++i) {
         float factor = 0;
@@ -209,8 +215,10 @@ class HfModel {
           R"({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
     SafetensorsBytes file;
-    for (const auto& [name, tensor] : tensors) file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
-    for (const auto& [name, tensor] : bytes) file.add(name, tensor.type, tensor.shape, tensor.values);
+    for (const auto& [name, tensor] : tensors)
+      file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
+    for (const auto& [name, tensor] : bytes)
+      file.add(name, tensor.type, tensor.shape, tensor.values);
     write("model.safetensors", file.file());
     convert(directory_.string(), type);
   }

@@ -1,4 +1,5 @@
-// Weights as MLX packs them, written here by a packer of another make: bits of a row as one long number.
+// Weights as MLX packs them, written here by a packer of another make: bits of a row as one long
+// number.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -25,7 +26,8 @@ struct MlxPacked {
 
   MlxPacked(std::uint32_t bits, std::uint32_t group, const char* type) : packing{group, bits} {
     std::mt19937 random(bits * 1000 + group);
-    for (std::uint64_t i = 0; i < kMlxRows * kMlxCols; ++i) codes.push_back(random() & ((1U << bits) - 1));
+    for (std::uint64_t i = 0; i < kMlxRows * kMlxCols; ++i)
+      codes.push_back(random() & ((1U << bits) - 1));
     const std::uint64_t row_words = kMlxCols * bits / 32;
     words.resize(kMlxRows * row_words);
     for (std::uint64_t i = 0; i < codes.size(); ++i) {
@@ -46,8 +48,10 @@ struct MlxPacked {
       biases16.push_back(half ? f32_to_f16(m) : f32_to_bf16(m));
     }
     const bool wide = std::string_view(type) == "F32";
-    weight = {
-        "w.weight", find_safetensors_type("U32"), {kMlxRows, row_words}, std::as_bytes(std::span(words))};
+    weight = {"w.weight",
+              find_safetensors_type("U32"),
+              {kMlxRows, row_words},
+              std::as_bytes(std::span(words))};
     const std::vector<std::uint64_t> groups = {kMlxRows, kMlxCols / group};
     scale = {"w.scales", find_safetensors_type(type), groups,
              wide ? std::as_bytes(std::span(scales)) : std::as_bytes(std::span(scales16))};
@@ -77,7 +81,8 @@ TEST_P(EveryWidth, IsTheAffineFormulaToTheBit) {
       for (std::uint64_t r = 0; r < kMlxRows; ++r) {
         rows->read(r, row.data());
         for (std::uint64_t c = 0; c < kMlxCols; ++c)
-          ASSERT_EQ(std::bit_cast<std::uint32_t>(row[c]), std::bit_cast<std::uint32_t>(packed.value(r, c)))
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(row[c]),
+                    std::bit_cast<std::uint32_t>(packed.value(r, c)))
               << group << " " << type << " row " << r << " col " << c;
       }
     }
@@ -125,25 +130,29 @@ TEST(MlxRows, RefusesWhatDoesNotFit) {
   EXPECT_NE(mlx_error_of(p, p.scale, p.scale, p.bias), "");
   bad = p.weight;
   bad.shape = {kMlxRows, 23};
-  EXPECT_NE(mlx_error_of(p, bad, p.scale, p.bias).find("expected [5, 24], got [5, 23]"), std::string::npos);
+  EXPECT_NE(mlx_error_of(p, bad, p.scale, p.bias).find("expected [5, 24], got [5, 23]"),
+            std::string::npos);
   bad = p.scale;
   bad.shape = {kMlxRows * 3};
-  EXPECT_NE(mlx_error_of(p, p.weight, bad, p.bias).find("expected [5, 3], got [15] (tensor w.scales)"),
+  EXPECT_NE(
+      mlx_error_of(p, p.weight, bad, p.bias).find("expected [5, 3], got [15] (tensor w.scales)"),
+      std::string::npos);
+  EXPECT_NE(mlx_error_of(p, p.weight, p.scale, p.weight).find("(tensor w.weight)"),
             std::string::npos);
-  EXPECT_NE(mlx_error_of(p, p.weight, p.scale, p.weight).find("(tensor w.weight)"), std::string::npos);
   MlxPacked other(4, 64, "F16");
   other.packing.group_size = 80;
-  EXPECT_NE(
-      mlx_error_of(other, other.weight, other.scale, other.bias).find("do not divide into groups of 80"),
-      std::string::npos);
+  EXPECT_NE(mlx_error_of(other, other.weight, other.scale, other.bias)
+                .find("do not divide into groups of 80"),
+            std::string::npos);
 }
 
 /// What a stream writes of a matrix.
 std::vector<std::byte> streamed(const RowJob& job, unsigned threads) {
   std::vector<std::byte> out;
   RowStream stream(*active_kernels(), threads);
-  stream.write(job,
-               [&](std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); });
+  stream.write(job, [&](std::span<const std::byte> bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  });
   return out;
 }
 
@@ -170,9 +179,10 @@ TEST(RowStream, MeasuresWhatAChangeOfFormCosts) {
   const auto rows = packed.rows();
   RowJob job{.file = "f", .name = "w", .rows = rows.get(), .type = DType::F16, .measure = true};
   std::vector<std::byte> bytes;
-  const FormError error = RowStream(*active_kernels(), 2).write(job, [&](std::span<const std::byte> piece) {
-    bytes.assign(piece.begin(), piece.end());
-  });
+  const FormError error =
+      RowStream(*active_kernels(), 2).write(job, [&](std::span<const std::byte> piece) {
+        bytes.assign(piece.begin(), piece.end());
+      });
   double squares = 0, difference = 0;
   for (std::uint64_t i = 0; i < kMlxRows * kMlxCols; ++i) {
     std::uint16_t half = 0;
@@ -190,7 +200,8 @@ TEST(RowStream, MeasuresWhatAChangeOfFormCosts) {
 TEST(RowStream, RefusesWhatATypeDoesNotHold) {
   const auto error_with = [](float value, DType type) {
     std::vector<float> values = {1, value};
-    const SafeTensor tensor{"x", find_safetensors_type("F32"), {1, 2}, std::as_bytes(std::span(values))};
+    const SafeTensor tensor{
+        "x", find_safetensors_type("F32"), {1, 2}, std::as_bytes(std::span(values))};
     const auto rows = float_rows(tensor, 1, 2);
     try {
       RowStream(*active_kernels(), 1)
@@ -201,11 +212,14 @@ TEST(RowStream, RefusesWhatATypeDoesNotHold) {
     return std::string();
   };
   EXPECT_EQ(error_with(65504, DType::F16), "");
-  EXPECT_NE(error_with(-65505, DType::F16).find("a value that F16 does not hold"), std::string::npos);
+  EXPECT_NE(error_with(-65505, DType::F16).find("a value that F16 does not hold"),
+            std::string::npos);
   EXPECT_EQ(error_with(-65505, DType::BF16), "");
   EXPECT_EQ(error_with(0x1.FEFFFEp127F, DType::BF16), "");
-  EXPECT_NE(error_with(-0x1.FFp127F, DType::BF16).find("a value that BF16 does not hold"), std::string::npos);
-  EXPECT_NE(error_with(std::nanf(""), DType::BF16).find("expected finite numbers"), std::string::npos);
+  EXPECT_NE(error_with(-0x1.FFp127F, DType::BF16).find("a value that BF16 does not hold"),
+            std::string::npos);
+  EXPECT_NE(error_with(std::nanf(""), DType::BF16).find("expected finite numbers"),
+            std::string::npos);
   EXPECT_EQ(error_with(std::nanf(""), DType::F32), "") << "a copy";
 }
 
@@ -215,8 +229,9 @@ TEST(FloatRows, OtherTypesAreNamed) {
     float_rows(tensor, 0, 2);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "type that is not converted: expected F64, F32, F16 or BF16, got F8_E4M3 (tensor x)");
+    EXPECT_STREQ(
+        error.what(),
+        "type that is not converted: expected F64, F32, F16 or BF16, got F8_E4M3 (tensor x)");
   }
 }
 

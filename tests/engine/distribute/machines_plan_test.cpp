@@ -67,7 +67,8 @@ TEST(MachinesPlan, OneMachineWaitsForNobody) {
   EXPECT_EQ(plan.prompt.link, 0);
   EXPECT_DOUBLE_EQ(plan.decode.seconds, sum_of(&Node::weight_bytes, graph().nodes.size()) / 1e9);
   const std::size_t sparse = graph().first_sparse;
-  const double all = sum_of(&Node::macs, sparse), few = sum_of(&Node::macs, graph().nodes.size()) - all;
+  const double all = sum_of(&Node::macs, sparse),
+               few = sum_of(&Node::macs, graph().nodes.size()) - all;
   EXPECT_NEAR(plan.prompt.seconds, (8 * all + few) / 8 / 2e9, 1e-12);
 }
 
@@ -81,7 +82,8 @@ TEST(MachinesPlan, PartsAreComputedSideBySide) {
 TEST(MachinesPlan, WaitsForLatencyAndBytes) {
   const Gathered sum = gathered(4);
   const MachinesPlan late = plan_machines(graph(), small_work(), kRates, {1, 1e300}, 4);
-  EXPECT_NEAR(late.decode.link, sum.times + 2 * 2, 1e-9);  // and two packets along a tree of two steps
+  EXPECT_NEAR(late.decode.link, sum.times + 2 * 2,
+              1e-9);  // and two packets along a tree of two steps
   const MachinesPlan slow = plan_machines(graph(), small_work(), kRates, {0, 1e3}, 4);
   EXPECT_NEAR(slow.decode.link, sum.bytes * 3 / 4 / 1e3, 1e-9);
   const MachinesPlan instant = plan_machines(graph(), small_work(), kRates, kInstant, 4);
@@ -100,15 +102,17 @@ TEST(MachinesPlan, OtherWorkIsDividedByHeadsOrNotAtAll) {
   MachineRates rates{1e300, 1e300, {}, {}};
   rates.decode.attention = 3;
   EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 1).decode.seconds, 3 * 8, 1e-9);
-  EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 2).decode.seconds, 3 * 8 / 2, 1e-9);
+  EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 2).decode.seconds, 3 * 8 / 2,
+              1e-9);
   rates.decode = {.undivided = 5};
   EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 2).decode.seconds, 5, 1e-9);
   rates.decode = {.gathered_byte = 2};
-  EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 2).decode.seconds, 2 * gathered(2).bytes,
-              1e-6);
+  EXPECT_NEAR(plan_machines(graph(), small_work(), rates, kInstant, 2).decode.seconds,
+              2 * gathered(2).bytes, 1e-6);
 }
 
-// Those of a prompt of eight look in the mean at 4 without a window, at 4 - 4²/(2·8) with one of four.
+// Those of a prompt of eight look in the mean at 4 without a window, at 4 - 4²/(2·8) with one of
+// four.
 TEST(MachinesPlan, LayersWithAWindowSeeNoFurther) {
   Graph windowed = graph();
   for (std::size_t i = 0; i < windowed.caches.size(); i += 2) windowed.caches[i].window = 4;
@@ -125,7 +129,7 @@ TEST(MachinesPlan, MemoryIsThatOfAnEngine) {
   options.n_ctx = 128;
   options.n_batch = 8;
   options.threads = 1;
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   for (const unsigned machines : {2U, 4U}) {
     const MachinesPlan plan = plan_machines(graph(), work, kRates, kInstant, machines);
     const RankTeam team(machines);
@@ -172,7 +176,8 @@ std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t m
 TEST(MachinesPlan, ASmallPartHasHeadsToo) {
   const PlannedWork work = small_work();
   const MachineRates rates = measure_machine(demo_model(), work, memory_of(demo_model(), work, 16));
-  for (const auto& other : {rates.decode, rates.prompt}) EXPECT_TRUE(std::isfinite(other.attention));
+  for (const auto& other : {rates.decode, rates.prompt})
+    EXPECT_TRUE(std::isfinite(other.attention));
   EXPECT_THROW((void)measure_machine(demo_model(), work, 1), Error);
 }
 
@@ -185,7 +190,8 @@ TEST(MachinesPlan, LayersWithoutHeadsAreNotMeasured) {
   const auto model = tiny.load();
   const GraphParts parts = GraphParts::of(model->graph(), Shares(4, 1), 0);
   ASSERT_EQ(parts.head_counts(), (std::vector<std::size_t>{1, 0}));
-  const MachineRates rates = measure_machine(*model, small_work(), memory_of(*model, small_work(), 4));
+  const MachineRates rates =
+      measure_machine(*model, small_work(), memory_of(*model, small_work(), 4));
   for (const auto& other : {rates.decode, rates.prompt}) {
     EXPECT_TRUE(std::isfinite(other.attention));
     EXPECT_GT(other.attention, 0);

@@ -30,8 +30,9 @@ SessionOptions small_session(KvType kv_type = {}) {
 }
 
 /// Of so many tokens in batches, and so many one by one.
-std::vector<float> logits_of(const std::string& path, const SessionOptions& options, std::size_t together,
-                             std::size_t alone, const LoadOptions& load = {}) {
+std::vector<float> logits_of(const std::string& path, const SessionOptions& options,
+                             std::size_t together, std::size_t alone,
+                             const LoadOptions& load = {}) {
   const auto model = Model::load(path, load);
   Session session(*model, options);
   std::vector<TokenId> tokens;
@@ -45,7 +46,8 @@ std::vector<float> logits_of(const std::string& path, const SessionOptions& opti
   return all;
 }
 
-// Threads meet for every node that is gathered, and on a busy machine each meeting takes its time: so one batch.
+// Threads meet for every node that is gathered, and on a busy machine each meeting takes its time:
+// so one batch.
 TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   const TemporaryDirectory directory;
   SessionOptions options = small_session();
@@ -60,15 +62,16 @@ TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   }
 }
 
-// Rows of experts are slots, not tokens, also where a token takes one expert: in the last layer few tokens are wanted, and their
-// slots begin at 0.
+// Rows of experts are slots, not tokens, also where a token takes one expert: in the last layer few
+// tokens are wanted, and their slots begin at 0.
 TEST(Ranks, OneExpertOfATokenHasTheBytesOfOne) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf");
   for (const ArchitectureCase& c : architecture_cases()) {
     TinyArchitecture tiny(c);
     const auto used = tiny.keys.find(tiny.arch + ".expert_used_count");
-    if (used == tiny.keys.end() || tiny.keys.contains(tiny.arch + ".expert_group_used_count")) continue;
+    if (used == tiny.keys.end() || tiny.keys.contains(tiny.arch + ".expert_group_used_count"))
+      continue;
     SCOPED_TRACE(c.name);
     used->second = 1U;
     tiny.write(path);
@@ -102,10 +105,11 @@ TEST(Ranks, LongBatchesTravelInPieces) {
   const std::vector<float> alone = logits_of(path, options, 300, 0);
   const RankTeam team(2, {2, 1});
   EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 300, 0)));
-  EXPECT_EQ(team.most_under_way(), kMostGathers);
+  EXPECT_EQ(team.most_under_way(), kMaxGathers);
 }
 
-// Among them: parts of unequal size, more ranks than kv heads, more than query heads, and ranks without any part.
+// Among them: parts of unequal size, more ranks than kv heads, more than query heads, and ranks
+// without any part.
 TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf");
@@ -121,12 +125,14 @@ TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
     tiny.dtype = types[i];
     tiny.biases = tiny.tied = types[i] == DType::Q4_K;
     tiny.write(path);
-    const SessionOptions options = small_session(std::array{KvType::F16, KvType::F32, KvType::Q8_0}[i]);
+    const SessionOptions options =
+        small_session(std::array{KvType::F16, KvType::F32, KvType::Q8_0}[i]);
     const std::vector<float> alone = logits_of(path, options, 20, 1);
-    for (const Shares& shares :
-         {Shares{1}, Shares{1, 1}, Shares{2, 1}, Shares{5, 3, 1}, Shares{1, 1, 1, 1}, Shares(7, 1)}) {
+    for (const Shares& shares : {Shares{1}, Shares{1, 1}, Shares{2, 1}, Shares{5, 3, 1},
+                                 Shares{1, 1, 1, 1}, Shares(7, 1)}) {
       const RankTeam team(static_cast<unsigned>(shares.size()), shares);
-      EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 20, 1))) << name(types[i]) << shares.size();
+      EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 20, 1)))
+          << name(types[i]) << shares.size();
     }
   }
 }
@@ -144,7 +150,8 @@ void write_adapter(const std::string& model, const std::string& path) {
   Random random(1);
   const auto declare = [&](const std::string& name, std::uint64_t cols, std::uint64_t rows) {
     writer.declare(name, DType::F32, {cols, rows});
-    for (float& value : all.emplace_back(cols * rows)) value = static_cast<float>(random.uniform() - 0.5) / 4;
+    for (float& value : all.emplace_back(cols * rows))
+      value = static_cast<float>(random.uniform() - 0.5) / 4;
   };
   for (const TensorView& tensor : file.tensors()) {
     if (tensor.shape.size() < 2 || tensor.name == "token_embd.weight") continue;
@@ -156,7 +163,8 @@ void write_adapter(const std::string& model, const std::string& path) {
   writer.finish();
 }
 
-// How a model is loaded is the same everywhere: adapters, and values of each type in place of the file's.
+// How a model is loaded is the same everywhere: adapters, and values of each type in place of the
+// file's.
 TEST(Ranks, OptionsOfLoadingAreThoseOfAll) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf"), adapter = directory.file("adapter.gguf");
@@ -312,9 +320,9 @@ TEST(Ranks, WhatCannotBeFollowedIsRefused) {
   const RankTeam team(2);
   const auto model = Model::load(kDemoPath);
   const Session session(*model, small_session());
-  EXPECT_EQ(
-      error_of([&] { session.save(directory.file("talk")); }),
-      directory.file("talk") + ": a session's file cannot be written or read where several ranks compute");
+  EXPECT_EQ(error_of([&] { session.save(directory.file("talk")); }),
+            directory.file("talk") +
+                ": a session's file cannot be written or read where several ranks compute");
 }
 
 TEST(Ranks, AFileThatIsMissingIsSaid) {
@@ -328,7 +336,8 @@ TEST(Ranks, TheRankThatDiffersIsNamed) {
             "rank 2 on host2: another version of the program: expected 1, got 2");
 }
 
-// 64 bytes of a rank say where it is, 128 which program; whatever else that tells, and in how many bytes.
+// 64 bytes of a rank say where it is, 128 which program; whatever else that tells, and in how many
+// bytes.
 TEST(Ranks, AnotherBuildIsNamedByItsFirstWords) {
   RankHub hub(2);
   const std::jthread other([&hub] {
@@ -336,8 +345,8 @@ TEST(Ranks, AnotherBuildIsNamedByItsFirstWords) {
     std::string said(2 * 192, '\0');
     said.replace(192, 5, "host1");
     said.replace(192 + 64, 3, "0.9");
-    ranks.gather(std::as_writable_bytes(std::span(said)).data(), std::array<std::size_t, 3>{0, 192, 384},
-                 Patience::Loading);
+    ranks.gather(std::as_writable_bytes(std::span(said)).data(),
+                 std::array<std::size_t, 3>{0, 192, 384}, Timeout::Loading);
   });
   ThreadRanks ranks(hub, 0);
   EXPECT_EQ(error_of([&] { const Leader leader(ranks, "1"); }),
@@ -361,7 +370,7 @@ std::uint64_t positions_with(std::uint64_t kept_mib) {
   EngineOptions options;
   options.n_ctx = options.rope_ctx = 128;
   options.threads = 1;
-  options.kept_bytes = kept_mib << 20;
+  options.prefix_cache_bytes = kept_mib << 20;
   const Engine engine(*model, options);
   return engine.options().positions - options.n_ctx;
 }
@@ -382,11 +391,13 @@ TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
     reports[i].host[0] = "abb"[i];
     reports[i].place = std::array{1U, 2U, 2U}[i];
     reports[i].available = std::size_t{100} << 20;
-    describe_engine(reports[i], {std::size_t{40} << 20, std::size_t{19} << 20, std::size_t{1} << 20}, i == 0);
+    describe_engine(reports[i],
+                    {std::size_t{40} << 20, std::size_t{19} << 20, std::size_t{1} << 20}, i == 0);
   }
   EXPECT_EQ(reports[0].needed, std::size_t{20} << 20);
-  EXPECT_EQ(error_of([&] { expect_room(reports); }),
-            "ranks on b: not enough memory for all together: expected 120 MiB available, got 100 MiB");
+  EXPECT_EQ(
+      error_of([&] { expect_room(reports); }),
+      "ranks on b: not enough memory for all together: expected 120 MiB available, got 100 MiB");
   reports[2].place = 3;
   EXPECT_NO_THROW(expect_room(reports));
 }
@@ -457,7 +468,8 @@ TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
   EXPECT_EQ(shares_of(Leader::current()->measure_rates(1)), (Shares{1, 1}));
 }
 
-// What has been written, and no more: not what lay behind it in the memory of an earlier, longer one.
+// What has been written, and no more: not what lay behind it in the memory of an earlier, longer
+// one.
 TEST(Packets, AreNotReadBeyondTheirEnd) {
   RankHub hub(2);
   const std::jthread first([&hub] {
@@ -486,11 +498,13 @@ TEST(Packets, AreNotReadBeyondTheirEnd) {
 
 TEST(Shares, AreOnePerRank) {
   EXPECT_EQ(parse_shares("2,1,1", 3), (Shares{2, 1, 1}));
-  for (const char* const bad : {"", "1", "1,2,", "1,,2", "0,1", "1,1001", "1,2,3", "1;2", "-1,2", "1, 2"})
+  for (const char* const bad :
+       {"", "1", "1,2,", "1,,2", "0,1", "1,1001", "1,2,3", "1;2", "-1,2", "1, 2"})
     EXPECT_NE(error_of([bad] { (void)parse_shares(bad, 2); }), "") << bad;
 }
 
-// What only products read is sent as they read it; what is added to the residual stream is sent as floats.
+// What only products read is sent as they read it; what is added to the residual stream is sent as
+// floats.
 TEST(GraphParts, InputsOfProductsTravelQuantized) {
   const Graph& graph = demo_model().graph();
   const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
@@ -517,7 +531,8 @@ TEST(GraphParts, OnlySmallProductsAreComputedByAll) {
   EXPECT_EQ(alike, (std::set<std::string>{"ffn_gate_inp", "ffn_gate_inp_shexp"}));
 }
 
-// Of a token: 9 bits of the inputs of output and down (256 and 768 values), floats of their outputs and of the logits.
+// Of a token: 9 bits of the inputs of output and down (256 and 768 values), floats of their outputs
+// and of the logits.
 TEST(Ranks, SendFewBytes) {
   const RankTeam team(2);
   const auto model = Model::load(kDemoPath);

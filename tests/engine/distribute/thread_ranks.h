@@ -16,17 +16,17 @@
 
 namespace cria::test {
 
-/// Where they meet. What a rank gives lies in one of kPlaces places in turn: when it gives something there again, all have met
-/// often enough to have read it.
+/// Where they meet. What a rank gives lies in one of kPlaces places in turn: when it gives
+/// something there again, all have met often enough to have read it.
 struct RankHub {
   explicit RankHub(unsigned n)
       : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n), asked_for_neighbours(n) {}
-  static constexpr std::size_t kPlaces = kMostGathers + 1;
+  static constexpr std::size_t kPlaces = kMaxGathers + 1;
   const unsigned size;
   std::barrier<> meeting;
   std::vector<std::array<std::vector<std::byte>, kPlaces>> given;  // by rank
-  std::vector<unsigned>
-      asked_for_neighbours;  // by rank: how often, by who wants to know how many threads are its own
+  std::vector<unsigned> asked_for_neighbours;  // by rank: how often, by who wants to know how many
+                                               // threads are its own
 };
 
 class ThreadRanks : public Ranks {
@@ -41,7 +41,7 @@ class ThreadRanks : public Ranks {
   }
   void set_timeout(double) override {}
 
-  void broadcast(std::span<std::byte> bytes, Patience) override {
+  void broadcast(std::span<std::byte> bytes, Timeout) override {
     if (rank_ == 0) give(bytes.data(), bytes.size());
     meet();
     if (rank_ != 0) std::memcpy(bytes.data(), given_by(0, met_).data(), bytes.size());
@@ -54,7 +54,7 @@ class ThreadRanks : public Ranks {
     most_under_way = std::max(most_under_way, under_way_.size());
   }
   // Only now does anything arrive.
-  void end_gather(Patience) override {
+  void end_gather(Timeout) override {
     const auto [data, begin, met] = under_way_.front();
     under_way_.pop_front();
     for (unsigned r = 0; r < hub_.size; ++r)
@@ -104,7 +104,9 @@ class RankTeam {
   ~RankTeam() { leader_.reset(); }
 
   /// How often this rank has chosen its number of threads itself. Between two commands.
-  [[nodiscard]] unsigned chose_threads(unsigned rank) const { return hub_.asked_for_neighbours[rank]; }
+  [[nodiscard]] unsigned chose_threads(unsigned rank) const {
+    return hub_.asked_for_neighbours[rank];
+  }
   [[nodiscard]] std::size_t gathered() const { return first_.gathered; }
   [[nodiscard]] std::size_t most_under_way() const { return first_.most_under_way; }
 

@@ -1,5 +1,5 @@
-// Perplexity, divergence and multiple choice: against a model whose probabilities are known by hand, and the
-// same bits whatever computes them.
+// Perplexity, divergence and multiple choice: against a model whose probabilities are known by
+// hand, and the same bits whatever computes them.
 #include "engine/evaluate/perplexity.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,9 @@ constexpr double kVocabulary = 300;
 /// After state k the token 100 + k comes with probability p, all others share the rest.
 double favourite_logit(double p) { return std::log((kVocabulary - 1) * p / (1 - p)); }
 std::function<double(std::size_t, std::size_t)> favourites(double p) {
-  return [p](std::size_t last, std::size_t next) { return next == 100 + last ? favourite_logit(p) : 0; };
+  return [p](std::size_t last, std::size_t next) {
+    return next == 100 + last ? favourite_logit(p) : 0;
+  };
 }
 TokenId favourite(TokenId last) { return 100 + last % 64; }
 
@@ -90,7 +92,8 @@ TEST(TextWindows, RefuseWhatCannotBe) {
   EXPECT_EQ(error(0, {.window = 8, .stride = 4}),
             "the text is too short: expected at least a window of 8 tokens, got 0");
   EXPECT_EQ(error(9, {.window = 2}), "window too short: expected at least 3 tokens, got 2");
-  EXPECT_EQ(error(9, {.window = 1, .stride = 1}), "window too short: expected at least 2 tokens, got 1");
+  EXPECT_EQ(error(9, {.window = 1, .stride = 1}),
+            "window too short: expected at least 2 tokens, got 1");
   EXPECT_EQ(error(9, {.window = 4, .stride = 5}),
             "stride too long: expected at most the window of 4 tokens, got 5");
 }
@@ -143,7 +146,8 @@ TEST(Divergence, OfKnownProbabilitiesIsThatByHand) {
   const auto base_model = bigram_model(sure(0.5));
   const auto model = bigram_model(sure(0.75));
   Session session(*model, context_of(8)), base_session(*base_model, context_of(8));
-  // Favourites of even states are even; the surprise at 10 is odd, and the "favourites" after it, too.
+  // Favourites of even states are even; the surprise at 10 is odd, and the "favourites" after it,
+  // too.
   const std::vector<TokenId> text = text_with_surprises(16, {10});
   SessionBase base(base_session);
   Perplexity perplexity(session, text, {.window = 8});
@@ -174,7 +178,8 @@ TEST(Divergence, OfKnownProbabilitiesIsThatByHand) {
   EXPECT_NEAR(d.kld_quantiles.front().value, 0, kLogitError);
   EXPECT_NEAR(d.kld_quantiles.back().value, kld, kLogitError);
   ASSERT_EQ(d.kld_quantiles[6].share, 0.5);
-  EXPECT_NEAR(d.kld_quantiles[6].value, kld / 2, kLogitError);  // between the third and the fourth of six
+  EXPECT_NEAR(d.kld_quantiles[6].value, kld / 2,
+              kLogitError);  // between the third and the fourth of six
   EXPECT_NEAR(d.delta_p_quantiles.back().value, 0.25, kLogitError);
 }
 
@@ -211,9 +216,10 @@ void expect_same(const PerplexityResult& got, const PerplexityResult& want) {
   ASSERT_EQ(got.divergence.has_value(), want.divergence.has_value());
   if (!got.divergence) return;
   const DivergenceResult &a = *got.divergence, &b = *want.divergence;
-  for (const auto member : {&DivergenceResult::base_ppl, &DivergenceResult::ratio,
-                            &DivergenceResult::log_ratio, &DivergenceResult::kld, &DivergenceResult::same_top,
-                            &DivergenceResult::delta_p, &DivergenceResult::delta_p_rms}) {
+  for (const auto member :
+       {&DivergenceResult::base_ppl, &DivergenceResult::ratio, &DivergenceResult::log_ratio,
+        &DivergenceResult::kld, &DivergenceResult::same_top, &DivergenceResult::delta_p,
+        &DivergenceResult::delta_p_rms}) {
     EXPECT_EQ((a.*member).value, (b.*member).value);
     EXPECT_EQ((a.*member).error, (b.*member).error);
   }
@@ -289,7 +295,9 @@ TEST(Perplexity, NamesTheNodeThatIsNotANumber) {
   Session session(*model, context_of(16));
   const std::vector<TokenId> text(16, 5);
   Perplexity perplexity(session, text, {.window = 16});
-  EXPECT_NE(error_of([&] { perplexity.next(); }).find("(node blk.1.ffn_norm, tensor blk.1.ffn_norm.weight)"),
+  EXPECT_NE(error_of([&] {
+              perplexity.next();
+            }).find("(node blk.1.ffn_norm, tensor blk.1.ffn_norm.weight)"),
             std::string::npos);
 }
 
@@ -351,8 +359,9 @@ TEST(PerplexityState, GoesOnToTheSameBits) {
   EXPECT_EQ(error(make(), good), "");
   EXPECT_NE(error(Perplexity(session, text, {.window = 8}), good).find("another measurement"),
             std::string::npos);
-  EXPECT_NE(error(Perplexity(session, std::span(text).first(39), {.window = 8}), good).find("another"),
-            std::string::npos);
+  EXPECT_NE(
+      error(Perplexity(session, std::span(text).first(39), {.window = 8}), good).find("another"),
+      std::string::npos);
   for (std::size_t size = 0; size < good.size(); size += 7)
     EXPECT_NE(error(make(), good.substr(0, size)), "");
   EXPECT_NE(error(make(), good + "x"), "");
@@ -405,7 +414,8 @@ TEST(LogProbs, SixteenBitsAreEnough) {
     const double exact = logits[i] - log_sum;
     // Half a step of the root, twice the root; the square of half a step; float32 arithmetic.
     const double step = std::sqrt(lowest) / 65535;
-    EXPECT_NEAR(decoded[i], exact, step * std::sqrt(-exact) + step * step + 8 * 0x1p-24 * -exact + 1e-7);
+    EXPECT_NEAR(decoded[i], exact,
+                step * std::sqrt(-exact) + step * step + 8 * 0x1p-24 * -exact + 1e-7);
   }
   const std::vector<float> flat(n, 2.5F);  // all the same, and only one
   encode_log_probs(flat, 2.5 + std::log(1000.0), row.data());
@@ -438,17 +448,19 @@ class LogProbsFile : public ::testing::Test {
 
   Directory directory_;
   std::string path_ = directory_.file("base.logits");
-  std::shared_ptr<const Model> base_ = bigram_model(favourites(0.5)), model_ = bigram_model(favourites(0.75));
+  std::shared_ptr<const Model> base_ = bigram_model(favourites(0.5)),
+                               model_ = bigram_model(favourites(0.75));
   std::vector<TokenId> text_ = text_with_surprises(27, {5, 12, 15, 17, 26});
 };
 
 TEST_F(LogProbsFile, GivesTheDivergenceOfTheModelItself) {
-  for (const PerplexityOptions& options : {PerplexityOptions{.window = 8},
-                                           {.window = 8, .stride = 3},
-                                           {.window = 8, .stride = 3, .max_windows = 4},
-                                           {.window = 8, .stride = 8},
-                                           {.window = 8, .stride = 8, .max_windows = 2},
-                                           {.window = 2, .stride = 2}}) {  // the last scores nothing
+  for (const PerplexityOptions& options :
+       {PerplexityOptions{.window = 8},
+        {.window = 8, .stride = 3},
+        {.window = 8, .stride = 3, .max_windows = 4},
+        {.window = 8, .stride = 8},
+        {.window = 8, .stride = 8, .max_windows = 2},
+        {.window = 2, .stride = 2}}) {  // the last scores nothing
     std::filesystem::remove(path_);
     write(options);
     const PerplexityResult got = compare(options);
@@ -490,12 +502,13 @@ TEST_F(LogProbsFile, MayBeReadFromAnyWindowOn) {
 // Before hours of evaluation. Nothing of the text is read: it need not be there.
 TEST_F(LogProbsFile, LooksAtTheDiskFirst) {
   constexpr std::size_t kTokens = std::size_t{1} << 40, kBytes = kTokens * sizeof(TokenId);
-  void* const nowhere = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const nowhere =
+      mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(nowhere, MAP_FAILED);
   const std::span text(static_cast<const TokenId*>(nowhere), kTokens);
   // 2^31 windows score 255 tokens each; the head, and a checksum of it and of every window.
-  const std::uint64_t bytes =
-      56 + kBytes + (std::uint64_t{255} << 31) * (4 + 2 * 4096) + 8 * ((std::uint64_t{1} << 31) + 1);
+  const std::uint64_t bytes = 56 + kBytes + (std::uint64_t{255} << 31) * (4 + 2 * 4096) +
+                              8 * ((std::uint64_t{1} << 31) + 1);
   EXPECT_NE(error_of([&] {
               LogProbsWriter(path_, demo_model(), text, {.window = 512});
             }).find("not enough space on the disk: expected " + std::to_string(bytes)),
@@ -523,8 +536,9 @@ TEST_F(LogProbsFile, DamageIsAnErrorThatNamesTheFile) {
     }
   }
   write_bytes(path_, good);
-  EXPECT_NE(error_of([&] { LogProbsReader(path_, demo_model()); }).find("vocabulary of another size"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { LogProbsReader(path_, demo_model()); }).find("vocabulary of another size"),
+      std::string::npos);
 }
 
 // "w40 w50" is <unk> (the space), w40, <unk>, w50: states 40 and 0 decide.
@@ -534,7 +548,8 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
     return next == top ? favourite_logit(0.5) : 0;
   });
   Engine engine(*model, {.n_ctx = 32, .sequences = 3});
-  const ChoiceScores scores = score_choices(engine, {"w40", {"w51", "w50", "w50 w50", "w50 w50 w50 w50"}, 1});
+  const ChoiceScores scores =
+      score_choices(engine, {"w40", {"w51", "w50", "w50 w50", "w50 w50 w50 w50"}, 1});
   const double half = std::log(0.5), rare = std::log(0.5 / 299);
   ASSERT_EQ(scores.log_p.size(), 4U);
   EXPECT_NEAR(scores.log_p[0], half + rare, 2 * kLogitError);
@@ -543,7 +558,8 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
   EXPECT_NEAR(scores.log_p[3], 8 * half, 8 * kLogitError);
   EXPECT_EQ(scores.likeliest_raw, 1U);
   EXPECT_EQ(scores.likeliest, 3U);  // 8 ln 2 in 15 bytes, against 2 ln 2 in 3 and 4 ln 2 in 7
-  // One after the other: BOS, a space, "w40", a space; then what follows the question's last token but one.
+  // One after the other: BOS, a space, "w40", a space; then what follows the question's last token
+  // but one.
   Engine alone(*model, {.n_ctx = 32});
   EXPECT_EQ(score_choices(alone, {"w40", {"w51", "w50", "w50 w50"}, 1}).evaluated, 4U + 2 + 4);
   EXPECT_NE(error_of([&] { score_choices(engine, {"", {"a"}, 0}); }), "");
@@ -558,7 +574,8 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
 TEST(Choices, DoNotDependOnTheOrderOfQuestionsOrBatches) {
   EngineOptions options{.n_ctx = 64, .threads = 1};
   Engine engine(demo_model(), options);
-  const ChoiceQuestion question{"The capital of France is", {"Paris.", "a river in the north of Spain."}, 0};
+  const ChoiceQuestion question{
+      "The capital of France is", {"Paris.", "a river in the north of Spain."}, 0};
   const ChoiceScores want = score_choices(engine, question);
   score_choices(engine, {"The capital of Norway is", {"Oslo.", "Rome."}, 0});
   EXPECT_EQ(score_choices(engine, question).log_p, want.log_p);

@@ -32,7 +32,8 @@ void* operator new(std::size_t size) {
   void* const memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   const std::size_t now = bytes += malloc_usable_size(memory);
-  for (std::size_t most = most_bytes; now > most && !most_bytes.compare_exchange_weak(most, now);) continue;
+  for (std::size_t most = most_bytes; now > most && !most_bytes.compare_exchange_weak(most, now);)
+    continue;
   return memory;
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
@@ -147,7 +148,8 @@ TEST(Allocation, ThousandsOfShortSequencesLeaveNothing) {
   const auto answer = [&](std::uint64_t n) {
     for (std::uint64_t i = 0; i < n; ++i) {
       AnswerRequest request;
-      request.prompt = {1, static_cast<TokenId>(3 + i % 250), static_cast<TokenId>(3 + i / 250 % 250)};
+      request.prompt = {1, static_cast<TokenId>(3 + i % 250),
+                        static_cast<TokenId>(3 + i / 250 % 250)};
       request.options = greedy(2);
       scheduler.add(std::move(request));
       while (scheduler.waiting() >= 4) scheduler.step();
@@ -184,7 +186,8 @@ std::vector<std::string> schemas_of_much() {
           R"({"properties":{")" + text + R"(":{"properties":{)" + members + "}}}}"};
 }
 
-// What compiling keeps is at most 64 MiB at a time; as much again for the JSON and for what is not counted yet.
+// What compiling keeps is at most 64 MiB at a time; as much again for the JSON and for what is not
+// counted yet.
 TEST(Allocation, ASchemaThatIsRefusedHasNotTakenMuch) {
   for (const std::string& schema : schemas_of_much()) {
     const std::size_t before = bytes;

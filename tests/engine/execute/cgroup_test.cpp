@@ -37,7 +37,8 @@ TEST_F(Cgroups, ALimitAroundTheProcessCounts) {
   write("system.slice/cria.service/cpu.max", "250000 100000\n");
   write("system.slice/cria.service/own/memory.max", "max\n");
   write("system.slice/cria.service/own/cpu.max", "max 100000\n");
-  for (const char* const group : {"0::/system.slice/cria.service\n", "0::/system.slice/cria.service/own\n"}) {
+  for (const char* const group :
+       {"0::/system.slice/cria.service\n", "0::/system.slice/cria.service/own\n"}) {
     EXPECT_EQ(cgroup_memory(tree(group)), 500U);
     EXPECT_EQ(cgroup_memory_limit(tree(group)), 1000U);
     EXPECT_EQ(cgroup_cpus(tree(group)), 3U);
@@ -59,7 +60,8 @@ TEST_F(Cgroups, TheLeastOfSeveralCounts) {
 TEST_F(Cgroups, VersionOneHasATreeForEachResource) {
   write("memory/x/memory.limit_in_bytes", "2000\n");
   write("memory/x/memory.usage_in_bytes", "900\n");
-  write("memory/x/memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 200\n");
+  write("memory/x/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 200\n");
   write("memory/memory.limit_in_bytes", "9223372036854771712\n");
   write("cpu/y/cpu.cfs_quota_us", "50000\n");
   write("cpu/y/cpu.cfs_period_us", "100000\n");

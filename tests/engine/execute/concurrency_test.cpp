@@ -24,7 +24,8 @@ void at_once(int n, F&& f) {
 
 std::vector<TokenId> prompt_of(int i) {
   std::vector<TokenId> tokens = {1};
-  for (int k = 0; k < 20 + i; ++k) tokens.push_back(static_cast<TokenId>(3 + (7 * k + 13 * i) % 290));
+  for (int k = 0; k < 20 + i; ++k)
+    tokens.push_back(static_cast<TokenId>(3 + (7 * k + 13 * i) % 290));
   return tokens;
 }
 
@@ -83,7 +84,8 @@ TEST(Concurrency, ASessionMovesFromThreadToThread) {
   }
   std::unique_ptr<Session> session;
   std::thread([&] { session = std::make_unique<Session>(shared_tiny(), options); }).join();
-  for (const TokenId token : tokens) std::thread([&] { got = copy(session->eval({&token, 1})); }).join();
+  for (const TokenId token : tokens)
+    std::thread([&] { got = copy(session->eval({&token, 1})); }).join();
   std::thread([&] { session.reset(); }).join();
   EXPECT_TRUE(same_bytes(got, want));
 }
@@ -111,7 +113,8 @@ TEST(Concurrency, ManyShortSessions) {
 }
 
 TEST(Concurrency, ChatsShareTokenizerAndTemplate) {
-  const std::vector<std::string> questions = {"What is the capital of France?", "What colour is grass?"};
+  const std::vector<std::string> questions = {"What is the capital of France?",
+                                              "What colour is grass?"};
   const auto answer = [&](std::size_t i) {
     SessionOptions options;
     options.threads = 1;
@@ -121,7 +124,8 @@ TEST(Concurrency, ChatsShareTokenizerAndTemplate) {
     return out.text;
   };
   std::vector<std::string> got(2);
-  at_once(2, [&](int i) { got[static_cast<std::size_t>(i)] = answer(static_cast<std::size_t>(i)); });
+  at_once(2,
+          [&](int i) { got[static_cast<std::size_t>(i)] = answer(static_cast<std::size_t>(i)); });
   EXPECT_EQ(got, (std::vector<std::string>{"The capital of France is Paris.", "Grass is green."}));
 }
 
@@ -131,13 +135,16 @@ TEST(Concurrency, OneTokenizerEncodesForAll) {
   for (const TokenId token : many_tokens(2000)) text += tokenizer.piece(token, false);
   const std::vector<TokenId> want = tokenizer.encode(text, true, false);
   std::vector<std::vector<TokenId>> got(4);
-  at_once(4, [&](int i) { got[static_cast<std::size_t>(i)] = tokenizer.encode(text, true, false); });
+  at_once(4,
+          [&](int i) { got[static_cast<std::size_t>(i)] = tokenizer.encode(text, true, false); });
   for (const auto& ids : got) EXPECT_EQ(ids, want);
 }
 
 TEST(Concurrency, LoadsAtOnce) {
   std::vector<std::shared_ptr<const Model>> models(3);
-  at_once(3, [&](int i) { models[static_cast<std::size_t>(i)] = Model::load(demo_model().file().path()); });
+  at_once(3, [&](int i) {
+    models[static_cast<std::size_t>(i)] = Model::load(demo_model().file().path());
+  });
   for (const auto& model : models)
     EXPECT_EQ(model->file().tensors().size(), demo_model().file().tensors().size());
 }

@@ -48,7 +48,8 @@ TEST(Context, ShiftEqualsAFreshSession) {
   EXPECT_EQ(result.reason, StopReason::Length);
   EXPECT_EQ(result.shifts, 1U);
 
-  std::vector<TokenId> left(prompt.begin(), prompt.begin() + 5);  // 40 tokens: 5 kept, (40-5)/2 = 17 dropped
+  std::vector<TokenId> left(prompt.begin(),
+                            prompt.begin() + 5);  // 40 tokens: 5 kept, (40-5)/2 = 17 dropped
   std::vector<TokenId> before(prompt);
   before.insert(before.end(), result.tokens.begin(), result.tokens.begin() + 11);
   left.insert(left.end(), before.begin() + 22, before.end());
@@ -68,9 +69,9 @@ TEST(Context, ShiftKeepsBosAndSystemMessage) {
   const GenerateResult result =
       session.chat({{"system", "Be kind."}, {"user", "hello"}}, options, out.sink());
   EXPECT_GT(result.shifts, 1U);
-  const auto begin =
-      ChatTemplate::from_vocabulary(demo_model().vocabulary())
-          .encode(demo_model().tokenizer(), {{"system", "Be kind."}}, {.add_generation_prompt = false});
+  const auto begin = ChatTemplate::from_vocabulary(demo_model().vocabulary())
+                         .encode(demo_model().tokenizer(), {{"system", "Be kind."}},
+                                 {.add_generation_prompt = false});
   ASSERT_LT(begin.size(), session.tokens().size());
   EXPECT_TRUE(std::equal(begin.begin(), begin.end(), session.tokens().begin()));
 }
@@ -94,8 +95,10 @@ TEST(Context, RefusesWhatCannotBeEvaluated) {
               session.eval(std::vector<TokenId>{1, 4096});
             }).find("no such token: expected 0 to 4095, got 4096"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { session.eval(std::vector<TokenId>{-1}); }).find("got -1"), std::string::npos);
-  EXPECT_NE(error_of([&] { session.eval(many_tokens(41)); }).find("context is full"), std::string::npos);
+  EXPECT_NE(error_of([&] { session.eval(std::vector<TokenId>{-1}); }).find("got -1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { session.eval(many_tokens(41)); }).find("context is full"),
+            std::string::npos);
   EXPECT_EQ(session.tokens().size(), 0U);
   Text out;
   EXPECT_NE(error_of([&] { session.generate({}, greedy(), out.sink()); }), "");

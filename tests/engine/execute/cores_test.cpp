@@ -20,7 +20,9 @@ class Topology : public testing::Test {
     fs::create_directories(path);
     std::ofstream(path / "thread_siblings_list") << siblings << "\n";
   }
-  [[nodiscard]] unsigned cores(const std::vector<int>& cpus) const { return physical_cores(cpus, root_); }
+  [[nodiscard]] unsigned cores(const std::vector<int>& cpus) const {
+    return physical_cores(cpus, root_);
+  }
 
  private:
   const TemporaryDirectory directory_;

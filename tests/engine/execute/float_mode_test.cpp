@@ -1,4 +1,5 @@
-// A program may have other modes of float arithmetic in its threads: results are the same, and the modes stay.
+// A program may have other modes of float arithmetic in its threads: results are the same, and the
+// modes stay.
 #include <gtest/gtest.h>
 #include <oneapi/tbb/global_control.h>
 
@@ -54,7 +55,8 @@ std::shared_ptr<const Model> model_of_subnormals() {
 }
 
 TEST(FloatMode, OfTheCallerChangesNoLogits) {
-  const tbb::global_control three(tbb::global_control::max_allowed_parallelism, 3);  // also on one core
+  const tbb::global_control three(tbb::global_control::max_allowed_parallelism,
+                                  3);  // also on one core
   const std::shared_ptr<const Model> model = model_of_subnormals();
   const std::vector<TokenId> tokens = {1, 5, 17, 200, 33, 8, 9, 250};
   SessionOptions options;

@@ -94,7 +94,8 @@ class NoLocking {
 TEST(Memory, AFileIsPinnedOnlyWhereTheSystemLocksIt) {
   const LoadOptions options{.mlock = true};
   const auto wanted = Model::load(demo_model().file().path(), options);
-  EXPECT_EQ(wanted->pinned(), wanted->file().warnings().empty()) << "as the limit of this machine is";
+  EXPECT_EQ(wanted->pinned(), wanted->file().warnings().empty())
+      << "as the limit of this machine is";
   const NoLocking limit;
   const auto refused = Model::load(demo_model().file().path(), options);
   EXPECT_FALSE(refused->pinned());
@@ -125,10 +126,12 @@ TEST(Memory, MoreThanAnyMachineHasIsRefused) {
 TEST(Memory, NumbersBeyondTheLimitsAreRefused) {
   SessionOptions options;
   options.n_ctx = (1 << 24) + 1;
-  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("context too long"), std::string::npos);
+  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("context too long"),
+            std::string::npos);
   options.n_ctx = 64;
   options.threads = 5000;
-  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("too many threads"), std::string::npos);
+  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("too many threads"),
+            std::string::npos);
 }
 
 TEST(Memory, DefaultsAreFilledIn) {
@@ -154,8 +157,8 @@ TEST(Memory, AFewPositionsTouchLittleOfALongContext) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(memory.size() / page);
   ASSERT_EQ(::mincore(memory.data(), memory.size(), resident.data()), 0);
-  const auto touched =
-      static_cast<std::size_t>(std::ranges::count_if(resident, [](auto r) { return (r & 1) != 0; }));
+  const auto touched = static_cast<std::size_t>(
+      std::ranges::count_if(resident, [](auto r) { return (r & 1) != 0; }));
   EXPECT_GE(touched * page, std::size_t{256} << 10);
   EXPECT_LE(touched * page, std::size_t{6} << 20);
 }

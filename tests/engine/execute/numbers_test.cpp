@@ -1,5 +1,5 @@
-// Values at the edge of what numbers can say: every one has an answer that is stated, or an error that names
-// node and tensor.
+// Values at the edge of what numbers can say: every one has an answer that is stated, or an error
+// that names node and tensor.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,13 +12,15 @@
 namespace cria::test {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(),
+                kInf = std::numeric_limits<float>::infinity();
 constexpr std::uint16_t kHalfMax = 0x7BFF, kHalfLeast = 0x0001;
 
 const std::vector<TokenId> kFew = {1, 5, 9, 200, 17};
 
 /// A model whose matrices are of that type, with one f16 scale of one tensor replaced.
-TinyModel with_scale(DType type, const std::string& tensor, std::uint16_t scale, std::size_t scale_at) {
+TinyModel with_scale(DType type, const std::string& tensor, std::uint16_t scale,
+                     std::size_t scale_at) {
   TinyModel tiny;
   tiny.n_embd = 256;
   tiny.n_ff = 256;
@@ -34,14 +36,16 @@ TinyModel with_scale(DType type, const std::string& tensor, std::uint16_t scale,
 }
 
 /// Types of every family, and where the first block's f16 scale lies.
-const std::pair<DType, std::size_t> kScaled[] = {{DType::Q8_0, 0},  {DType::Q4_0, 0},    {DType::Q5_1, 2},
-                                                 {DType::Q4_K, 0},  {DType::Q4_K, 2},    {DType::Q6_K, 208},
-                                                 {DType::Q2_K, 80}, {DType::IQ2_XXS, 0}, {DType::TQ2_0, 64}};
+const std::pair<DType, std::size_t> kScaled[] = {
+    {DType::Q8_0, 0},   {DType::Q4_0, 0},  {DType::Q5_1, 2},    {DType::Q4_K, 0},  {DType::Q4_K, 2},
+    {DType::Q6_K, 208}, {DType::Q2_K, 80}, {DType::IQ2_XXS, 0}, {DType::TQ2_0, 64}};
 
-// The largest and the smallest scale are numbers like others: what follows from them is finite, or an error.
+// The largest and the smallest scale are numbers like others: what follows from them is finite, or
+// an error.
 TEST(Numbers, ExtremeScalesGiveFiniteLogitsOrAnError) {
   for (const auto& [type, at] : kScaled) {
-    for (const std::uint16_t scale : {kHalfMax, kHalfLeast, std::uint16_t{0x8001}, std::uint16_t{0xFBFF}}) {
+    for (const std::uint16_t scale :
+         {kHalfMax, kHalfLeast, std::uint16_t{0x8001}, std::uint16_t{0xFBFF}}) {
       for (const std::string tensor : {"token_embd", "blk.0.attn_v", "blk.1.ffn_gate"}) {
         const auto model = with_scale(type, tensor + ".weight", scale, at).load();
         Session session(*model, {});
@@ -103,7 +107,8 @@ TEST(Numbers, AHugeTemperatureIsUniform) {
   options.min_p = 0;
   Sampler sampler(options, 4);
   for (int i = 0; i < 4000; ++i) ++counts[static_cast<std::size_t>(sampler.next(logits, {}))];
-  for (const int count : counts) EXPECT_NEAR(count, 1000, 6 * std::sqrt(4000 * 0.25 * 0.75));  // six sigma
+  for (const int count : counts)
+    EXPECT_NEAR(count, 1000, 6 * std::sqrt(4000 * 0.25 * 0.75));  // six sigma
 }
 
 TEST(Numbers, EqualLogitsGreedyTakesTheLowestIdAndDrawingAnyOfThem) {
@@ -130,7 +135,8 @@ TEST(Numbers, ATopKAboveTheVocabularyIsOff) {
   }
 }
 
-// Sums of biases and penalties may leave what a float holds; one token is drawn, and one that may be.
+// Sums of biases and penalties may leave what a float holds; one token is drawn, and one that may
+// be.
 TEST(Numbers, HugeBiasesAndPenaltiesDraw) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const std::vector<float> logits = {1.0F, 2.0F, 1.5F};

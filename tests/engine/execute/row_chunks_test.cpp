@@ -36,7 +36,8 @@ TEST(RowChunks, AThreadsGetSmaller) {
   ASSERT_EQ(chunks.size(), 2 * kMost);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const std::size_t parts = kMost - i % kMost;  // of 21
-    EXPECT_NEAR(static_cast<double>(chunks[i].size()), 5632.0 / 2 * static_cast<double>(parts) / 21, kUnit);
+    EXPECT_NEAR(static_cast<double>(chunks[i].size()), 5632.0 / 2 * static_cast<double>(parts) / 21,
+                kUnit);
   }
   EXPECT_EQ(chunks[kMost].begin, 5632 / 2);
 }

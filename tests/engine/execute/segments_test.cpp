@@ -1,4 +1,5 @@
-// More positions than a segment of keys: whoever computes which segment, the bits are those of one walk over all.
+// More positions than a segment of keys: whoever computes which segment, the bits are those of one
+// walk over all.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -46,7 +47,8 @@ TEST(Segments, SameBitsOnAnyNumberOfThreads) {
       for (std::size_t i = kBefore; i < kBefore + kDecoded; ++i)
         EXPECT_TRUE(same_bytes(copy(session.eval(all.subspan(i, 1))), row(expected, i)))
             << threads << " threads, position " << i;
-      EXPECT_TRUE(same_bytes(copy(session.eval(all.last(kTogether))), row(expected, kAllTokens - 1)))
+      EXPECT_TRUE(
+          same_bytes(copy(session.eval(all.last(kTogether))), row(expected, kAllTokens - 1)))
           << threads;
     }
   }
@@ -56,7 +58,8 @@ TEST(Segments, SequencesMayHaveSomeMoreThanOthers) {
   const std::shared_ptr<const Model> model = tiny();
   const std::vector<TokenId> tokens = some_tokens();
   const std::span<const TokenId> all(tokens);
-  const std::vector<float> expected = all_logits(*model, {.n_ctx = kAllTokens, .threads = 1}, tokens);
+  const std::vector<float> expected =
+      all_logits(*model, {.n_ctx = kAllTokens, .threads = 1}, tokens);
   EngineOptions options;
   options.n_ctx = kAllTokens;
   options.threads = 3;

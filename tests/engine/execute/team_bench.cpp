@@ -32,7 +32,8 @@ double region_ns(cria::Team& team, std::chrono::nanoseconds time) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const unsigned threads = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : cria::usable_cores();
+  const unsigned threads =
+      argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : cria::usable_cores();
   cria::Team team(threads);
   { const auto evaluation = team.begin(threads); }  // sets the number of threads
   cria::Team alone(1);

@@ -21,8 +21,8 @@ void run_regions(unsigned threads, int evaluations) {
     const auto evaluation = team.begin(1 + static_cast<unsigned>(e) % threads);
     for (std::size_t chunks = 0; chunks <= count.size(); chunks = chunks * 2 + 1) {
       std::fill(count.begin(), count.end(), 0);
-      team.run(chunks, [&](std::size_t chunk, unsigned seat) {
-        ASSERT_LT(seat, team.threads());
+      team.run(chunks, [&](std::size_t chunk, unsigned worker) {
+        ASSERT_LT(worker, team.threads());
         ++count[chunk];
       });
       for (std::size_t i = 0; i < count.size(); ++i)
@@ -45,16 +45,17 @@ TEST(Team, SeatsAreNeverShared) {
   std::array<std::atomic<int>, 4> busy{};
   const auto evaluation = team.begin(4);
   for (int i = 0; i < 500; ++i) {
-    team.run(20, [&](std::size_t, unsigned seat) {
-      EXPECT_EQ(busy[seat].fetch_add(1), 0);
-      busy[seat].fetch_sub(1);
+    team.run(20, [&](std::size_t, unsigned worker) {
+      EXPECT_EQ(busy[worker].fetch_add(1), 0);
+      busy[worker].fetch_sub(1);
     });
   }
 }
 
 // A worker does come: it must, if the first chunk waits for the last.
 TEST(Team, WorkersComeBackAfterAPause) {
-  const tbb::global_control two(tbb::global_control::max_allowed_parallelism, 2);  // also on one core
+  const tbb::global_control two(tbb::global_control::max_allowed_parallelism,
+                                2);  // also on one core
   Team team(2);
   for (int i = 0; i < 5; ++i) {
     const auto evaluation = team.begin(2);

@@ -22,12 +22,12 @@ TEST(Graph, PrintsOneLinePerNode) {
   EXPECT_NE(text.find("blk.3.attn_norm: norm norm+q8x32 <- x, rms norm of 256, eps 1e-05, "
                       "blk.3.attn_norm.weight F32[256]\n"),
             std::string::npos);
-  EXPECT_NE(
-      text.find("blk.7.attn_qkv: heads q, k, v, kv cache 7 <- norm, 4 heads of 64, 2 kv heads of 64 and 64, "
-                "rope adjacent (64 values, base 10000), blk.7.attn_q.weight Q8_0[256, 256], "
-                "blk.7.attn_k.weight "
-                "Q8_0[256, 128], blk.7.attn_v.weight Q8_0[256, 128]\n"),
-      std::string::npos);
+  EXPECT_NE(text.find("blk.7.attn_qkv: heads q, k, v, kv cache 7 <- norm, 4 heads of 64, 2 kv "
+                      "heads of 64 and 64, "
+                      "rope adjacent (64 values, base 10000), blk.7.attn_q.weight Q8_0[256, 256], "
+                      "blk.7.attn_k.weight "
+                      "Q8_0[256, 128], blk.7.attn_v.weight Q8_0[256, 128]\n"),
+            std::string::npos);
   EXPECT_NE(text.find("output: matmul logits <- norm, token_embd.weight Q8_0[256, 4096]\n"),
             std::string::npos);
 }
@@ -64,7 +64,8 @@ TEST(Graph, IsObservedAndTimed) {
   EXPECT_EQ(seen.size(), session.graph().nodes.size());
   EXPECT_EQ(seen["output"], logits);
   EXPECT_EQ(seen["blk.0.attn_norm"].size(), 10U * 256);
-  EXPECT_EQ(seen["blk.7.ffn_down"].size(), 256U) << "the last layer is computed for the last token only";
+  EXPECT_EQ(seen["blk.7.ffn_down"].size(), 256U)
+      << "the last layer is computed for the last token only";
   for (const NodeTime& time : session.profile()) EXPECT_GT(time.seconds, 0) << time.node->name;
   session.profile(false);
   for (const NodeTime& time : session.profile()) EXPECT_EQ(time.seconds, 0);
@@ -80,13 +81,14 @@ TEST(Rope, Yarn) {
   ASSERT_EQ(table.width(), 16U);
   std::vector<float> row(16);
   table.fill(3, 256, row.data());
-  // By the paper's formulas: d(turns) = 16·ln(64/(2π·turns)) / (2·ln 10000) is -0.99 for 32 turns, so the
-  // ramp starts at 0, and 2.02 for one turn, so it ends at 3. Frequencies keep 1, 2/3, 1/3 and 0 of
-  // themselves; magnitude 1 + 0.1·ln 4.
+  // By the paper's formulas: d(turns) = 16·ln(64/(2π·turns)) / (2·ln 10000) is -0.99 for 32 turns,
+  // so the ramp starts at 0, and 2.02 for one turn, so it ends at 3. Frequencies keep 1, 2/3, 1/3
+  // and 0 of themselves; magnitude 1 + 0.1·ln 4.
   const double magnitude = 1 + 0.1 * std::log(4.0);
   for (std::size_t i = 0; i < 8; ++i) {
     const double keep = i < 3 ? 1 - static_cast<double>(i) / 3 : 0;
-    const double angle = 3 * std::pow(10000.0, -static_cast<double>(i) / 8) * (keep + (1 - keep) / 4);
+    const double angle =
+        3 * std::pow(10000.0, -static_cast<double>(i) / 8) * (keep + (1 - keep) / 4);
     EXPECT_NEAR(row[2 * i], std::cos(angle) * magnitude, 1e-6) << i;
     EXPECT_NEAR(row[2 * i + 1], std::sin(angle) * magnitude, 1e-6) << i;
   }

@@ -16,7 +16,8 @@ TEST(Logits, AreThoseOfExactArithmeticButForQuantizedActivations) {
   const std::size_t n_vocab = demo_model().config().n_vocab;
   std::vector<float> want(4 * n_vocab);
   std::ifstream in(CRIA_TEST_DATA "/engine_demo_logits.f32", std::ios::binary);
-  in.read(reinterpret_cast<char*>(want.data()), static_cast<std::streamsize>(want.size() * sizeof(float)));
+  in.read(reinterpret_cast<char*>(want.data()),
+          static_cast<std::streamsize>(want.size() * sizeof(float)));
   ASSERT_TRUE(in);
   const std::vector<float> got = all_logits(demo_model(), {}, demo_tokens());
   ASSERT_EQ(got.size(), 64 * n_vocab);
@@ -32,11 +33,13 @@ TEST(Logits, AreThoseOfExactArithmeticButForQuantizedActivations) {
     const float* q = got.data() + (16 * r + 15) * n_vocab;
     const double zp = log_sum(p);
     const double zq = log_sum(q);
-    for (std::size_t i = 0; i < n_vocab; ++i) divergence += std::exp(p[i] - zp) * ((p[i] - zp) - (q[i] - zq));
-    EXPECT_EQ(std::max_element(p, p + n_vocab) - p, std::max_element(q, q + n_vocab) - q) << "row " << r;
+    for (std::size_t i = 0; i < n_vocab; ++i)
+      divergence += std::exp(p[i] - zp) * ((p[i] - zp) - (q[i] - zq));
+    EXPECT_EQ(std::max_element(p, p + n_vocab) - p, std::max_element(q, q + n_vocab) - q)
+        << "row " << r;
   }
-  // Measured: 2.26e-4 for these four rows, 1.45e-4 for all 64 (1.66e-4 for llama.cpp, whose activations have
-  // eight bits too).
+  // Measured: 2.26e-4 for these four rows, 1.45e-4 for all 64 (1.66e-4 for llama.cpp, whose
+  // activations have eight bits too).
   EXPECT_LT(divergence / 4, 1.25 * 2.26e-4);
 }
 
@@ -64,7 +67,8 @@ TEST(Logits, SameBytesForInstructionSets) {
     const std::vector<float> want = all_logits(demo_model(), options, many_tokens(150));
     for (const KernelSet* kernels : available_kernels()) {
       options.kernels = kernels;
-      EXPECT_TRUE(same_bytes(all_logits(demo_model(), options, many_tokens(150)), want)) << kernels->isa;
+      EXPECT_TRUE(same_bytes(all_logits(demo_model(), options, many_tokens(150)), want))
+          << kernels->isa;
     }
   }
 }

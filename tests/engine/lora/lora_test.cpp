@@ -26,7 +26,9 @@ class LoraTest : public testing::Test {
   }
   ~LoraTest() override { fs::remove_all(directory_); }
 
-  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (directory_ / name).string();
+  }
 
   std::string base(const ArchitectureCase& c, DType type = DType::F16) {
     TinyArchitecture tiny(c);
@@ -40,16 +42,16 @@ class LoraTest : public testing::Test {
                                           {"adapter.lora.alpha", 8.0F},
                                           {"general.architecture", std::string("llama")}};
 
-  std::string write(const std::string& name, const std::vector<LoraTensor>& tensors, std::uint64_t seed,
-                    float spoiled = 0) {
+  std::string write(const std::string& name, const std::vector<LoraTensor>& tensors,
+                    std::uint64_t seed, float spoiled = 0) {
     GgufWriter writer(path(name));
     for (const auto& [key, value] : keys) writer.set(key, value);
     for (const LoraTensor& tensor : tensors) writer.declare(tensor.name, DType::F32, tensor.shape);
     writer.begin();
     Random random(seed);
     for (const LoraTensor& tensor : tensors) {
-      std::vector<float> values(
-          std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::uint64_t{1}, std::multiplies<>()));
+      std::vector<float> values(std::accumulate(tensor.shape.begin(), tensor.shape.end(),
+                                                std::uint64_t{1}, std::multiplies<>()));
       for (float& value : values) value = static_cast<float>(random.uniform() - 0.5) / 4;
       if (spoiled != 0) values.back() = spoiled;
       writer.write(std::as_bytes(std::span(values)));
@@ -59,8 +61,8 @@ class LoraTest : public testing::Test {
   }
 
   /// Both halves for matrices of the base.
-  std::string adapter(const std::string& name, const std::vector<std::string>& matrices, std::uint64_t rank,
-                      std::uint64_t seed) {
+  std::string adapter(const std::string& name, const std::vector<std::string>& matrices,
+                      std::uint64_t rank, std::uint64_t seed) {
     const GgufFile file = GgufFile::open(path("base.gguf"));
     keys["general.architecture"] = std::string(file.get_string("general.architecture"));
     std::vector<LoraTensor> tensors;
@@ -116,27 +118,28 @@ struct LoraCase {
 std::vector<LoraCase> lora_cases() {
   const std::vector<std::string> usual = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                           "ffn_gate", "ffn_up", "ffn_down"};
-  return {
-      {{"llama", "llama", {}, {}, 0}, usual},
-      {{"output", "llama", {}, {}, 0}, {"attn_q", "output.weight"}},
-      {{"gemma2", "gemma2", {{"attention.sliding_window", 8U}}, {}, 0}, usual},
-      {{"olmo2", "olmo2", {}, {}, 0}, usual},
-      {{"phi3", "phi3", {}, {{"*.attn_qkv.weight", {64, 128}}}, 0}, {"attn_qkv", "attn_output", "ffn_up"}},
-      {{"starcoder2", "starcoder2", {}, {{"*.ffn_up.bias", {96}}}, 0}, {"attn_v", "ffn_up", "ffn_down"}},
-      {{"experts",
-        "llama",
-        {{"expert_count", 6U}, {"expert_used_count", 2U}},
-        {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}},
-        0},
-       {"attn_q", "ffn_gate_inp"}},
-      {{"a_rank_above_the_rows",
-        "qwen2moe",
-        {{"expert_count", 6U}, {"expert_used_count", 2U}},
-        {{"*.ffn_gate_inp.weight", {64, 6}},
-         {"*.ffn_down_exps.weight", {32, 64, 6}},
-         {"*.ffn_gate_inp_shexp.weight", {64}}},
-        0},
-       {"attn_q", "ffn_gate_inp_shexp"}}};
+  return {{{"llama", "llama", {}, {}, 0}, usual},
+          {{"output", "llama", {}, {}, 0}, {"attn_q", "output.weight"}},
+          {{"gemma2", "gemma2", {{"attention.sliding_window", 8U}}, {}, 0}, usual},
+          {{"olmo2", "olmo2", {}, {}, 0}, usual},
+          {{"phi3", "phi3", {}, {{"*.attn_qkv.weight", {64, 128}}}, 0},
+           {"attn_qkv", "attn_output", "ffn_up"}},
+          {{"starcoder2", "starcoder2", {}, {{"*.ffn_up.bias", {96}}}, 0},
+           {"attn_v", "ffn_up", "ffn_down"}},
+          {{"experts",
+            "llama",
+            {{"expert_count", 6U}, {"expert_used_count", 2U}},
+            {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}},
+            0},
+           {"attn_q", "ffn_gate_inp"}},
+          {{"a_rank_above_the_rows",
+            "qwen2moe",
+            {{"expert_count", 6U}, {"expert_used_count", 2U}},
+            {{"*.ffn_gate_inp.weight", {64, 6}},
+             {"*.ffn_down_exps.weight", {32, 64, 6}},
+             {"*.ffn_gate_inp_shexp.weight", {64}}},
+            0},
+           {"attn_q", "ffn_gate_inp_shexp"}}};
 }
 
 std::vector<std::string> names_of(const LoraCase& c) {
@@ -156,8 +159,10 @@ TEST_F(LoraTest, UnmergedIsMerged) {
     const std::vector<float> want = logits_of(merged(loras, DType::F32), {});
     EXPECT_LT(apart(got, want), 1e-5) << c.gguf.name;
     EXPECT_GT(apart(plain, want), 1e-2) << c.gguf.name << ": the adapters do something";
-    EXPECT_LT(apart(got, logits_of(merged(loras, {}), {})), 0x1p-8) << c.gguf.name << ", rounded to F16";
-    EXPECT_EQ(GgufFile::open(path("merged.gguf")).find("general.file_type"), nullptr) << "as the base";
+    EXPECT_LT(apart(got, logits_of(merged(loras, {}), {})), 0x1p-8)
+        << c.gguf.name << ", rounded to F16";
+    EXPECT_EQ(GgufFile::open(path("merged.gguf")).find("general.file_type"), nullptr)
+        << "as the base";
     EXPECT_EQ(logits_of(model, {{loras[0].path, 0}, {loras[1].path, 0}}), plain) << c.gguf.name;
   }
 }
@@ -168,7 +173,8 @@ TEST_F(LoraTest, BitsDependOnNeitherThreadsNorBatches) {
     const std::vector<LoraFile> loras = {{adapter("one.gguf", names_of(c), 5, 1), 1}};
     const std::vector<float> want = logits_of(model, loras);
     for (const auto& [threads, batch] : std::map<unsigned, std::uint32_t>{{1, 7}, {2, 64}, {3, 1}})
-      EXPECT_EQ(logits_of(model, loras, threads, batch), want) << c.gguf.name << threads << " " << batch;
+      EXPECT_EQ(logits_of(model, loras, threads, batch), want)
+          << c.gguf.name << threads << " " << batch;
   }
 }
 
@@ -198,7 +204,8 @@ TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
     want += 0.25 * 8 / 2 * value(halves, name + ".lora_b", (expert * rows + row) * rank + r) *
             value(halves, name + ".lora_a", (expert * rank + r) * cols + col);
   EXPECT_NEAR(value(after, name, (expert * rows + row) * cols + col), want, 1e-6);
-  EXPECT_EQ(value(after, "blk.1.ffn_down_exps.weight", 5), value(before, "blk.1.ffn_down_exps.weight", 5));
+  EXPECT_EQ(value(after, "blk.1.ffn_down_exps.weight", 5),
+            value(before, "blk.1.ffn_down_exps.weight", 5));
   try {
     (void)Model::load(model, {.loras = {lora}});
     ADD_FAILURE() << "experts are not added to while the model runs";
@@ -211,8 +218,10 @@ TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
 
 // llama.cpp's converter writes A and B of the embedding the other way round.
 TEST_F(LoraTest, EmbeddingsAreTurnedRound) {
-  const std::string model = base({"llama", "llama", {}, {}, 0}, DType::F32), name = "token_embd.weight";
-  const LoraFile lora{write("one.gguf", {{name + ".lora_a", {3, 40}}, {name + ".lora_b", {3, 64}}}, 1), 0.5F};
+  const std::string model = base({"llama", "llama", {}, {}, 0}, DType::F32),
+                    name = "token_embd.weight";
+  const LoraFile lora{
+      write("one.gguf", {{name + ".lora_a", {3, 40}}, {name + ".lora_b", {3, 64}}}, 1), 0.5F};
   const GgufFile before = GgufFile::open(model), after = GgufFile::open(merged({lora}, {})),
                  halves = GgufFile::open(lora.path);
   const auto row_of = [](const GgufFile& file, const std::string& tensor, std::uint64_t row) {
@@ -222,7 +231,8 @@ TEST_F(LoraTest, EmbeddingsAreTurnedRound) {
     return values;
   };
   for (const std::uint64_t token : {0, 7, 39}) {
-    const std::vector<float> a = row_of(halves, name + ".lora_a", token), x = row_of(before, name, token);
+    const std::vector<float> a = row_of(halves, name + ".lora_a", token),
+                             x = row_of(before, name, token);
     for (std::uint64_t i = 0; i < 64; ++i) {
       const std::vector<float> b = row_of(halves, name + ".lora_b", i);
       double want = x[i];
@@ -243,7 +253,8 @@ TEST_F(LoraTest, EmbeddingsAreTurnedRound) {
 TEST_F(LoraTest, NormsArePassedOver) {
   const std::string model = base({"llama", "llama", {}, {}, 0}), q = "blk.0.attn_q.weight";
   const std::string file = write(
-      "norm.gguf", {{q + ".lora_a", {64, 4}}, {q + ".lora_b", {4, 64}}, {"blk.0.attn_norm.weight", {64}}}, 1);
+      "norm.gguf",
+      {{q + ".lora_a", {64, 4}}, {q + ".lora_b", {4, 64}}, {"blk.0.attn_norm.weight", {64}}}, 1);
   EXPECT_EQ(Model::load(model, {.loras = {{file, 1}}})->warnings().back(),
             file + ": 1 norm passed over: only matrices are added to");
 }
@@ -319,8 +330,8 @@ TEST_F(LoraTest, MergingIntoATypeWithoutEncoderIsAnError) {
       static_cast<void>(merged(loras, {}));
       ADD_FAILURE() << name(type);
     } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()),
-                path("base.gguf") + ": no encoder for " + std::string(name(type)) + " (tensor table.weight)");
+      EXPECT_EQ(std::string(error.what()), path("base.gguf") + ": no encoder for " +
+                                               std::string(name(type)) + " (tensor table.weight)");
     }
     EXPECT_FALSE(fs::exists(path("merged.gguf")));
   }
@@ -349,18 +360,21 @@ TEST_F(LoraTest, HostileFilesAreRefused) {
   EXPECT_NO_THROW((void)Model::load(model, {.loras = {{write("good.gguf", good, 1), 1}}}));
   refused(with_key("general.type", std::string("model")),
           "expected 'adapter', got 'model' (key general.type)");
-  refused(with_key("adapter.type", std::string("dora")), "expected 'lora', got 'dora' (key adapter.type)");
+  refused(with_key("adapter.type", std::string("dora")),
+          "expected 'lora', got 'dora' (key adapter.type)");
   refused(with_key("general.architecture", std::string("qwen3")), "(key general.architecture)");
   refused(with_key("adapter.lora.alpha", std::numeric_limits<float>::quiet_NaN()),
           "(key adapter.lora.alpha)");
   refused(with_key("adapter.lora.alpha", std::string("8")), "adapter.lora.alpha");
-  refused(with_key("adapter.alora.invocation_tokens", GgufArray::of(std::vector<std::uint32_t>{1, 2})),
-          "is not supported (key adapter.alora.invocation_tokens)");
+  refused(
+      with_key("adapter.alora.invocation_tokens", GgufArray::of(std::vector<std::uint32_t>{1, 2})),
+      "is not supported (key adapter.alora.invocation_tokens)");
   refused(write("bad.gguf", {}, 1), "an adapter without tensors");
   refused(write("bad.gguf", {{a, {64, 4}}}, 1), "the other one is missing (tensor " + a);
   refused(write("bad.gguf", {{b, {4, 64}}}, 1), "the other one is missing (tensor " + b);
   refused(write("bad.gguf", {{"odd.weight", {4, 64}}}, 1), "unknown tensor");
-  refused(write("bad.gguf", {{a, {32, 4}}, {b, {4, 64}}}, 1), "wrong shape for the model's [64, 64]");
+  refused(write("bad.gguf", {{a, {32, 4}}, {b, {4, 64}}}, 1),
+          "wrong shape for the model's [64, 64]");
   refused(write("bad.gguf", {{a, {64, 4}}, {b, {4, 32}}}, 1), "wrong shape for the model's");
   refused(write("bad.gguf", {{a, {64, 4, 2}}, {b, {4, 64, 2}}}, 1), "wrong shape for the model's");
   refused(write("bad.gguf", {{a, {64, 4, 1, 2}}, {b, {4, 64}}}, 1), "expected 2 or 3 dimensions");
@@ -369,8 +383,10 @@ TEST_F(LoraTest, HostileFilesAreRefused) {
   const std::string to_a_vector =
       write("bad.gguf", {{norm + ".lora_a", {64, 1}}, {norm + ".lora_b", {1, 1}}}, 1);
   EXPECT_THROW((void)Model::load(model, {.loras = {{to_a_vector, 1}}}), Error);
-  refused(write("bad.gguf", {{"blk.9.x.lora_a", {64, 4}}, {"blk.9.x.lora_b", {4, 64}}}, 1), "no such matrix");
-  refused(write("bad.gguf", good, 1, std::numeric_limits<float>::infinity()), "holds NaN or infinity");
+  refused(write("bad.gguf", {{"blk.9.x.lora_a", {64, 4}}, {"blk.9.x.lora_b", {4, 64}}}, 1),
+          "no such matrix");
+  refused(write("bad.gguf", good, 1, std::numeric_limits<float>::infinity()),
+          "holds NaN or infinity");
   refused(path("none.gguf"), "");
 }
 

@@ -34,7 +34,8 @@ class ImportanceFiles : public testing::Test {
   static ImportanceMatrix sample() {
     ImportanceMatrix matrix;
     matrix.entries["a.weight"] = {{1024, 2048, 0, 4096}, {1024}};
-    matrix.entries["b_exps.weight"] = {{512, 1024, 0, 0}, {512, 0}};  // no token reached the second expert
+    matrix.entries["b_exps.weight"] = {{512, 1024, 0, 0},
+                                       {512, 0}};  // no token reached the second expert
     matrix.datasets = {"some text"};
     matrix.chunks = 2;
     return matrix;
@@ -73,8 +74,10 @@ TEST_F(ImportanceFiles, BothFormsComeBack) {
     ASSERT_EQ(back.entries.size(), 2U);
     EXPECT_EQ(back.weights("a.weight", 4, 1), matrix.weights("a.weight", 4, 1)) << name;
   }
-  EXPECT_EQ(ImportanceMatrix::read(path("m.gguf")).weights("b_exps.weight", 2, 2), floats({1, 2, 0, 0}));
-  EXPECT_EQ(ImportanceMatrix::read(path("m.dat")).weights("b_exps.weight", 2, 2), floats({1, 2, 1, 2}))
+  EXPECT_EQ(ImportanceMatrix::read(path("m.gguf")).weights("b_exps.weight", 2, 2),
+            floats({1, 2, 0, 0}));
+  EXPECT_EQ(ImportanceMatrix::read(path("m.dat")).weights("b_exps.weight", 2, 2),
+            floats({1, 2, 1, 2}))
       << "the older form cannot say that an expert was not reached";
   const GgufFile file = GgufFile::open(path("m.gguf"));
   EXPECT_EQ(file.get_string("general.type"), "imatrix");
@@ -83,7 +86,9 @@ TEST_F(ImportanceFiles, BothFormsComeBack) {
 }
 
 TEST_F(ImportanceFiles, TheOlderFormByteByByte) {
-  const auto number = [](std::int32_t n) { return std::string(reinterpret_cast<const char*>(&n), 4); };
+  const auto number = [](std::int32_t n) {
+    return std::string(reinterpret_cast<const char*>(&n), 4);
+  };
   const float values[] = {20, 40};  // means of 2 and 4 times 10 chunks
   const std::string entry = number(1) + "w" + number(10) + number(2) +
                             std::string(reinterpret_cast<const char*>(values), sizeof values);
@@ -135,7 +140,9 @@ TEST_F(ImportanceFiles, WindowsOfOtherSizesCountByTheirTokens) {
 }
 
 TEST_F(ImportanceFiles, DamageIsNamed) {
-  const auto number = [](std::int32_t n) { return std::string(reinterpret_cast<const char*>(&n), 4); };
+  const auto number = [](std::int32_t n) {
+    return std::string(reinterpret_cast<const char*>(&n), 4);
+  };
   const auto entry = [&](float value) {
     return number(1) + number(1) + "w" + number(1) + number(1) +
            std::string(reinterpret_cast<const char*>(&value), 4);
@@ -214,31 +221,36 @@ TEST(ImportanceRun, SumsAreThoseOfTheNormalizedEmbedding) {
   tokens[0] = *model.vocabulary().bos;
   for (const TokenId token : tokens) {
     dtype_info(embedding.dtype)
-        .dequantize(embedding.data + static_cast<std::size_t>(token) * embedding.row_bytes(), row.data(), n);
+        .dequantize(embedding.data + static_cast<std::size_t>(token) * embedding.row_bytes(),
+                    row.data(), n);
     double squares = 0;
     for (const float x : row) squares += double{x} * x;
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + model.config().norm_eps);
     for (std::size_t i = 0; i < n; ++i) expected[i] += std::pow(row[i] * scale * weight[i], 2);
   }
   const std::vector<double> sums = sums_of(collect({.n_ctx = 64}, 1), "blk.0.attn_q.weight");
-  for (std::size_t i = 0; i < n; ++i) EXPECT_NEAR(sums[i], expected[i], 1e-5 * expected[i] + 1e-12) << i;
+  for (std::size_t i = 0; i < n; ++i)
+    EXPECT_NEAR(sums[i], expected[i], 1e-5 * expected[i] + 1e-12) << i;
 }
 
 TEST(ImportanceRun, SumsDoNotDependOnThreadsOrBatches) {
   const ImportanceMatrix matrix = collect({.n_ctx = 64, .n_batch = 64, .threads = 1}, 3);
   const ImportanceMatrix other = collect({.n_ctx = 64, .n_batch = 7, .threads = 2}, 3);
-  for (const auto& [name, entry] : matrix.entries) EXPECT_EQ(entry.sums, other.entries.at(name).sums) << name;
+  for (const auto& [name, entry] : matrix.entries)
+    EXPECT_EQ(entry.sums, other.entries.at(name).sums) << name;
 }
 
 TEST(ImportanceRun, GoesOnWhereItStopped) {
-  const std::string state = (fs::temp_directory_path() / ("cria-state-" + std::to_string(getpid()))).string();
+  const std::string state =
+      (fs::temp_directory_path() / ("cria-state-" + std::to_string(getpid()))).string();
   const std::vector<TokenId> text = many_tokens(64 * 3);
   Session session(demo_model(), {.n_ctx = 64, .n_batch = 16});
   const PerplexityOptions windows{.window = 64, .stride = 0, .max_windows = 0};
   {
     ImportanceRun run(session, text, windows);
     EXPECT_TRUE(run.next());
-    EXPECT_FALSE(run.next([](std::size_t done) { return done < 32; })) << "stopped within the second window";
+    EXPECT_FALSE(run.next([](std::size_t done) { return done < 32; }))
+        << "stopped within the second window";
     run.save(state);
   }
   ImportanceRun run(session, text, windows);
@@ -253,10 +265,12 @@ TEST(ImportanceRun, GoesOnWhereItStopped) {
   ImportanceRun another(session, other, windows);
   EXPECT_NE(error_of([&] { another.load(state); }).find("state of another run"), std::string::npos);
   // The same weights, used otherwise.
-  const auto turned = Model::load(demo_model().file().path(), {.overrides = {{".rope.freq_base", 20000.0}}});
+  const auto turned =
+      Model::load(demo_model().file().path(), {.overrides = {{".rope.freq_base", 20000.0}}});
   Session other_session(*turned, {.n_ctx = 64});
   ImportanceRun other_run(other_session, text, windows);
-  EXPECT_NE(error_of([&] { other_run.load(state); }).find("state of another run"), std::string::npos);
+  EXPECT_NE(error_of([&] { other_run.load(state); }).find("state of another run"),
+            std::string::npos);
   fs::remove(state);
 }
 
@@ -302,14 +316,16 @@ TEST(ImportanceRun, ExpertsHaveTheirOwnTokens) {
   }
   for (std::size_t e = 0; e < 6; ++e)
     EXPECT_EQ(gate.counts[e] > 0, gate.sums[e * 64] > 0) << "tokens of expert " << e;
-  EXPECT_EQ(matrix.weights("blk.2.ffn_down_exps.weight", 32, 6).size(), 6U * 32) << "what quantizers take";
+  EXPECT_EQ(matrix.weights("blk.2.ffn_down_exps.weight", 32, 6).size(), 6U * 32)
+      << "what quantizers take";
 
   const ImportanceMatrix other = collect_experts(true, {.n_ctx = 48, .n_batch = 5, .threads = 2});
   const ImportanceMatrix apart = collect_experts(false, {.n_ctx = 48, .n_batch = 48, .threads = 1});
   EXPECT_EQ(other.entries.at("blk.2.ffn_gate_exps.weight").sums, gate.sums) << "batches, threads";
   EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").sums.size(), 64U);
   EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").counts.size(), 1U);
-  EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").sums, apart.entries.at("blk.0.ffn_up.3.weight").sums);
+  EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").sums,
+            apart.entries.at("blk.0.ffn_up.3.weight").sums);
   EXPECT_NE(apart.entries.at("blk.0.ffn_gate.3.weight").sums,
             apart.entries.at("blk.0.ffn_gate.2.weight").sums);
 }

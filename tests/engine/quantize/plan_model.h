@@ -37,8 +37,8 @@ class PlanModel {
 
  private:
   static GgufFile write(const PlanShape& shape) {
-    const auto path =
-        std::filesystem::temp_directory_path() / ("cria-plan-" + std::to_string(getpid()) + ".gguf");
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("cria-plan-" + std::to_string(getpid()) + ".gguf");
     GgufWriter writer(path.string());
     writer.set("general.architecture", std::string("llama"));
     std::vector<std::uint64_t> sizes;
@@ -59,7 +59,8 @@ class PlanModel {
       const std::string blk = "blk." + std::to_string(i) + ".";
       declare(blk + "attn_norm.weight", DType::F32, {shape.n_embd});
       matrix(blk + "attn_q", shape.n_embd, shape.group);
-      for (const char* name : {"attn_k", "attn_v", "attn_output"}) matrix(blk + name, shape.n_embd, 1);
+      for (const char* name : {"attn_k", "attn_v", "attn_output"})
+        matrix(blk + name, shape.n_embd, 1);
       if (shape.experts == 0) {
         for (const char* name : {"ffn_gate", "ffn_up"}) matrix(blk + name, shape.n_embd, 1);
         matrix(blk + "ffn_down", shape.n_ff, 1);

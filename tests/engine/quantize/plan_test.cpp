@@ -63,7 +63,8 @@ TEST(QuantizePlan, SpreadsMoreBitsOverTheLayers) {
 TEST(QuantizePlan, MoreForValuesOfModelsAsLargeAs70B) {
   for (const std::uint32_t layers : {79U, 80U, 81U}) {
     const PlanModel model({.n_layers = layers, .n_embd = 32, .n_ff = 32, .group = 8});
-    EXPECT_EQ(type_in(model.plan("Q4_K_S"), "blk.40.attn_v.weight"), layers == 80 ? DType::Q5_1 : DType::Q5_0)
+    EXPECT_EQ(type_in(model.plan("Q4_K_S"), "blk.40.attn_v.weight"),
+              layers == 80 ? DType::Q5_1 : DType::Q5_0)
         << layers;
   }
 }
@@ -103,7 +104,8 @@ TEST(QuantizePlan, ExpertsAreQuantizedAndTheirRouterIsNot) {
   const QuantizePlan plan = model.plan("Q4_K_M");
   EXPECT_EQ(type_in(plan, "blk.0.ffn_gate_inp.weight"), DType::F32);
   EXPECT_EQ(type_in(plan, "blk.1.ffn_gate_exps.weight"), DType::Q4_K);
-  EXPECT_EQ(type_in(plan, "blk.2.ffn_down_exps.weight"), DType::Q6_K) << "one of the layers with more bits";
+  EXPECT_EQ(type_in(plan, "blk.2.ffn_down_exps.weight"), DType::Q6_K)
+      << "one of the layers with more bits";
   EXPECT_EQ(type_in(plan, "blk.1.attn_v.weight"), DType::Q8_0) << "with eight experts";
   EXPECT_EQ(type_in(plan, "blk.1.attn_k.weight"), DType::Q8_0);
   EXPECT_EQ(type_in(plan, "blk.1.attn_output.weight"), DType::Q5_K);
@@ -133,7 +135,8 @@ TEST(QuantizePlan, RowsThatDoNotDivideFallBackAndSaySo) {
   const QuantizePlan plan = model.plan("Q4_K_M");
   EXPECT_EQ(type_in(plan, "blk.0.attn_q.weight"), DType::Q5_0);
   EXPECT_EQ(type_in(plan, "output.weight"), DType::Q8_0);
-  EXPECT_EQ(type_in(plan, "blk.0.ffn_down.weight"), DType::F16) << "100 does not divide into 32 either";
+  EXPECT_EQ(type_in(plan, "blk.0.ffn_down.weight"), DType::F16)
+      << "100 does not divide into 32 either";
   EXPECT_EQ(type_in(model.plan("IQ2_XXS"), "blk.0.attn_q.weight"), DType::IQ4_NL);
   EXPECT_EQ(type_in(model.plan("IQ2_XXS"), "output.weight"), DType::Q8_0);
   const auto found = std::ranges::find_if(plan.tensors, [](const PlannedTensor& tensor) {

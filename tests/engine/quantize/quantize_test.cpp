@@ -79,8 +79,10 @@ TEST_F(QuantizeFile, BlocksAreTheEncodersOnAnyNumberOfThreads) {
   std::vector<std::byte> expected(q.bytes);
   active_kernels()->encode(DType::Q4_0)(values_.data(), nullptr, values_.size(), expected.data());
   EXPECT_EQ(std::memcmp(q.data, expected.data(), q.bytes), 0);
-  EXPECT_EQ(std::memcmp(result.tensor("blk.0.attn_norm.weight")->data, values_.data(), kCols * 4), 0);
-  EXPECT_EQ(std::memcmp(result.tensor("table")->data, values_.data(), 16), 0) << "what is no float is copied";
+  EXPECT_EQ(std::memcmp(result.tensor("blk.0.attn_norm.weight")->data, values_.data(), kCols * 4),
+            0);
+  EXPECT_EQ(std::memcmp(result.tensor("table")->data, values_.data(), 16), 0)
+      << "what is no float is copied";
   EXPECT_EQ(result.get_uint("general.file_type"), 2U);
   EXPECT_EQ(result.get_uint("general.quantization_version"), 2U);
   EXPECT_EQ(result.find_strings("strange.key")->size(), 2U);
@@ -168,12 +170,14 @@ TEST_P(QuantizedBlocks, ErrorsAreTheirs) {
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedBlocks, testing::Values("Q8_0", "NVFP4", "Q1_0", "IQ4_KS"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Each expert's rows get that expert's weights: the encoder called with the same ones gives the same blocks.
+// Each expert's rows get that expert's weights: the encoder called with the same ones gives the
+// same blocks.
 TEST_F(QuantizeFile, ImportanceIsPerColumnAndExpert) {
   const GgufFile file = input();
   ImportanceMatrix matrix;
   ImportanceEntry entry{std::vector<double>(kCols * 2), {2, 4}};
-  for (std::size_t i = 0; i < entry.sums.size(); ++i) entry.sums[i] = static_cast<double>(i % 97) + 1;
+  for (std::size_t i = 0; i < entry.sums.size(); ++i)
+    entry.sums[i] = static_cast<double>(i % 97) + 1;
   matrix.entries["blk.0.ffn_down_exps.weight"] = entry;
   ASSERT_TRUE(run(file, "Q4_0", "out", {.importance = &matrix}));
   const GgufFile result = GgufFile::open(path("out"));
@@ -207,7 +211,8 @@ TEST_F(QuantizeFile, ImportanceOfFourDimensions) {
   const GgufFile file = GgufFile::open(path("in.gguf"));
   ImportanceMatrix matrix;
   ImportanceEntry entry{std::vector<double>(kCols * kMatrices), {1, 2, 3, 4}};
-  for (std::size_t i = 0; i < entry.sums.size(); ++i) entry.sums[i] = static_cast<double>(i % 97) + 1;
+  for (std::size_t i = 0; i < entry.sums.size(); ++i)
+    entry.sums[i] = static_cast<double>(i % 97) + 1;
   matrix.entries["blk.0.deep.weight"] = entry;
   EXPECT_NO_THROW(require_importance_of(file, matrix, "m.gguf"));
   ASSERT_TRUE(run(file, "Q4_0", "out", {.importance = &matrix}));
@@ -249,7 +254,8 @@ TEST_F(QuantizeFile, RefusesWhatATypeDoesNotHold) {
   EXPECT_EQ(refused(-0x1.FEFFFEp127F, "BF16"), "");
   EXPECT_NE(refused(0x1.FFp127F, "BF16").find("too large a value for BF16"), std::string::npos);
   EXPECT_EQ(refused(2688, "NVFP4"), "");
-  EXPECT_NE(refused(-2700, "NVFP4").find("for NVFP4: expected at most 2688, got 2700"), std::string::npos);
+  EXPECT_NE(refused(-2700, "NVFP4").find("for NVFP4: expected at most 2688, got 2700"),
+            std::string::npos);
   EXPECT_EQ(refused(0x1p40F, "IQ4_KS"), "");
   EXPECT_NE(refused(0x1.1p40F, "IQ4_KS").find("too large a value for IQ4_KS"), std::string::npos);
 }

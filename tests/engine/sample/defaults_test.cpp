@@ -96,12 +96,14 @@ TEST_F(SamplingDefaults, WhatCannotBeIsRefusedByItsKey) {
 
 TEST_F(SamplingDefaults, WhatIsOffByOthersWaysIsOff) {
   SamplerOptions options;
-  set_sampling_defaults(
-      file({{"temp", -1.0F}, {"top_k", std::int32_t{-1}}, {"sequence", std::string("nucleus;typ;temp")}}),
-      options);
+  set_sampling_defaults(file({{"temp", -1.0F},
+                              {"top_k", std::int32_t{-1}},
+                              {"sequence", std::string("nucleus;typ;temp")}}),
+                        options);
   EXPECT_EQ(options.temperature, 0);
   EXPECT_EQ(options.top_k, 0);
-  EXPECT_EQ(options.steps, (std::vector{SamplerStep::TopP, SamplerStep::Typical, SamplerStep::Temperature}));
+  EXPECT_EQ(options.steps,
+            (std::vector{SamplerStep::TopP, SamplerStep::Typical, SamplerStep::Temperature}));
 }
 
 TEST_F(SamplingDefaults, TheTextSaysWhatIsInForceAndWhatOfItTheFileSays) {
@@ -111,7 +113,8 @@ TEST_F(SamplingDefaults, TheTextSaysWhatIsInForceAndWhatOfItTheFileSays) {
   EXPECT_EQ(sampling_text(options, said),
             "temp 0.2, top_k 10, top_p 0.95, min_p 0.05 (the model's: temp, top_k)");
   options.top_k = 20;
-  EXPECT_EQ(sampling_text(options, said), "temp 0.2, top_k 20, top_p 0.95, min_p 0.05 (the model's: temp)");
+  EXPECT_EQ(sampling_text(options, said),
+            "temp 0.2, top_k 20, top_p 0.95, min_p 0.05 (the model's: temp)");
   options.temperature = 0;
   EXPECT_EQ(sampling_text(options, said), "temp 0");
 }
@@ -130,7 +133,8 @@ TEST_F(SamplingDefaults, TheTextSaysWhatNoKeyOfAFileSays) {
   const std::string penalties =
       "presence_penalty 1, frequency_penalty -1, dry_multiplier 0.75, logit_bias of 1 token";
   EXPECT_EQ(sampling_text(options, said),
-            "temp 0.8, top_k 10, top_p 0.95, min_p 0.05, penalty_last_n 64, typical_p 0.5, top_n_sigma 2, "
+            "temp 0.8, top_k 10, top_p 0.95, min_p 0.05, penalty_last_n 64, typical_p 0.5, "
+            "top_n_sigma 2, "
             "dynatemp_range 0.25, " +
                 penalties + " (the model's: top_k)");
   options.temperature = 0;

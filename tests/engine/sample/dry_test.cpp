@@ -14,12 +14,14 @@ namespace cria::test {
 namespace {
 
 // The longest end of the text, without a breaker, that stood before with `next` after it.
-std::size_t repetition(const std::vector<TokenId>& text, TokenId next, const std::set<TokenId>& breakers) {
+std::size_t repetition(const std::vector<TokenId>& text, TokenId next,
+                       const std::set<TokenId>& breakers) {
   std::size_t longest = 0;
   for (std::size_t at = 1; at < text.size(); ++at) {  // text[at] is the token after
     if (text[at] != next) continue;
     std::size_t n = 0;
-    while (n < at && text[at - 1 - n] == text[text.size() - 1 - n] && !breakers.contains(text[at - 1 - n]))
+    while (n < at && text[at - 1 - n] == text[text.size() - 1 - n] &&
+           !breakers.contains(text[at - 1 - n]))
       ++n;
     longest = std::max(longest, n);
   }
@@ -66,14 +68,16 @@ TEST(Dry, IsTheDefinition) {
   for (int round = 0; round < 300; ++round) {
     const auto n_vocab = static_cast<std::size_t>(1 + random.uniform() * 4);
     std::vector<TokenId> text(static_cast<std::size_t>(random.uniform() * 30));
-    for (TokenId& id : text) id = static_cast<TokenId>(random.uniform() * static_cast<double>(n_vocab));
+    for (TokenId& id : text)
+      id = static_cast<TokenId>(random.uniform() * static_cast<double>(n_vocab));
     const auto allowed = static_cast<std::int32_t>(random.uniform() * 4);
     expect_definition(penalized(dry_options(allowed), text, n_vocab), text, {}, allowed);
     const auto last = static_cast<std::size_t>(random.uniform() * 12);
-    const std::vector<TokenId> end(text.end() - static_cast<std::ptrdiff_t>(std::min(last, text.size())),
-                                   text.end());
-    expect_definition(penalized(dry_options(allowed, static_cast<std::int32_t>(last)), text, n_vocab), end,
-                      {}, allowed);
+    const std::vector<TokenId> end(
+        text.end() - static_cast<std::ptrdiff_t>(std::min(last, text.size())), text.end());
+    expect_definition(
+        penalized(dry_options(allowed, static_cast<std::int32_t>(last)), text, n_vocab), end, {},
+        allowed);
   }
 }
 
@@ -87,8 +91,9 @@ TEST(Dry, BreakersEndRepetitionsAndAreFree) {
     const std::string piece = tokenizer.piece(static_cast<TokenId>(id), true);
     if (piece.find_first_of("\n:") != std::string::npos) breakers.insert(static_cast<TokenId>(id));
   }
-  for (const char* words : {"a cat sat on a mat: a cat sat on a mat: a cat sat", "one two\none two\none two",
-                            "to be or not to be or not to be or", "say: say: say:"}) {
+  for (const char* words :
+       {"a cat sat on a mat: a cat sat on a mat: a cat sat", "one two\none two\none two",
+        "to be or not to be or not to be or", "say: say: say:"}) {
     const std::vector<TokenId> text = tokenizer.encode(words, false, false);
     expect_definition(penalized(options, text, n_vocab, &tokenizer), text, breakers, 2);
   }

@@ -23,7 +23,8 @@ std::vector<float> random_logits(std::size_t n, std::uint64_t seed) {
 
 std::vector<Candidate> candidates(const std::vector<float>& logits) {
   std::vector<Candidate> list;
-  for (std::size_t i = 0; i < logits.size(); ++i) list.push_back({static_cast<TokenId>(i), logits[i], 0});
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    list.push_back({static_cast<TokenId>(i), logits[i], 0});
   filter::top_k(list, 0);
   filter::softmax(list);
   return list;
@@ -57,7 +58,8 @@ class Filters : public testing::TestWithParam<std::uint64_t> {
 };
 
 TEST_P(Filters, SoftmaxIsTheDefinition) {
-  for (const Candidate& c : candidates(logits)) EXPECT_NEAR(c.p, p[static_cast<std::size_t>(c.id)], 1e-15);
+  for (const Candidate& c : candidates(logits))
+    EXPECT_NEAR(c.p, p[static_cast<std::size_t>(c.id)], 1e-15);
 }
 
 TEST_P(Filters, TopKKeepsTheKThatFewerThanKPrecede) {
@@ -72,9 +74,9 @@ TEST_P(Filters, TopKKeepsTheKThatFewerThanKPrecede) {
     std::reverse(list.begin(), list.end());
     filter::top_k(list, k);
     EXPECT_EQ(ids(list), want) << k;
-    EXPECT_TRUE(std::is_sorted(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
-      return before(logits, a.id, b.id);
-    }));
+    EXPECT_TRUE(std::is_sorted(
+        list.begin(), list.end(),
+        [&](const Candidate& a, const Candidate& b) { return before(logits, a.id, b.id); }));
   }
 }
 
@@ -83,7 +85,8 @@ TEST_P(Filters, TopPKeepsThoseWhosePredecessorsStayBelowP) {
     std::set<TokenId> want;
     for (TokenId a = 0; a < 200; ++a) {
       double ahead = 0;
-      for (TokenId b = 0; b < 200; ++b) ahead += before(logits, b, a) ? p[static_cast<std::size_t>(b)] : 0;
+      for (TokenId b = 0; b < 200; ++b)
+        ahead += before(logits, b, a) ? p[static_cast<std::size_t>(b)] : 0;
       if (ahead < limit) want.insert(a);
     }
     auto list = candidates(logits);
@@ -108,8 +111,8 @@ TEST_P(Filters, MinPKeepsThoseNearTheLikeliest) {
 TEST_P(Filters, TypicalKeepsThoseNearestToTheEntropy) {
   double entropy = 0;
   for (const double q : p) entropy -= q * std::log(q);
-  // Equal logits have equal distances: the lower id goes first. Distances of other pairs must not be close
-  // for this test to be sharp.
+  // Equal logits have equal distances: the lower id goes first. Distances of other pairs must not
+  // be close for this test to be sharp.
   const auto distance = [&](TokenId id) {
     return std::abs(-std::log(p[static_cast<std::size_t>(id)]) - entropy);
   };
@@ -126,9 +129,9 @@ TEST_P(Filters, TypicalKeepsThoseNearestToTheEntropy) {
     auto list = candidates(logits);
     filter::typical(list, limit);
     EXPECT_EQ(ids(list), want) << limit;
-    EXPECT_TRUE(std::is_sorted(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
-      return before(logits, a.id, b.id);
-    }));
+    EXPECT_TRUE(std::is_sorted(
+        list.begin(), list.end(),
+        [&](const Candidate& a, const Candidate& b) { return before(logits, a.id, b.id); }));
   }
 }
 

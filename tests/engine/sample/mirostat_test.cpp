@@ -25,7 +25,8 @@ std::vector<Ranked> ranked(const std::vector<float>& logits) {
   for (const float x : logits) sum += std::exp(double{x});
   for (std::size_t i = 0; i < logits.size(); ++i)
     list.push_back({static_cast<TokenId>(i), std::exp(double{logits[i]}) / sum});
-  std::stable_sort(list.begin(), list.end(), [](const Ranked& a, const Ranked& b) { return a.p > b.p; });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.p > b.p; });
   return list;
 }
 
@@ -66,8 +67,8 @@ TEST_P(MirostatVersions, IsThePapersAlgorithm) {
   for (std::uint64_t i = 0; i < 200; ++i) {
     std::vector<float> logits(400), scaled(400);
     for (std::size_t j = 0; j < 400; ++j) {
-      logits[j] =
-          static_cast<float>(noise.uniform() - 1.2 * std::log(static_cast<double>(1 + (j * 7) % 400)));
+      logits[j] = static_cast<float>(noise.uniform() -
+                                     1.2 * std::log(static_cast<double>(1 + (j * 7) % 400)));
       scaled[j] = logits[j] / 0.9F;
     }
     std::vector<Ranked> list = ranked(scaled);
@@ -93,8 +94,12 @@ TEST(Mirostat, OddDistributionsDraw) {
     options.mirostat = version;
     options.seed = 3;
     const float low = -std::numeric_limits<float>::infinity();
-    for (const std::vector<float>& logits :
-         {std::vector<float>{1}, {0, 0, 0, 0}, {1, low, low}, {low, low}, {3e38F, -3e38F}, {0, -1e-7F}}) {
+    for (const std::vector<float>& logits : {std::vector<float>{1},
+                                             {0, 0, 0, 0},
+                                             {1, low, low},
+                                             {low, low},
+                                             {3e38F, -3e38F},
+                                             {0, -1e-7F}}) {
       Sampler sampler(options, logits.size());
       for (int i = 0; i < 50; ++i) {
         const TokenId id = sampler.next(logits, {});

@@ -55,14 +55,16 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
   options.temperature = 0;
   const std::vector<float> logits = {1, 3, 2, 3};
   EXPECT_EQ(Sampler(options, 4).next(logits, {}), 1);
-  // As the order of candidates has it, which a mask makes it take, whatever the number of tokens; biases of some, of one twice.
+  // As the order of candidates has it, which a mask makes it take, whatever the number of tokens;
+  // biases of some, of one twice.
   for (std::size_t n = 1; n < 64; ++n) {
     std::vector<float> coarse = some_logits(n, n);
     for (float& x : coarse) x = std::round(x);
     const std::uint64_t all[] = {(std::uint64_t{1} << n) - 1};
     Sampler sampler(options, n);
     EXPECT_EQ(sampler.next(coarse, {}), std::ranges::max_element(coarse) - coarse.begin()) << n;
-    EXPECT_EQ(sampler.next(coarse, {}, all), std::ranges::max_element(coarse) - coarse.begin()) << n;
+    EXPECT_EQ(sampler.next(coarse, {}, all), std::ranges::max_element(coarse) - coarse.begin())
+        << n;
     EXPECT_EQ(sampler.drawn(), 2U);
     SamplerOptions biased = options;
     for (std::size_t i = n % 3; i < n; i += 5)
@@ -77,7 +79,9 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
     for (float& x : coarse)
       x = -std::abs(std::round(x * static_cast<float>(n % 3))) - static_cast<float>(n % 2);
     coarse[n - 1 - n % 11] = 0;
-    EXPECT_EQ(Sampler(options, n).next(coarse, {}), std::ranges::max_element(coarse) - coarse.begin()) << n;
+    EXPECT_EQ(Sampler(options, n).next(coarse, {}),
+              std::ranges::max_element(coarse) - coarse.begin())
+        << n;
   }
 }
 
@@ -290,12 +294,16 @@ TEST(Sampler, RandomNumbersBelongToPositions) {
 TEST(Sampler, StepNames) {
   EXPECT_EQ(sampler_steps_text(default_sampler_steps()),
             "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature");
-  EXPECT_EQ(parse_sampler_steps(sampler_steps_text(default_sampler_steps())), default_sampler_steps());
-  EXPECT_EQ(sampler_steps_text(parse_sampler_steps("temp,top-k,typical")), "temperature;top_k;typ_p");
+  EXPECT_EQ(parse_sampler_steps(sampler_steps_text(default_sampler_steps())),
+            default_sampler_steps());
+  EXPECT_EQ(sampler_steps_text(parse_sampler_steps("temp,top-k,typical")),
+            "temperature;top_k;typ_p");
   EXPECT_TRUE(parse_sampler_steps("").empty());
-  EXPECT_NE(error_of([] { parse_sampler_steps("top_k;magic"); }).find("got magic"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_sampler_steps("top_k;magic"); }).find("got magic"),
+            std::string::npos);
   EXPECT_NE(error_of([] { parse_sampler_steps("top_k;;temp"); }), "");
-  EXPECT_NE(error_of([] { parse_sampler_steps("temp;temperature"); }).find("twice"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_sampler_steps("temp;temperature"); }).find("twice"),
+            std::string::npos);
 }
 
 TEST(Sampler, RefusesBadOptions) {
@@ -310,9 +318,9 @@ TEST(Sampler, RefusesBadOptions) {
   using Field = float SamplerOptions::*;
   using S = SamplerOptions;
   for (const Field field :
-       {&S::temperature, &S::dynatemp_range, &S::dynatemp_exponent, &S::top_p, &S::min_p, &S::typical_p,
-        &S::top_n_sigma, &S::xtc_probability, &S::xtc_threshold, &S::repeat_penalty, &S::dry_multiplier,
-        &S::dry_base, &S::mirostat_tau, &S::mirostat_eta}) {
+       {&S::temperature, &S::dynatemp_range, &S::dynatemp_exponent, &S::top_p, &S::min_p,
+        &S::typical_p, &S::top_n_sigma, &S::xtc_probability, &S::xtc_threshold, &S::repeat_penalty,
+        &S::dry_multiplier, &S::dry_base, &S::mirostat_tau, &S::mirostat_eta}) {
     for (const float bad : {kNan, kInfinity, -kInfinity, -1.F})
       EXPECT_TRUE(refused([&](S& o) { o.*field = bad; })) << bad;
   }
@@ -321,7 +329,8 @@ TEST(Sampler, RefusesBadOptions) {
       EXPECT_TRUE(refused([&](S& o) { o.*field = bad; })) << bad;
     EXPECT_FALSE(refused([&](S& o) { o.*field = -2; }));
   }
-  for (const Field field : {&S::top_p, &S::min_p, &S::typical_p, &S::xtc_probability, &S::xtc_threshold}) {
+  for (const Field field :
+       {&S::top_p, &S::min_p, &S::typical_p, &S::xtc_probability, &S::xtc_threshold}) {
     EXPECT_TRUE(refused([&](S& o) { o.*field = 1.5F; }));
     EXPECT_FALSE(refused([&](S& o) { o.*field = 0; }));
     EXPECT_FALSE(refused([&](S& o) { o.*field = 1; }));

@@ -1,5 +1,5 @@
-// Random work for an engine: sequences that come, fork, are cut back and go, in batches cut at random. What it has
-// seen of logits is compared with a session of its own for each text.
+// Random work for an engine: sequences that come, fork, are cut back and go, in batches cut at
+// random. What it has seen of logits is compared with a session of its own for each text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,10 @@ inline void shuffle_pages(Engine& engine, Random& random) {
   std::memset(pool.memory().data(), 0xFF, pool.memory().size());
   for (std::size_t group = 0; group < pool.groups(); ++group) {
     std::vector<PageId> pages;
-    for (PageId page = pool.take(group); page != kNoPage; page = pool.take(group)) pages.push_back(page);
-    for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random.next() % i]);
+    for (PageId page = pool.take(group); page != kNoPage; page = pool.take(group))
+      pages.push_back(page);
+    for (std::size_t i = pages.size(); i > 1; --i)
+      std::swap(pages[i - 1], pages[random.next() % i]);
     for (const PageId page : pages) pool.release(group, page);
   }
 }
@@ -66,9 +68,11 @@ class BatchMix {
       if (next != seen_.end() && begins(next->first)) continue;
       alone.truncate(0);
       std::vector<std::vector<float>> rows;
-      alone.eval_all(text, [&](std::size_t, std::span<const float> row) { rows.push_back(copy(row)); });
+      alone.eval_all(text,
+                     [&](std::size_t, std::span<const float> row) { rows.push_back(copy(row)); });
       for (std::size_t n = 1; n <= text.size(); ++n) {
-        const auto found = seen_.find({text.begin(), text.begin() + static_cast<std::ptrdiff_t>(n)});
+        const auto found =
+            seen_.find({text.begin(), text.begin() + static_cast<std::ptrdiff_t>(n)});
         if (found == seen_.end()) continue;
         for (const auto& logits : found->second)
           ASSERT_TRUE(same_bytes(logits, rows[n - 1])) << "after " << n << " tokens";
@@ -114,7 +118,8 @@ class BatchMix {
     sequence.truncate(sequence.tokens().size() - std::min(sequence.tokens().size(), below(90)));
   }
   void remove() {
-    if (!live_.empty()) live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(below(live_.size())));
+    if (!live_.empty())
+      live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(below(live_.size())));
   }
 
   struct Slice {
@@ -178,7 +183,8 @@ class BatchMix {
       const std::size_t row = slice.index + i - slice.wanted;
       const std::span<const float> logits = batch_.logits(row, row + n);
       for (std::size_t k = 0; k < n; ++k) {
-        const auto end = text.begin() + static_cast<std::ptrdiff_t>(slice.before.size() + i + k + 1);
+        const auto end =
+            text.begin() + static_cast<std::ptrdiff_t>(slice.before.size() + i + k + 1);
         seen_[{text.begin(), end}].push_back(copy(logits.subspan(k * n_vocab, n_vocab)));
       }
     }

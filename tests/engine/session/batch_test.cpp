@@ -102,7 +102,8 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
 
 // Where a window need not let go of anything, what lies before it is shared, too.
 TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   EngineOptions options = mixed_options(2, 1);
   options.n_batch = 400;
   Engine engine(*model, options);
@@ -118,7 +119,8 @@ TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
   EXPECT_EQ(second.truncate(100), 100U);
 }
 
-// What ended texts have in common with the next, token by token; one of them alone is kept where it has all.
+// What ended texts have in common with the next, token by token; one of them alone is kept where it
+// has all.
 TEST(Batches, TheLastPageIsKept) {
   EngineOptions options = mixed_options(2, 1);
   options.positions = 448;
@@ -145,11 +147,11 @@ TEST(Batches, TheLastPageIsKept) {
 TEST(Batches, KeptPrefixesHaveMemoryOfTheirOwn) {
   EngineOptions options = mixed_options(2, 1);
   const EngineMemory least = engine_memory(plain_model(), options);
-  options.kept_bytes = 1 << 20;
+  options.prefix_cache_bytes = 1 << 20;
   const EngineMemory more = engine_memory(plain_model(), options);
   const std::size_t page_bytes = least.kv / 14;  // of 2 × 7 pages
-  EXPECT_LE(more.kv, least.kv + options.kept_bytes);
-  EXPECT_GT(more.kv + page_bytes, least.kv + options.kept_bytes);
+  EXPECT_LE(more.kv, least.kv + options.prefix_cache_bytes);
+  EXPECT_GT(more.kv + page_bytes, least.kv + options.prefix_cache_bytes);
   Engine engine(plain_model(), options);
   EXPECT_EQ(engine.pages(), more.kv / page_bytes);
   EXPECT_EQ(engine.options().positions, more.kv / page_bytes * 64);
@@ -178,7 +180,7 @@ TEST(Batches, WhatIsNotEvaluatedHasNoPages) {
   EngineOptions options = mixed_options(2, 1);
   options.n_batch = 256;
   options.positions = 448;
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   Engine engine(plain_model(), options);
   const KvPool& pool = engine.state().pool;
   Sequence a(engine), b(engine);
@@ -221,7 +223,8 @@ TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
   const std::vector<TokenId> tokens(256, 5);
   for (std::size_t done = 0; done < tokens.size(); done += batch.size()) {
     batch.clear();
-    batch.add(sequence, std::span(tokens).subspan(done, std::min(batch.room(), tokens.size() - done)), 0);
+    batch.add(sequence,
+              std::span(tokens).subspan(done, std::min(batch.room(), tokens.size() - done)), 0);
     batch.forward();
   }
   const Sequence other = sequence.fork();
@@ -268,8 +271,9 @@ TEST(Batches, MemoryIsSaidBefore) {
   EXPECT_EQ(engine.memory_bytes(), memory.kv + memory.work);
   EXPECT_EQ(engine.pages(), 5U * 7);  // 400 positions are seven pages
   options.sequences = 1025;
-  EXPECT_NE(error_of([&] { (void)engine_memory(plain_model(), options); }).find("too many sequences"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { (void)engine_memory(plain_model(), options); }).find("too many sequences"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace cria::test {
 namespace {
 
-std::string answer(Session& session, const std::string& question, const GenerateOptions& options = greedy()) {
+std::string answer(Session& session, const std::string& question,
+                   const GenerateOptions& options = greedy()) {
   Text out;
   session.chat({{"user", question}}, options, out.sink());
   return out.text;
@@ -22,7 +23,8 @@ TEST(Chat, AnswersAsTheReference) {
   EXPECT_EQ(answer(session, "What is the capital of France?"), "The capital of France is Paris.");
   EXPECT_EQ(answer(session, "Count from 1 to 10."), "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11.");
   EXPECT_EQ(answer(session, "Write a short poem about the sea."),
-            "The sea is here, the day is bright,\nthe stars will shine for us tonight.\nThe sea is here, the "
+            "The sea is here, the day is bright,\nthe stars will shine for us tonight.\nThe sea is "
+            "here, the "
             "day is "
             "bright,\nthe stars will shine for us tonight.");
   Text out;
@@ -90,7 +92,8 @@ TEST(Chat, EndsAtEndOfGeneration) {
   EXPECT_TRUE(result.end_token);
   EXPECT_EQ(out.text, "Hello! How can I help you?");
   const auto& ends = demo_model().vocabulary().end_of_generation;
-  for (const TokenId token : result.tokens) EXPECT_EQ(std::count(ends.begin(), ends.end(), token), 0);
+  for (const TokenId token : result.tokens)
+    EXPECT_EQ(std::count(ends.begin(), ends.end(), token), 0);
 }
 
 TEST(Chat, IgnoresEndOfGenerationIfTold) {
@@ -114,7 +117,8 @@ TEST(Chat, SuppressedTokensAreNeverDrawn) {
   GenerateOptions options = greedy(1);
   options.ignore_eos = true;
   const TokenId usual = first(options);
-  tiny.keys.emplace_back("tokenizer.ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{usual}));
+  tiny.keys.emplace_back("tokenizer.ggml.suppress_tokens",
+                         GgufArray::of(std::vector<std::int32_t>{usual}));
   EXPECT_NE(first(options), usual);
   options.sampler.logit_bias = {{usual, 100.0F}};
   EXPECT_NE(first(options), usual);
@@ -130,13 +134,15 @@ TEST(Chat, StopsAtLengthAndAtZero) {
   EXPECT_EQ(none.text, "");
 }
 
-// A pass draws a token; none is for one that nothing follows. Who goes on from there reads it with his prompt.
+// A pass draws a token; none is for one that nothing follows. Who goes on from there reads it with
+// his prompt.
 TEST(Chat, AsManyPassesAsTokens) {
   Session session(demo_model(), {});
   const Node* const first_node = &session.graph().nodes.front();
   std::size_t passes = 0;
-  session.observe(
-      [&](const Node& node, std::span<const float>, std::size_t) { passes += &node == first_node; });
+  session.observe([&](const Node& node, std::span<const float>, std::size_t) {
+    passes += &node == first_node;
+  });
   GenerateOptions options = greedy(1);
   options.ignore_eos = true;
   options.speculate = Speculate::Off;
@@ -186,7 +192,8 @@ TEST(Chat, InterruptAndSinkStop) {
 
   interrupt = true;  // before the prompt: nothing is evaluated
   session.truncate(0);
-  EXPECT_EQ(session.chat({{"user", "hello"}}, options, [](std::string_view) { return true; }).prompt_tokens,
+  EXPECT_EQ(session.chat({{"user", "hello"}}, options, [](std::string_view) { return true; })
+                .prompt_tokens,
             0U);
 
   options.interrupt = nullptr;
@@ -204,7 +211,8 @@ TEST(Chat, SeedsReproduce) {
   const auto tokens = [&options] {
     Session session(demo_model(), {});
     Text out;
-    return session.chat({{"user", "Tell me a short story about a dragon."}}, options, out.sink()).tokens;
+    return session.chat({{"user", "Tell me a short story about a dragon."}}, options, out.sink())
+        .tokens;
   };
   const auto seven = tokens();
   EXPECT_EQ(tokens(), seven);
@@ -214,7 +222,8 @@ TEST(Chat, SeedsReproduce) {
 
 TEST(Chat, TheResultHasTheTextAndNobodyNeedListen) {
   Session session(demo_model(), {});
-  const GenerateResult result = session.chat({{"user", "What is the capital of France?"}}, greedy());
+  const GenerateResult result =
+      session.chat({{"user", "What is the capital of France?"}}, greedy());
   EXPECT_EQ(result.text, "The capital of France is Paris.");
   EXPECT_EQ(result.reason, StopReason::EndOfGeneration);
   session.truncate(0);
@@ -265,8 +274,9 @@ std::vector<ChatMessage> long_talk(int exchanges) {
 
 TEST(Chat, OldestExchangesAreDroppedIfTold) {
   Session session(demo_model(), {.n_ctx = 128});
-  EXPECT_NE(error_of([&] { session.chat(long_talk(10), greedy()); }).find("with the conversation it has"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { session.chat(long_talk(10), greedy()); }).find("with the conversation it has"),
+      std::string::npos);
   ChatOptions how;
   how.drop_oldest = true;
   std::string prompt;
@@ -296,7 +306,8 @@ TEST(Chat, AMessageThatAloneIsTooLongIsToldSo) {
   } catch (const ContextOverflow& overflow) {
     EXPECT_TRUE(overflow.last_alone);
     EXPECT_GT(overflow.tokens, 64U);
-    EXPECT_NE(std::string(overflow.what()).find("it alone has"), std::string::npos) << overflow.what();
+    EXPECT_NE(std::string(overflow.what()).find("it alone has"), std::string::npos)
+        << overflow.what();
   }
 }
 
@@ -341,7 +352,8 @@ TEST(Chat, AnInterruptStopsThePromptWithinANode) {
     std::atomic<bool> interrupt{false};
     std::size_t seen = 0;
     session.truncate(0);
-    session.observe([&](const Node&, std::span<const float>, std::size_t) { interrupt = ++seen >= at; });
+    session.observe(
+        [&](const Node&, std::span<const float>, std::size_t) { interrupt = ++seen >= at; });
     GenerateOptions options = greedy(4);
     options.interrupt = &interrupt;
     const GenerateResult result = session.generate(prompt, options);

@@ -33,11 +33,13 @@ struct Holdings {
   }
 };
 
-// CRIA_CYCLES: how many; .ci/long asks for thousands. On a busy machine one waits a while for oneTBB's threads.
+// CRIA_CYCLES: how many; .ci/long asks for thousands. On a busy machine one waits a while for
+// oneTBB's threads.
 TEST(Cycles, LeaveNothing) {
   const char* const wanted = std::getenv("CRIA_CYCLES");
   const int cycles = wanted != nullptr ? std::atoi(wanted) : 200;
-  const std::string path = (fs::temp_directory_path() / ("cria-cycles-" + std::to_string(getpid()))).string();
+  const std::string path =
+      (fs::temp_directory_path() / ("cria-cycles-" + std::to_string(getpid()))).string();
   TinyModel().write(path);
   const auto cycle = [&](int i) {
     const auto model = Model::load(path, {.mmap = i % 10 != 0});
@@ -47,13 +49,15 @@ TEST(Cycles, LeaveNothing) {
     Session session(*model, options);
     EXPECT_EQ(session.eval(std::vector<TokenId>{1, 7}).size(), 300U);
   };
-  for (int i = 0; i < 40; ++i) cycle(i);  // what is made once and kept: threads, arenas of the allocator
+  for (int i = 0; i < 40; ++i)
+    cycle(i);  // what is made once and kept: threads, arenas of the allocator
   const Holdings before(path);
   for (int i = 0; i < cycles; ++i) cycle(i);
   const Holdings after(path);
   fs::remove(path);
   EXPECT_EQ(after.descriptors, before.descriptors);
-  // oneTBB keeps its threads, and makes another when all are still on their way out of the last team.
+  // oneTBB keeps its threads, and makes another when all are still on their way out of the last
+  // team.
   EXPECT_LE(after.threads, before.threads + 2 * std::thread::hardware_concurrency() + 2);
   EXPECT_EQ(after.file_mappings, 0U);
   EXPECT_LT(after.mappings, before.mappings + 50);  // one for each cycle would be more

@@ -13,8 +13,9 @@ namespace {
 
 using Vectors = std::vector<std::vector<float>>;
 
-Vectors embed_with(const Model& model, std::span<const std::vector<TokenId>> prompts, Pooling pooling,
-                   std::uint32_t sequences, std::uint32_t n_batch, std::uint32_t threads) {
+Vectors embed_with(const Model& model, std::span<const std::vector<TokenId>> prompts,
+                   Pooling pooling, std::uint32_t sequences, std::uint32_t n_batch,
+                   std::uint32_t threads) {
   EngineOptions options;
   options.n_ctx = 256;
   options.rope_ctx = 256;
@@ -45,7 +46,8 @@ TEST(Embedding, HiddenStatesAreWhatTheLastNormWrote) {
   engine.observe([&](const Node& node, std::span<const float> values, std::size_t width) {
     if (node.name != "output_norm") return;
     seen.clear();
-    for (; !values.empty(); values = values.subspan(width)) seen.push_back(copy(values.first(width)));
+    for (; !values.empty(); values = values.subspan(width))
+      seen.push_back(copy(values.first(width)));
   });
   const std::vector<TokenId> tokens = many_tokens(30);
   Batch batch(engine);

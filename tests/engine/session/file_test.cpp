@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 class SessionFile : public testing::Test {
  protected:
-  SessionFile() : directory(fs::temp_directory_path() / ("cria-session-test-" + std::to_string(getpid()))) {
+  SessionFile()
+      : directory(fs::temp_directory_path() / ("cria-session-test-" + std::to_string(getpid()))) {
     fs::create_directories(directory);
   }
   ~SessionFile() override { fs::remove_all(directory); }
@@ -56,13 +57,15 @@ TEST_F(SessionFile, LeavesNothingBesideTheFile) {
   session.eval(many_tokens(5));
   session.save(path);
   EXPECT_EQ(std::distance(fs::directory_iterator(directory), {}), 1);
-  EXPECT_NE(
-      error_of([&] { session.save((directory / "none" / "x").string()); }).find("cannot write: No such file"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              session.save((directory / "none" / "x").string());
+            }).find("cannot write: No such file"),
+            std::string::npos);
 }
 
 TEST_F(SessionFile, DoesNotReplaceTheModel) {
-  const std::string model = (directory / "model.gguf").string(), link = (directory / "link").string();
+  const std::string model = (directory / "model.gguf").string(),
+                    link = (directory / "link").string();
   fs::copy_file(demo_model().file().path(), model);
   fs::create_symlink(model, link);
   const auto loaded = Model::load(model);
@@ -88,9 +91,11 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
     return bytes;
   };
   EXPECT_NE(error("").find("too short"), std::string::npos);
-  EXPECT_NE(error("GGUF and so on, long enough for a header").find("not a session file of cria (at byte 0)"),
+  EXPECT_NE(error("GGUF and so on, long enough for a header")
+                .find("not a session file of cria (at byte 0)"),
             std::string::npos);
-  EXPECT_NE(error(changed(8)).find("another version of cria: version: expected 4, got 5"), std::string::npos);
+  EXPECT_NE(error(changed(8)).find("another version of cria: version: expected 4, got 5"),
+            std::string::npos);
   EXPECT_NE(error(changed(12)).find("KV type"), std::string::npos);
   EXPECT_NE(error(changed(16)).find("another model"), std::string::npos);
   EXPECT_NE(error(changed(24)).find("wrong size"), std::string::npos);
@@ -98,7 +103,8 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   EXPECT_NE(error(good.substr(0, good.size() - 1)).find("wrong size"), std::string::npos);
   EXPECT_NE(error(good + "x").find("wrong size"), std::string::npos);
   EXPECT_EQ(session.tokens().size(), 70U) << "a refused header must leave the session alone";
-  for (const std::size_t at : {std::size_t{40}, std::size_t{4000}, good.size() - 100, good.size() - 1}) {
+  for (const std::size_t at :
+       {std::size_t{40}, std::size_t{4000}, good.size() - 100, good.size() - 1}) {
     EXPECT_NE(error(changed(at)).find("wrong checksum"), std::string::npos) << at;
     EXPECT_EQ(session.tokens().size(), 0U);
   }
@@ -110,7 +116,8 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
 
 // Behind the window pages are missing, which the tokens would have told.
 TEST_F(SessionFile, ADamagedOneOfAWindowLeavesASessionThatGoesOn) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionOptions options = {.n_ctx = 600, .n_batch = 64};
   const std::vector<TokenId> tokens(400, 5);
   Session session(*model, options);
@@ -127,9 +134,11 @@ TEST_F(SessionFile, ADamagedOneOfAWindowLeavesASessionThatGoesOn) {
   }
 }
 
-// How many pages a session holds behind a window depends on its context and batches; what a file holds does not.
+// How many pages a session holds behind a window depends on its context and batches; what a file
+// holds does not.
 TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const std::vector<TokenId> tokens(200, 5);
   const TokenId next = 7;
   const std::vector<SessionOptions> all = {{.n_ctx = 256, .n_batch = 256, .threads = 1},
@@ -146,14 +155,16 @@ TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
     for (const SessionOptions& to : all) {
       Session session(*model, to);
       session.load(path);
-      EXPECT_TRUE(same_bytes(copy(session.eval({&next, 1})), want)) << from.n_ctx << " to " << to.n_ctx;
+      EXPECT_TRUE(same_bytes(copy(session.eval({&next, 1})), want))
+          << from.n_ctx << " to " << to.n_ctx;
     }
   }
 }
 
 // What a file does not hold is not there after loading, though pages for it could be.
 TEST_F(SessionFile, OfAWindowHasNothingBeforeIt) {
-  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const auto model =
+      TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   for (const std::uint32_t n_ctx : {256U, 2000U}) {
     const SessionOptions options = {.n_ctx = n_ctx, .n_batch = 256, .threads = 1};
     const std::vector<TokenId> tokens(200, 5);
@@ -232,10 +243,13 @@ TEST_F(SessionFile, RefusesOtherRopeFactors) {
   session.eval(std::vector<TokenId>{1, 5, 7});
   session.save(path);
   EXPECT_EQ(load_error(*yarn, {.n_ctx = 99}), "");
-  for (const std::string key : {"attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_log_multiplier"}) {
+  for (const std::string key :
+       {"attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_log_multiplier"}) {
     TinyModel other = tiny;
     other.keys.emplace_back("llama.rope.scaling." + key, 0.75F);
-    EXPECT_NE(load_error(*other.load(), {.n_ctx = 20}).find("other RoPE factors"), std::string::npos) << key;
+    EXPECT_NE(load_error(*other.load(), {.n_ctx = 20}).find("other RoPE factors"),
+              std::string::npos)
+        << key;
   }
 }
 
@@ -248,7 +262,8 @@ TEST_F(SessionFile, MovesBetweenInstructionSets) {
     Session second(demo_model(), {.n_ctx = 64, .kernels = available_kernels().back()});
     second.load(path);
     const TokenId next = 300;
-    EXPECT_TRUE(same_bytes(copy(second.eval({&next, 1})), copy(first.eval({&next, 1})))) << kernels->isa;
+    EXPECT_TRUE(same_bytes(copy(second.eval({&next, 1})), copy(first.eval({&next, 1}))))
+        << kernels->isa;
   }
 }
 

@@ -13,23 +13,28 @@ TEST(Model, HasItsParts) {
   EXPECT_EQ(model.graph().caches.size(), 8U);
   EXPECT_TRUE(model.warnings().empty());
   EXPECT_EQ(model.vocabulary().tokens.size(), 4096U);
-  EXPECT_EQ(model.tokenizer().decode(model.tokenizer().encode("some text", false, false)), "some text");
+  EXPECT_EQ(model.tokenizer().decode(model.tokenizer().encode("some text", false, false)),
+            "some text");
   EXPECT_FALSE(model.pinned());
 }
 
 TEST(Model, ReadsWithoutMapping) {
   const auto model = Model::load(CRIA_DATA "/cria-demo-Q8_0.gguf", {.mmap = false});
   EXPECT_TRUE(model->pinned());
-  EXPECT_TRUE(same_bytes(all_logits(*model, {}, demo_tokens()), all_logits(demo_model(), {}, demo_tokens())));
+  EXPECT_TRUE(same_bytes(all_logits(*model, {}, demo_tokens()),
+                         all_logits(demo_model(), {}, demo_tokens())));
 }
 
 TEST(Model, MissingFileIsAnError) {
-  EXPECT_NE(error_of([] { Model::load("/none/such.gguf"); }).find("/none/such.gguf: "), std::string::npos);
+  EXPECT_NE(error_of([] { Model::load("/none/such.gguf"); }).find("/none/such.gguf: "),
+            std::string::npos);
 }
 
 TEST(Model, TypeThatCannotBeAWeightIsAnError) {
   TinyModel tiny;
-  tiny.type_of = [](const std::string& name) { return name == "blk.1.ffn_down" ? DType::I8 : DType::F16; };
+  tiny.type_of = [](const std::string& name) {
+    return name == "blk.1.ffn_down" ? DType::I8 : DType::F16;
+  };
   EXPECT_NE(error_of([&] { (void)tiny.load(); }), "");
 }
 

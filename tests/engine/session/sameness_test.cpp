@@ -1,5 +1,6 @@
-// Whatever runs beside it, an answer has the bytes that it has alone: models of six types, all KV types, answers that
-// are cancelled and asked for again, guesses right and wrong. CRIA_MIX_ROUNDS=N does N times as much.
+// Whatever runs beside it, an answer has the bytes that it has alone: models of six types, all KV
+// types, answers that are cancelled and asked for again, guesses right and wrong. CRIA_MIX_ROUNDS=N
+// does N times as much.
 #include <cstdlib>
 
 #include "engine/quantize/quantize.h"
@@ -129,8 +130,9 @@ class ServingMix {
     request.scope = below(4) / 3;
     request.cache_prompt = !chance(0.2);
     request.options.speculate = Speculate::Off;
-    Session alone(model_,
-                  {.n_ctx = 300, .rope_ctx = 300, .threads = 1, .kv_type = engine_.options().kv_type});
+    Session alone(
+        model_,
+        {.n_ctx = 300, .rope_ctx = 300, .threads = 1, .kv_type = engine_.options().kv_type});
     const GenerateResult result = alone.generate(request.prompt, request.options);
     asked.alone = result.tokens;
     asked.alone_text = result.text;
@@ -147,8 +149,8 @@ class ServingMix {
     options.expected.assign(asked.request.prompt.end() - 1, asked.request.prompt.end());
     if (asked.request.prompt.size() > 1) options.expected = asked.request.prompt;
     for (const TokenId token : asked.alone)
-      options.expected.push_back(i % 4 == 2 ? token
-                                            : (token + 1) % static_cast<TokenId>(model_.vocabulary_size()));
+      options.expected.push_back(
+          i % 4 == 2 ? token : (token + 1) % static_cast<TokenId>(model_.vocabulary_size()));
   }
 
   void submit(std::size_t i) {

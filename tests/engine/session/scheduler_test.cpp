@@ -1,4 +1,5 @@
-// Many answers at once: each has the bytes that it has alone, whoever comes, goes or fails beside it.
+// Many answers at once: each has the bytes that it has alone, whoever comes, goes or fails beside
+// it.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ Wanted random_wanted(Random& random, std::size_t n_vocab) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
   Wanted wanted;
   const std::size_t shared = below(3) * 70;  // what some begin with
-  for (std::size_t i = 0; i < shared; ++i) wanted.prompt.push_back(static_cast<TokenId>(3 + i * 11 % 200));
+  for (std::size_t i = 0; i < shared; ++i)
+    wanted.prompt.push_back(static_cast<TokenId>(3 + i * 11 % 200));
   for (std::size_t i = 0, n = 1 + below(60); i < n; ++i)
     wanted.prompt.push_back(static_cast<TokenId>(3 + below(n_vocab - 3)));
   wanted.options.max_tokens = static_cast<std::int64_t>(below(40));
@@ -56,7 +58,8 @@ AnswerRequest request_of(const Wanted& wanted, Ended& ended) {
   return request;
 }
 
-void expect_as_alone(const Model& model, std::uint32_t n_ctx, const Wanted& wanted, const Ended& ended) {
+void expect_as_alone(const Model& model, std::uint32_t n_ctx, const Wanted& wanted,
+                     const Ended& ended) {
   Session alone(model, {.n_ctx = n_ctx, .threads = 1});
   Text text;
   const GenerateResult result = alone.generate(wanted.prompt, wanted.options, text.sink());
@@ -105,7 +108,8 @@ TEST(Scheduler, AnswersAreThoseOfEachAlone) {
   }
 }
 
-// Guesses by lookup, by a model (that is right, or has other weights) and from a text that is expected, right or wrong.
+// Guesses by lookup, by a model (that is right, or has other weights) and from a text that is
+// expected, right or wrong.
 TEST(Scheduler, GuessesChangeNoAnswer) {
   const auto model = TinyModel().load();
   TinyModel stranger;
@@ -131,11 +135,13 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
       const std::vector<TokenId> answer = alone.generate(wanted[i].prompt, off).tokens;
       if (i % 3 == 1) {
         wanted[i].options.expected = wanted[i].prompt;
-        for (const TokenId token : answer) wanted[i].options.expected.push_back((token + i % 2) % 300);
+        for (const TokenId token : answer)
+          wanted[i].options.expected.push_back((token + i % 2) % 300);
       }
       AnswerRequest request = request_of(wanted[i], ended[i]);
       const auto on_end = request.on_end;
-      request.on_end = [&, on_end](const GenerateResult& result, const std::optional<Error>& error) {
+      request.on_end = [&, on_end](const GenerateResult& result,
+                                   const std::optional<Error>& error) {
         on_end(result, error);
         drafted += result.drafted;
         kept += result.kept;
@@ -154,7 +160,8 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
   }
 }
 
-// What a draft model has read of answers that are being written goes with them, before the model does.
+// What a draft model has read of answers that are being written goes with them, before the model
+// does.
 TEST(Scheduler, MayBeDroppedWhileItGuesses) {
   const auto model = TinyModel().load();
   Engine engine(*model, engine_options(2, 1));
@@ -182,7 +189,8 @@ TEST(Scheduler, NobodyWaitsForGuesses) {
   GenerateOptions endless = greedy(80);
   endless.ignore_eos = true;
   endless.speculate = Speculate::Lookup;
-  for (Ended& e : ended) scheduler.add(request_of({{1, 300, 301, 302, 300, 301, 302, 300, 301}, endless}, e));
+  for (Ended& e : ended)
+    scheduler.add(request_of({{1, 300, 301, 302, 300, 301, 302, 300, 301}, endless}, e));
   while (scheduler.active() + scheduler.waiting() > 0) {
     const bool first = scheduler.active() == 0;
     scheduler.step();
@@ -200,14 +208,15 @@ TEST(Scheduler, TheSamePromptIsReadOnce) {
   for (Ended& e : ended) scheduler.add(request_of(wanted, e));
   while (scheduler.step()) continue;
   EXPECT_EQ(ended[0].cached, 0U);
-  for (std::size_t i = 1; i < ended.size(); ++i) EXPECT_EQ(ended[i].cached, 199U) << "all but the last token";
+  for (std::size_t i = 1; i < ended.size(); ++i)
+    EXPECT_EQ(ended[i].cached, 199U) << "all but the last token";
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
 }
 
 // What nobody finds is not waited for: prompts are read in rounds.
 TEST(Scheduler, NobodyWaitsForAPrefixThatIsNotKept) {
   EngineOptions options = engine_options(2, 1);
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   Engine engine(demo_model(), options);
   Scheduler scheduler(engine);
   std::vector<Ended> ended(2);
@@ -345,7 +354,8 @@ TEST(Scheduler, FailuresAreOnesOwn) {
                                       {std::vector<TokenId>(300, 5), greedy(20)},
                                       {{1, 40}, greedy(20)}};
   std::vector<Wanted> all = wanted;
-  for (Wanted& w : all) w.options.sampler.logit_bias = {{7, -std::numeric_limits<float>::infinity()}};
+  for (Wanted& w : all)
+    w.options.sampler.logit_bias = {{7, -std::numeric_limits<float>::infinity()}};
   for (std::size_t i = 0; i < all.size(); ++i) scheduler.add(request_of(all[i], ended[i]));
   while (scheduler.step()) continue;
   EXPECT_NE(ended[1].error.find("token_embd.weight"), std::string::npos) << ended[1].error;
@@ -360,7 +370,8 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_EQ(scheduler.active(), 0U);
 }
 
-// What ends a step ends the search for what is to blame, which evaluates all of an answer's tokens again.
+// What ends a step ends the search for what is to blame, which evaluates all of an answer's tokens
+// again.
 TEST(Scheduler, ABlameThatIsSoughtIsStopped) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
@@ -412,16 +423,19 @@ TEST(Scheduler, TellsWhatWasThrown) {
   EXPECT_NE(ended[1].error.find("the prompt does not fit"), std::string::npos) << ended[1].error;
 }
 
-// Whoever is told of an end may cancel answers, its own and others', whether they wait, run or have just ended.
+// Whoever is told of an end may cancel answers, its own and others', whether they wait, run or have
+// just ended.
 TEST(Scheduler, AnEndMayCancelOthers) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(7);
   std::vector<Scheduler::Id> ids(ended.size());
-  const auto add = [&](std::size_t i, const Wanted& wanted, const std::vector<std::size_t>& cancelled) {
+  const auto add = [&](std::size_t i, const Wanted& wanted,
+                       const std::vector<std::size_t>& cancelled) {
     AnswerRequest request = request_of(wanted, ended[i]);
     const auto on_end = request.on_end;
-    request.on_end = [&, cancelled, on_end](const GenerateResult& result, const std::optional<Error>& error) {
+    request.on_end = [&, cancelled, on_end](const GenerateResult& result,
+                                            const std::optional<Error>& error) {
       on_end(result, error);
       for (const std::size_t other : cancelled) scheduler.cancel(ids[other]);
     };
@@ -441,7 +455,8 @@ TEST(Scheduler, AnEndMayCancelOthers) {
   for (const std::size_t i : {2, 4, 5}) expect_as_alone(demo_model(), 256, few, ended[i]);
 }
 
-// What the sink of an answer throws ends that answer, in the middle of it or with what was held back.
+// What the sink of an answer throws ends that answer, in the middle of it or with what was held
+// back.
 TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
@@ -470,7 +485,8 @@ TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
   for (const std::size_t i : {0, 3}) expect_as_alone(demo_model(), 256, wanted, ended[i]);
 }
 
-// Likewise what is thrown when its prompt begins to be read: its pages are others' then, and nothing of it is in the pass.
+// Likewise what is thrown when its prompt begins to be read: its pages are others' then, and
+// nothing of it is in the pass.
 TEST(Scheduler, ProgressThatThrows) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
@@ -526,7 +542,7 @@ TEST(Scheduler, AnEndThatThrows) {
 TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
   EngineOptions options = engine_options(3, 1);
   options.positions = 256;
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   Engine engine(demo_model(), options);
   Sequence held(engine);
   Batch batch(engine);
@@ -547,7 +563,7 @@ TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
 TEST(Scheduler, EmbeddingsBeginWhereThereIsRoomForTheirPrompts) {
   EngineOptions options = engine_options(2, 1);
   options.positions = 256;
-  options.keep_prefixes = false;
+  options.prefix_cache = false;
   Engine engine(demo_model(), options);
   Scheduler scheduler(engine);
   std::vector<Ended> ended(2);
@@ -563,7 +579,8 @@ TEST(Scheduler, EmbeddingsBeginWhereThereIsRoomForTheirPrompts) {
   expect_as_alone(demo_model(), 256, wanted, ended[0]);
 }
 
-// The engine's only sequence is that of a text that is being scored, then that of an answer: each waits for the other.
+// The engine's only sequence is that of a text that is being scored, then that of an answer: each
+// waits for the other.
 TEST(Scheduler, WaitsForScorersAndTheyForIt) {
   Engine engine(demo_model(), engine_options(1, 1));
   Scheduler scheduler(engine);
@@ -607,7 +624,8 @@ TEST(Scheduler, EveryStepServesAllThatWrite) {
   EXPECT_EQ(ended[0].tokens.size(), 50U);
 }
 
-// More answers than a batch has tokens: a prompt is read all the same, and none of the answers waits for its end.
+// More answers than a batch has tokens: a prompt is read all the same, and none of the answers
+// waits for its end.
 TEST(Scheduler, ManyWritersLeaveRoomForPrompts) {
   for (const std::uint32_t n_batch : {1U, 2U, 4U}) {
     EngineOptions options = engine_options(6, 1);

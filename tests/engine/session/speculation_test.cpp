@@ -1,4 +1,5 @@
-// Guesses change no answer: neither its tokens, nor what is said of them, nor what the session holds afterwards.
+// Guesses change no answer: neither its tokens, nor what is said of them, nor what the session
+// holds afterwards.
 #include "engine/session/draft_control.h"
 #include "engine/session/draft_model.h"
 
@@ -20,8 +21,8 @@ struct Spoken {
   std::vector<float> after;
 };
 
-Spoken speak_with(const Model& model, std::shared_ptr<const Model> draft, std::span<const TokenId> prompt,
-                  const GenerateOptions& options) {
+Spoken speak_with(const Model& model, std::shared_ptr<const Model> draft,
+                  std::span<const TokenId> prompt, const GenerateOptions& options) {
   SessionOptions wanted;
   wanted.n_ctx = 400;
   wanted.threads = 2;
@@ -46,7 +47,8 @@ void expect_same(const Spoken& got, const Spoken& want) {
 }
 
 // Whatever was drawn last is followed by what is not drawn next.
-std::vector<TokenId> always_wrong(std::span<const TokenId> prompt, std::span<const TokenId> answer) {
+std::vector<TokenId> always_wrong(std::span<const TokenId> prompt,
+                                  std::span<const TokenId> answer) {
   std::vector<TokenId> text(prompt.begin(), prompt.end()), wrong;
   text.insert(text.end(), answer.begin(), answer.end());
   for (std::size_t i = prompt.size(); i < text.size(); ++i) {
@@ -109,7 +111,8 @@ TEST(Speculation, ChangesNoAnswer) {
     try_with(Speculate::Auto, {}, nullptr);
     try_with(Speculate::Auto, {}, small);
     try_with(Speculate::Auto, {}, other);
-    const auto wrong = try_with(Speculate::Lookup, always_wrong(prompt, want.result.tokens), nullptr);
+    const auto wrong =
+        try_with(Speculate::Lookup, always_wrong(prompt, want.result.tokens), nullptr);
     const auto right = try_with(Speculate::Lookup, joined(prompt, want.result.tokens), nullptr);
     EXPECT_LE(wrong.kept * 4, wrong.drafted);
     if (want.result.tokens.size() > 20 && way.sampler.temperature == 2) {
@@ -124,7 +127,8 @@ TEST(Speculation, ChangesNoAnswer) {
 TEST(Speculation, ForcedTextIsADraft) {
   const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
   GenerateOptions options = greedy(150);
-  options.constraint = Constraint::regex("(Paris is the capital of [A-Z][a-z]{3,9}\\. ){2}The end\\.");
+  options.constraint =
+      Constraint::regex("(Paris is the capital of [A-Z][a-z]{3,9}\\. ){2}The end\\.");
   options.speculate = Speculate::Off;
   const Spoken want = speak_with(demo_model(), nullptr, prompt, options);
   EXPECT_NE(want.result.text.find("The end."), std::string::npos) << want.result.text;
@@ -194,7 +198,8 @@ TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {
       GenerateOptions options = greedy(shift ? 60 : -1);
       options.ignore_eos = true;
       options.speculate = speculate;
-      const std::vector<TokenId> prompt = {1, 300, 301, 302, 300, 301, 302, 300, 301, 302, 300, 301};
+      const std::vector<TokenId> prompt = {1,   300, 301, 302, 300, 301,
+                                           302, 300, 301, 302, 300, 301};
       const GenerateResult result = session.generate(prompt, options);
       std::vector<TokenId> seen = result.tokens;
       seen.insert(seen.end(), session.tokens().begin(), session.tokens().end());
@@ -228,14 +233,14 @@ TEST(Speculation, CountsTheGuessesThatAreEvaluated) {
 TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
   std::vector<TokenId> draft;
   const std::vector<TokenId> text = {1, 2, 3, 4, 9, 2, 3, 5, 9, 1, 2, 3};
-  EXPECT_EQ(look_up_draft(text, {}, 3, draft), 3U) << "1 2 3 before 2 3";
+  EXPECT_EQ(ngram_draft(text, {}, 3, draft), 3U) << "1 2 3 before 2 3";
   EXPECT_EQ(draft, (std::vector<TokenId>{4, 9, 2}));
   const std::vector<TokenId> period = {7, 8, 7, 8};
-  EXPECT_EQ(look_up_draft(period, {}, 5, draft), 2U);
+  EXPECT_EQ(ngram_draft(period, {}, 5, draft), 2U);
   EXPECT_EQ(draft, (std::vector<TokenId>{7, 8, 7, 8, 7})) << "goes on through itself";
-  EXPECT_EQ(look_up_draft(std::vector<TokenId>{1, 2, 3}, {}, 5, draft), 0U);
+  EXPECT_EQ(ngram_draft(std::vector<TokenId>{1, 2, 3}, {}, 5, draft), 0U);
   EXPECT_TRUE(draft.empty());
-  EXPECT_EQ(look_up_draft(text, std::vector<TokenId>{2, 3, 6, 6}, 5, draft), 2U)
+  EXPECT_EQ(ngram_draft(text, std::vector<TokenId>{2, 3, 6, 6}, 5, draft), 2U)
       << "what is expected goes first";
   EXPECT_EQ(draft, (std::vector<TokenId>{6, 6}));
 }
@@ -244,7 +249,7 @@ TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
 struct MadeUpMachine {
   DraftControl control;
   double first = 0.3,
-         each = 0.1;     // what a pass costs for more than one token, and for each: in passes of one
+         each = 0.1;  // what a pass costs for more than one token, and for each: in passes of one
   double disturbed = 1;  // how much longer everything takes now
   std::size_t agree = 6;
 
@@ -340,7 +345,8 @@ TEST(Speculation, LosesLittle) {
   }
 }
 
-// A longer pass is one for all who wait for it: the more there are, the less one may guess, and never for little.
+// A longer pass is one for all who wait for it: the more there are, the less one may guess, and
+// never for little.
 TEST(Speculation, OthersWaitForAGuess) {
   MadeUpMachine machine;
   machine.first = 0;
@@ -371,8 +377,8 @@ TEST(Speculation, ADraftModelHasTheSameVocabulary) {
 
 /// A model that says the last of its tokens after any other.
 std::shared_ptr<const Model> padded_model(std::uint32_t n_vocab) {
-  TinyModel tiny =
-      bigram_file([n_vocab](std::size_t, std::size_t next) { return next + 1 == n_vocab ? 20.0 : 0.0; });
+  TinyModel tiny = bigram_file(
+      [n_vocab](std::size_t, std::size_t next) { return next + 1 == n_vocab ? 20.0 : 0.0; });
   tiny.n_vocab = n_vocab;
   return tiny.load();
 }
@@ -380,20 +386,22 @@ std::shared_ptr<const Model> padded_model(std::uint32_t n_vocab) {
 // The vocabularies of a family are padded to different lengths.
 TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   const auto fewer = padded_model(300), more = padded_model(428), too_many = padded_model(429);
-  EXPECT_NE(error_of([&] { DraftModel(*too_many, *fewer, {}); }).find("expected the same vocabulary"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { DraftModel(*too_many, *fewer, {}); }).find("expected the same vocabulary"),
+      std::string::npos);
   const std::vector<TokenId> plain = {1, 20, 30}, padding = {1, 427, 30};
   std::vector<TokenId> guessed, others;
   DraftModel draft(*more, *fewer, {});
   Sequence sequence = draft.sequence();
-  const DraftModel::Guess guess{&sequence, plain, 4, &guessed};
+  const DraftModel::DraftRequest guess{&sequence, plain, 4, &guessed};
   draft.guess({&guess, 1}, 100);
   EXPECT_EQ(guessed.size(), 4U);
   for (const TokenId token : guessed) EXPECT_LT(token, 300);
   // A text with a token that the smaller model has not is not guessed; another beside it is.
   DraftModel small(*fewer, *more, {.sequences = 2});
   Sequence first = small.sequence(), second = small.sequence();
-  const DraftModel::Guess both[] = {{&first, padding, 4, &others}, {&second, plain, 4, &guessed}};
+  const DraftModel::DraftRequest both[] = {{&first, padding, 4, &others},
+                                           {&second, plain, 4, &guessed}};
   small.guess(both, 100);
   EXPECT_TRUE(others.empty());
   EXPECT_EQ(guessed, std::vector<TokenId>(4, 299));
@@ -406,7 +414,7 @@ TEST(Speculation, ADraftModelCanBeStopped) {
   Sequence sequence = draft.sequence();
   const std::vector<TokenId> text(200, 20);
   std::vector<TokenId> guessed;
-  const DraftModel::Guess guess{&sequence, text, 4, &guessed};
+  const DraftModel::DraftRequest guess{&sequence, text, 4, &guessed};
   std::atomic<bool> stop = true;
   EXPECT_THROW(draft.guess({&guess, 1}, 128, &stop), EvaluationStopped);
   EXPECT_EQ(sequence.tokens().size(), 0U);

@@ -15,7 +15,8 @@ std::string shown(StopScanner& scanner, const std::string& text, std::size_t n) 
 TEST(StopScanner, FindsTextsHoweverTheyArrive) {
   for (std::size_t n = 1; n < 20; ++n) {
     StopScanner scanner({"</end>", "STOP"});
-    EXPECT_EQ(shown(scanner, "one </en two STO three STOP four", n), "one </en two STO three ") << n;
+    EXPECT_EQ(shown(scanner, "one </en two STO three STOP four", n), "one </en two STO three ")
+        << n;
     EXPECT_EQ(scanner.found(), "STOP");
     StopScanner other({"</end>", "STOP"});
     EXPECT_EQ(shown(other, "one <</end> STOP", n), "one <") << n;
@@ -44,7 +45,8 @@ TEST(StopScanner, HoldsBackOnlyWhatMayBeginAStop) {
 }
 
 TEST(StopScanner, OverlappingStops) {
-  StopScanner first({"b", "abX"});  // "ab" might still become abX when the b arrives, but b is a stop already
+  StopScanner first(
+      {"b", "abX"});  // "ab" might still become abX when the b arrives, but b is a stop already
   EXPECT_EQ(first.push("a"), "");
   EXPECT_EQ(first.push("b"), "a");
   EXPECT_EQ(first.found(), "b");

@@ -75,14 +75,14 @@ TEST(Thinking, MayBeAllThereIs) {
   EXPECT_EQ(refused.reasoning, "hm");
 }
 
-// The history is what the template makes of it, and the talk goes on from there: as a session that has never
-// seen the thinking.
+// The history is what the template makes of it, and the talk goes on from there: as a session that
+// has never seen the thinking.
 TEST(Thinking, IsLeftOutOfTheHistory) {
   Session session(thinker(), {});
   std::vector<ChatMessage> talk = {{"user", "hi"}};
   (void)session.chat(talk, greedy());
-  talk.push_back(
-      {"assistant", "Fourty", R"({"role": "assistant", "content": "Fourty", "reasoning_content": "hmso"})"});
+  talk.push_back({"assistant", "Fourty",
+                  R"({"role": "assistant", "content": "Fourty", "reasoning_content": "hmso"})"});
   talk.push_back({"user", "why"});
   ChatOptions how;
   std::string prompt;
@@ -99,9 +99,9 @@ TEST(Thinking, IsLeftOutOfTheHistory) {
 
 TEST(Thinking, ChannelsAreControlTokens) {
   const auto model =
-      scripted_file(
-          "{{ messages[0].content }}<|im_start|>{# <|channel|>analysis<|message|> #}",
-          {"<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "Four", "<|return|>", "<|call|>"})
+      scripted_file("{{ messages[0].content }}<|im_start|>{# <|channel|>analysis<|message|> #}",
+                    {"<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "Four",
+                     "<|return|>", "<|call|>"})
           .load();
   Session session(*model, {});
   const GenerateResult result = session.chat({{"user", "hi"}}, greedy());
@@ -112,8 +112,8 @@ TEST(Thinking, ChannelsAreControlTokens) {
 TEST(Thinking, CallsComeAfterIt) {
   const auto model =
       scripted_file("{{ messages[0].content }}{{ tools }}<|im_start|>{# <think> <tool_call> #}",
-                    {"<think>", "hm", "</think>", "<tool_call>", "\n", R"({"name": "f", "arguments": )", "{}",
-                     "}\n", "</tool_call>"})
+                    {"<think>", "hm", "</think>", "<tool_call>", "\n",
+                     R"({"name": "f", "arguments": )", "{}", "}\n", "</tool_call>"})
           .load();
   Session session(*model, {});
   ChatOptions how;
@@ -136,9 +136,10 @@ TEST(Thinking, CallsComeAfterIt) {
 // A message to a tool, in gpt-oss's commentary.
 TEST(Thinking, CallsInChannels) {
   const auto model =
-      scripted_file("{{ messages[0].content }}{{ tools }}<|im_start|>{# <|channel|>analysis functions. #}",
-                    {"<|channel|>", "commentary to=functions.f ", "<|constrain|>", "json", "<|message|>",
-                     R"({"a": 1})", "<|call|>", "<|return|>"})
+      scripted_file(
+          "{{ messages[0].content }}{{ tools }}<|im_start|>{# <|channel|>analysis functions. #}",
+          {"<|channel|>", "commentary to=functions.f ", "<|constrain|>", "json", "<|message|>",
+           R"({"a": 1})", "<|call|>", "<|return|>"})
           .load();
   Session session(*model, {});
   ChatOptions how;

@@ -1,4 +1,5 @@
-// Architectures and types that the bundled model has not, on tiny models against the plain forward pass.
+// Architectures and types that the bundled model has not, on tiny models against the plain forward
+// pass.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -41,8 +42,8 @@ SessionOptions exact() {
   return options;
 }
 
-// F32 throughout: some thousand roundings of 6e-8 in a chain of a dozen steps. Any mistake in the model's
-// wiring is a distance of about 1, a wrong angle or bias of one head about 0.1.
+// F32 throughout: some thousand roundings of 6e-8 in a chain of a dozen steps. Any mistake in the
+// model's wiring is a distance of about 1, a wrong angle or bias of one head about 0.1.
 constexpr double kFloatNoise = 5e-5;
 
 TEST(TinyModel, Llama) { EXPECT_LT(distance(*TinyModel().load(), exact(), 100), kFloatNoise); }
@@ -84,7 +85,8 @@ TEST(TinyModel, RopeFrequencies) {
   tiny.rope_freqs = {1, 1, 1.5F, 2, 4, 8, 8, 8};
   EXPECT_LT(distance(*tiny.load(), exact(), 70), kFloatNoise);
   TinyModel linear;
-  linear.keys = {{"llama.rope.scaling.type", std::string("linear")}, {"llama.rope.scaling.factor", 4.F}};
+  linear.keys = {{"llama.rope.scaling.type", std::string("linear")},
+                 {"llama.rope.scaling.factor", 4.F}};
   EXPECT_LT(distance(*linear.load(), exact(), 70), kFloatNoise);
 }
 
@@ -99,8 +101,8 @@ TEST(TinyModel, SmallerKvCaches) {
   EXPECT_LT(distance(*model, options, 100), 40 * 0x1p-8);
 }
 
-/// Types as quantizers mix them: different ones for q, k and v, for gate and up, and one that quantizes
-/// activations otherwise.
+/// Types as quantizers mix them: different ones for q, k and v, for gate and up, and one that
+/// quantizes activations otherwise.
 TinyModel mixed() {
   TinyModel tiny;
   tiny.n_embd = 256;
@@ -140,8 +142,9 @@ TEST(TinyModel, MixedTypesShareRegions) {
 }
 
 TEST(TinyModel, EveryWeightTypeRuns) {
-  for (const std::uint32_t id : {0U,  1U,  30U, 2U,  3U,  6U,  7U,  8U,  10U, 11U, 12U, 13U, 14U, 16U,
-                                 17U, 18U, 19U, 20U, 21U, 22U, 23U, 29U, 34U, 35U, 39U, 40U, 41U, 144U}) {
+  for (const std::uint32_t id :
+       {0U,  1U,  30U, 2U,  3U,  6U,  7U,  8U,  10U, 11U, 12U, 13U, 14U, 16U,
+        17U, 18U, 19U, 20U, 21U, 22U, 23U, 29U, 34U, 35U, 39U, 40U, 41U, 144U}) {
     TinyModel tiny = mixed();
     tiny.n_layers = 1;
     tiny.n_kv_heads = {2};
@@ -170,7 +173,8 @@ TEST(Synthetic, RowsThatDoNotDivideGetTheTypeThatStandsIn) {
   const ModelShape odd = {"odd", 1, 96, 2, 1, 48, 256, 300, 64, "no model"};
   write_synthetic(odd, DType::Q4_K, path);
   const GgufFile file = GgufFile::open(path);
-  EXPECT_EQ(file.tensor("blk.0.attn_q.weight")->dtype, DType::Q5_0) << "as when a model is quantized";
+  EXPECT_EQ(file.tensor("blk.0.attn_q.weight")->dtype, DType::Q5_0)
+      << "as when a model is quantized";
   EXPECT_EQ(file.tensor("blk.0.ffn_down.weight")->dtype, DType::Q4_K) << "rows of 256";
   EXPECT_EQ(Model::load(path)->config().n_layers, 1U);
   std::remove(path.c_str());
@@ -192,7 +196,8 @@ TEST(Synthetic, EveryArchitectureOfTheShapesRuns) {
       EXPECT_TRUE(model->warnings().empty()) << shape.name << ": " << model->warnings().front();
       EXPECT_EQ(file.tensor("token_embd.weight")->dtype, type);
       const std::vector<float> logits = all_logits(*model, exact(), random_tokens(20));
-      EXPECT_TRUE(std::ranges::any_of(logits, [](float x) { return std::abs(x) > 0.01F; })) << shape.name;
+      EXPECT_TRUE(std::ranges::any_of(logits, [](float x) { return std::abs(x) > 0.01F; }))
+          << shape.name;
       if (file.tensor("blk.0.ffn_gate_inp.weight") == nullptr) continue;
       EXPECT_EQ(file.tensor("blk.0.ffn_gate_inp.weight")->dtype, DType::F32);
       EXPECT_EQ(file.tensor("blk.0.ffn_down_exps.weight")->dtype, type);

@@ -1,5 +1,5 @@
-// Attention: every instruction set against the scalar one bit for bit, any split of tokens and heads
-// likewise, the scalar one against a plain softmax in double over the same cached values.
+// Attention: every instruction set against the scalar one bit for bit, any split of tokens and
+// heads likewise, the scalar one against a plain softmax in double over the same cached values.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,30 +27,33 @@ struct AttentionShape {
     const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
     return window == 0 || pos < window ? from : std::max(from, pos + 1 - window);
   }
-  [[nodiscard]] double scale() const { return scaled ? 1 / std::sqrt(static_cast<double>(head_dim)) : 0; }
+  [[nodiscard]] double scale() const {
+    return scaled ? 1 / std::sqrt(static_cast<double>(head_dim)) : 0;
+  }
 };
 std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
-  return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim << ", at "
-             << s.first_pos << '+' << s.tokens << ", window " << s.window << ", chunk " << s.chunk << ", cap "
-             << s.softcap << (s.sinks ? ", sinks" : "") << (s.latent ? ", latent" : "");
+  return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim
+             << ", at " << s.first_pos << '+' << s.tokens << ", window " << s.window << ", chunk "
+             << s.chunk << ", cap " << s.softcap << (s.sinks ? ", sinks" : "")
+             << (s.latent ? ", latent" : "");
 }
 
 const AttentionShape kShapes[] = {
-    {1, 1, 64, 64, 0, 1, 0},                         // one token, one head
-    {4, 4, 64, 64, 63, 1, 0},                        // the last position of a tile
-    {4, 2, 64, 64, 64, 1, 0},                        // the first of the next
-    {32, 4, 64, 64, 300, 1, 0},                      // decoding with grouped heads
-    {8, 8, 128, 128, 0, 70, 0},                      // a prompt over a tile's border
-    {8, 2, 128, 128, 50, 150, 0},                    // a later chunk, more queries than one pass takes
-    {7, 1, 40, 24, 10, 20, 0},                       // dims that are no multiple of 16
-    {6, 3, 80, 80, 3, 33, 0},                        // dims that are no multiple of 32 or 64
-    {2, 2, 8, 8, 0, 5, 0},                           // less than a register
-    {2, 1, 256, 256, 100, 3, 0},                     //
-    {4, 2, 64, 64, 200, 90, 100},                    // a window that begins inside tiles
-    {4, 2, 64, 64, 200, 90, 7},                      // a window narrower than a block of tokens
-    {3, 1, 64, 64, 0, 200, 1},                       // every token sees itself only
-    {4, 2, 96, 96, 60, 80, 0, 48, 0, true},          // chunks that begin inside tiles, sinks
-    {5, 1, 40, 72, 20, 90, 50, 0, 1.5F},             // a soft cap that bends most scores
+    {1, 1, 64, 64, 0, 1, 0},                 // one token, one head
+    {4, 4, 64, 64, 63, 1, 0},                // the last position of a tile
+    {4, 2, 64, 64, 64, 1, 0},                // the first of the next
+    {32, 4, 64, 64, 300, 1, 0},              // decoding with grouped heads
+    {8, 8, 128, 128, 0, 70, 0},              // a prompt over a tile's border
+    {8, 2, 128, 128, 50, 150, 0},            // a later chunk, more queries than one pass takes
+    {7, 1, 40, 24, 10, 20, 0},               // dims that are no multiple of 16
+    {6, 3, 80, 80, 3, 33, 0},                // dims that are no multiple of 32 or 64
+    {2, 2, 8, 8, 0, 5, 0},                   // less than a register
+    {2, 1, 256, 256, 100, 3, 0},             //
+    {4, 2, 64, 64, 200, 90, 100},            // a window that begins inside tiles
+    {4, 2, 64, 64, 200, 90, 7},              // a window narrower than a block of tokens
+    {3, 1, 64, 64, 0, 200, 1},               // every token sees itself only
+    {4, 2, 96, 96, 60, 80, 0, 48, 0, true},  // chunks that begin inside tiles, sinks
+    {5, 1, 40, 72, 20, 90, 50, 0, 1.5F},     // a soft cap that bends most scores
     {12, 1, 72, 40, 30, 40, 0, 0, 0, false, true},   // values that end inside a block of the keys
     {6, 1, 192, 128, 120, 9, 0, 0, 0, false, true},  // latent keys
     {2, 1, 40, 64, 2045, 5, 0},                      // over the border of a segment
@@ -67,7 +70,8 @@ const AttentionShape kShapes[] = {
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
-/// Where a cache lies: each head's tiles one after the other, or in pages, each with a tile of every head.
+/// Where a cache lies: each head's tiles one after the other, or in pages, each with a tile of
+/// every head.
 struct Places {
   std::size_t k_bytes, v_bytes;  ///< from a head to the next
   std::size_t k_size, v_size;    ///< of all
@@ -82,10 +86,12 @@ struct Places {
   }
   /// The last tile first, behind a page that is nobody's.
   static Places in_pages(const AttentionShape& s, KvType type) {
-    const std::size_t k = key_tile_bytes(type, s.head_dim), v = kKeyTile * value_row_bytes(type, s.value_dim);
+    const std::size_t k = key_tile_bytes(type, s.head_dim),
+                      v = kKeyTile * value_row_bytes(type, s.value_dim);
     Places out{k, v, 0, 0, s.kv_heads * (k + v)};  // as in a pool where both lie in the same page
     const std::size_t n = (s.first_pos + s.tokens + kKeyTile - 1) / kKeyTile;
-    for (std::size_t tile = 0; tile < n; ++tile) out.pages.push_back(static_cast<std::uint32_t>(n - tile));
+    for (std::size_t tile = 0; tile < n; ++tile)
+      out.pages.push_back(static_cast<std::uint32_t>(n - tile));
     out.k_size = out.v_size = (n + 1) * out.page_bytes;
     return out;
   }
@@ -102,7 +108,8 @@ const Buffer<float>& kept_random(std::size_t n, std::uint32_t seed) {
   return at->second;
 }
 
-/// A cache filled by a kernel set's store_kv with random keys and values, every other byte poisoned.
+/// A cache filled by a kernel set's store_kv with random keys and values, every other byte
+/// poisoned.
 struct Cache {
   AttentionShape shape;
   KvType type;
@@ -112,7 +119,8 @@ struct Cache {
   /// Every 50th position's values are `outlier` times as large as the others.
   Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, float outlier = 1)
       : Cache(s, kv_type, kernels, Places::in_a_row(s, kv_type), outlier) {}
-  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, Places places, float outlier = 1)
+  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, Places places,
+        float outlier = 1)
       : shape(s), type(kv_type), at(std::move(places)), k(at.k_size), v(at.v_size) {
     std::memset(k.data(), 0xFF, k.size());  // NaN, should anybody look
     std::memset(v.data(), 0xFF, v.size());
@@ -155,14 +163,16 @@ struct Cache {
   }
   [[nodiscard]] double value(std::size_t head, std::size_t pos, std::size_t d) const {
     if (shape.latent) return key(head, pos, d);
-    const std::byte* row = value_tile(head, pos) + pos % kKeyTile * value_row_bytes(type, shape.value_dim);
+    const std::byte* row =
+        value_tile(head, pos) + pos % kKeyTile * value_row_bytes(type, shape.value_dim);
     if (type == KvType::F32) return load<float>(row, d);
     if (type == KvType::F16) return f16_to_f32(load<F16Bits>(row, d));
     const auto [scale, byte] = q8_value(head, pos, d);
     return scale * byte;
   }
   /// A value's scale and byte.
-  [[nodiscard]] std::pair<double, int> q8_value(std::size_t head, std::size_t pos, std::size_t d) const {
+  [[nodiscard]] std::pair<double, int> q8_value(std::size_t head, std::size_t pos,
+                                                std::size_t d) const {
     if (shape.latent) return q8_key(head, pos, d);
     const std::size_t slot = pos % kKeyTile;
     return q8(value_tile(head, pos) + d / 32 * kQ8BlockBytes, slot, q8_value_offset(slot, d % 32));
@@ -195,9 +205,11 @@ struct Cache {
   }
   [[nodiscard]] const std::byte* value_tile(std::size_t head, std::size_t pos) const {
     return v.data() + head * at.v_bytes +
-           at.page(pos) * tile_step(at.page_bytes, kKeyTile * value_row_bytes(type, shape.value_dim));
+           at.page(pos) *
+               tile_step(at.page_bytes, kKeyTile * value_row_bytes(type, shape.value_dim));
   }
-  [[nodiscard]] std::pair<double, int> q8_key(std::size_t head, std::size_t pos, std::size_t d) const {
+  [[nodiscard]] std::pair<double, int> q8_key(std::size_t head, std::size_t pos,
+                                              std::size_t d) const {
     const std::byte* tile = key_tile(head, pos);
     return q8(tile + d / 32 * kQ8BlockBytes, pos % kKeyTile, q8_key_offset(pos % kKeyTile, d % 32));
   }
@@ -249,7 +261,8 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
 
 /// compute(job, head, token_begin, token_end, scratch) for all heads and tokens.
 template <class F>
-Buffer<float> run_by(const Cache& cache, const Queries& queries, std::size_t tokens_per_call, F compute) {
+Buffer<float> run_by(const Cache& cache, const Queries& queries, std::size_t tokens_per_call,
+                     F compute) {
   const AttentionShape& s = cache.shape;
   Buffer<float> out(s.tokens * s.heads * s.value_dim);
   Buffer<std::byte>& scratch = kept_buffer(attention_scratch_bytes(s.head_dim, s.value_dim));
@@ -344,7 +357,8 @@ TEST(Attention, PagesGiveTheSameBits) {
   });
 }
 
-/// One query's softmax in double over the cached keys and values, and how far the kernel may be from it.
+/// One query's softmax in double over the cached keys and values, and how far the kernel may be
+/// from it.
 class ExactAttention {
  public:
   ExactAttention(const Cache& cache, const Queries& queries, std::size_t token, std::size_t head)
@@ -389,12 +403,15 @@ class ExactAttention {
     return size;
   }
 
-  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order 1. To that a Q8_0 cache
-  /// adds what is rounded to integers:
-  /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e = step/2·Σ|key|·scale (a soft
-  ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the sum of weights times
-  ///   values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0;
-  /// - weights times their values' scales, d = |value|/|byte|, by half a step of at most 16 times their maximum in the
+  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of
+  /// order 1. To that a Q8_0 cache adds what is rounded to integers:
+  /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e =
+  /// step/2·Σ|key|·scale (a soft
+  ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the
+  ///   sum of weights times values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a
+  ///   key of value 0;
+  /// - weights times their values' scales, d = |value|/|byte|, by half a step of at most 16 times
+  /// their maximum in the
   ///   tile/32512.
   [[nodiscard]] double tolerance(std::size_t d, double exact) const {
     double spread = sink_ * std::abs(exact), size = 0, rounded = 0, largest = 0, bytes = 0;
@@ -412,7 +429,8 @@ class ExactAttention {
       largest = bytes = 0;
     }
     const double base = 4e-5 * std::max(1.0, size);
-    return cache_.type == KvType::Q8_0 ? base + std::expm1(2 * score_error_) * spread + rounded : base;
+    return cache_.type == KvType::Q8_0 ? base + std::expm1(2 * score_error_) * spread + rounded
+                                       : base;
   }
 
  private:
@@ -439,8 +457,9 @@ void expect_softmax(const KernelSet& kernels, const Cache& cache, const Queries&
 }
 
 TEST(Attention, IsASoftmaxOverTheKeys) {
-  for_each_case(
-      [](const Cache& cache, const Queries& queries) { expect_softmax(scalar_kernels(), cache, queries); });
+  for_each_case([](const Cache& cache, const Queries& queries) {
+    expect_softmax(scalar_kernels(), cache, queries);
+  });
 }
 
 TEST(Attention, ValuesMayDifferInSize) {
@@ -450,7 +469,8 @@ TEST(Attention, ValuesMayDifferInSize) {
       for (const KvType type : kKvTypes) {
         const Cache cache(shape, type, scalar_kernels(), outlier);
         const Queries queries(shape);
-        SCOPED_TRACE(testing::Message() << shape << ", type " << static_cast<int>(type) << ", " << outlier);
+        SCOPED_TRACE(testing::Message()
+                     << shape << ", type " << static_cast<int>(type) << ", " << outlier);
         expect_softmax(scalar_kernels(), cache, queries);
         const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
         for (const KernelSet* set : available_kernels())
@@ -472,12 +492,14 @@ TEST(Attention, MuchWeightOfLittleValueHidesNobody) {  // as the first key of a 
       const ExactAttention exact(cache, queries, t, 0);
       for (std::size_t d = 0; d < shape.value_dim; ++d) {
         const double value = exact.value(d), rest = exact.size_without(7, d);
-        ASSERT_NEAR(got[t * shape.value_dim + d], value, std::abs(value) * 5e-4 + rest * 5e-3 + 1e-8)
+        ASSERT_NEAR(got[t * shape.value_dim + d], value,
+                    std::abs(value) * 5e-4 + rest * 5e-3 + 1e-8)
             << outlier << ", rest " << rest;
       }
     }
     for (const KernelSet* set : available_kernels())
-      EXPECT_TRUE(run(*set, cache, queries, shape.tokens) == got && run(*set, cache, queries, 1) == got)
+      EXPECT_TRUE(run(*set, cache, queries, shape.tokens) == got &&
+                  run(*set, cache, queries, 1) == got)
           << set->isa;
   }
 }
@@ -489,7 +511,8 @@ TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
     const Cache cache(shape, type, scalar_kernels());
     Queries queries(shape);
     const Buffer<float> expected = run(scalar_kernels(), cache, queries, 30);
-    queries.q[(token * shape.heads + head) * shape.head_dim + 5] = std::numeric_limits<float>::quiet_NaN();
+    queries.q[(token * shape.heads + head) * shape.head_dim + 5] =
+        std::numeric_limits<float>::quiet_NaN();
     for (const KernelSet* set : available_kernels()) {
       const Buffer<float> got = run(*set, cache, queries, 30);
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -525,8 +548,9 @@ TEST(Attention, ABadScaleConcernsOnlyThoseWhoSeeIt) {
   Cache cache(shape, KvType::Q8_0, scalar_kernels());
   const Buffer<float> whole = run(scalar_kernels(), cache, queries, 40);
   const std::size_t row = value_row_bytes(KvType::Q8_0, shape.value_dim), slot = kBad % kKeyTile;
-  std::byte* const scale = cache.v.data() + (kBad - slot) * row + slot * sizeof(F16Bits);  // of dims 0 to 31
-  for (const std::uint16_t bits : {0x7C00, 0x7E00}) {                                      // infinity, NaN
+  std::byte* const scale =
+      cache.v.data() + (kBad - slot) * row + slot * sizeof(F16Bits);  // of dims 0 to 31
+  for (const std::uint16_t bits : {0x7C00, 0x7E00}) {                 // infinity, NaN
     std::memcpy(scale, &bits, sizeof bits);
     for (const KernelSet* set : available_kernels()) {
       for (const std::size_t tokens_per_call : {1, 40}) {
@@ -548,7 +572,9 @@ Cache with_bad_keys(const AttentionShape& shape, KvType type, std::size_t begin,
                     bool infinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   // Beyond what f16 holds, and a Q8_0 block's scale.
-  const float bad = !infinite ? type == KvType::Q8_0 ? 7e6F : 6e4F : type == KvType::F32 ? kInfinity : 1e30F;
+  const float bad = !infinite             ? type == KvType::Q8_0 ? 7e6F : 6e4F
+                    : type == KvType::F32 ? kInfinity
+                                          : 1e30F;
   Cache cache(shape, type, scalar_kernels());
   for (std::size_t pos = begin; pos < end; ++pos) cache.replace(pos, Cache::Part::Key, bad);
   return cache;
@@ -574,7 +600,8 @@ TEST(Attention, AKeyOfScoreMinusInfinityHasNoWeight) {
                   infinite = with_bad_keys(shape, type, begin, end, true);
       const Buffer<float> expected = run(scalar_kernels(), small, queries, 1);
       for (const KernelSet* set : available_kernels()) {
-        SCOPED_TRACE(testing::Message() << set->isa << ' ' << shape << ", type " << static_cast<int>(type));
+        SCOPED_TRACE(testing::Message()
+                     << set->isa << ' ' << shape << ", type " << static_cast<int>(type));
         EXPECT_TRUE(run(*set, small, queries, 30) == expected);
         for (const std::size_t tokens_per_call : {1, 30}) {
           EXPECT_TRUE(run(*set, infinite, queries, tokens_per_call) == expected);
@@ -628,8 +655,10 @@ TEST(Attention, AKeyOrValueThatIsNoNumberConcernsOnlyThoseWhoSeeIt) {
   }
 }
 
-TEST(Attention, AQueryOfZerosSeesItsKeysAlike) {  // its scale is zero, and what it does not see is hidden
-  const AttentionShape shapes[] = {{2, 1, 64, 64, 10, 70, 9}, {3, 1, 40, 72, 100, 5, 0, 0, 1.5F, true}};
+TEST(Attention,
+     AQueryOfZerosSeesItsKeysAlike) {  // its scale is zero, and what it does not see is hidden
+  const AttentionShape shapes[] = {{2, 1, 64, 64, 10, 70, 9},
+                                   {3, 1, 40, 72, 100, 5, 0, 0, 1.5F, true}};
   for (const AttentionShape& shape : shapes) {
     for (const KvType type : kKvTypes) {
       const Cache cache(shape, type, scalar_kernels());

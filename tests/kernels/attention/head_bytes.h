@@ -1,5 +1,5 @@
-// A cache without pages, as tests of kernels have it: all positions of a head lie together (AttentionJob::k_head_bytes and
-// v_head_bytes).
+// A cache without pages, as tests of kernels have it: all positions of a head lie together
+// (AttentionJob::k_head_bytes and v_head_bytes).
 #pragma once
 
 #include "kernels/attention/kv_layout.h"

@@ -1,5 +1,5 @@
-// The encoders of weights: every instruction set against the scalar one, the scalar one against what an
-// encoder of its type must reach.
+// The encoders of weights: every instruction set against the scalar one, the scalar one against
+// what an encoder of its type must reach.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -37,7 +37,8 @@ double rms_error(DType type, const Buffer<float>& x, const Buffer<float>* import
   const std::vector<float> y = decode(type, encode(scalar_kernels(), type, x, importance));
   double sum = 0, weight = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double w = importance == nullptr ? 1 : (*importance)[i], e = static_cast<double>(x[i]) - y[i];
+    const double w = importance == nullptr ? 1 : (*importance)[i],
+                 e = static_cast<double>(x[i]) - y[i];
     sum += w * e * e;
     weight += w;
   }
@@ -75,12 +76,15 @@ Buffer<float> awkward_values() {
   scale(4, 1e38F);   // squares overflow float
   for (std::size_t i = 5 * 256; i < 6 * 256; ++i) x[i] = 0.25F;
   for (std::size_t i = 6 * 256; i < 7 * 256; ++i) x[i] = -0.25F;
-  for (std::size_t i = 7 * 256; i < 8 * 256; ++i) x[i] = i % 32 == 0 ? 1.0F : 0.0F;    // one value of many
-  for (std::size_t i = 8 * 256; i < 9 * 256; ++i) x[i] = i == 8 * 256 ? -1.0F : 0.0F;  // one block of many
-  for (std::size_t i = 9 * 256; i < 10 * 256; ++i) x[i] += 1;                          // far from 0
+  for (std::size_t i = 7 * 256; i < 8 * 256; ++i)
+    x[i] = i % 32 == 0 ? 1.0F : 0.0F;  // one value of many
+  for (std::size_t i = 8 * 256; i < 9 * 256; ++i)
+    x[i] = i == 8 * 256 ? -1.0F : 0.0F;                        // one block of many
+  for (std::size_t i = 9 * 256; i < 10 * 256; ++i) x[i] += 1;  // far from 0
   for (std::size_t i = 10 * 256; i < 11 * 256; ++i) x[i] -= 1;
-  for (std::size_t i = 11 * 256; i < 12 * 256; ++i) x[i] = static_cast<float>(i % 16) - 7.5F;  // ties
-  x[12 * 256 + 3] = 1000;                                                                      // an outlier
+  for (std::size_t i = 11 * 256; i < 12 * 256; ++i)
+    x[i] = static_cast<float>(i % 16) - 7.5F;  // ties
+  x[12 * 256 + 3] = 1000;                      // an outlier
   x[13 * 256 + 5] = kNaN;
   x[14 * 256 + 6] = kInf;
   x[15 * 256 + 7] = -kInf;
@@ -127,7 +131,8 @@ TEST(Encode, BlocksDoNotDependOnTheirNeighbours) {
     for (std::size_t b = 0; b < x.size() / 256; ++b) {
       Bytes one(bytes);
       scalar_kernels().encode(type)(x.data() + b * 256, w.data() + b * 256, 256, one.data());
-      EXPECT_EQ(std::memcmp(one.data(), whole.data() + b * bytes, bytes), 0) << name(type) << ' ' << b;
+      EXPECT_EQ(std::memcmp(one.data(), whole.data() + b * bytes, bytes), 0)
+          << name(type) << ' ' << b;
     }
   }
 }
@@ -146,7 +151,8 @@ TEST(Encode, ZeroStaysZero) {
   Buffer<float> x(512);
   std::fill(x.begin(), x.end(), 0.0F);
   for (const DType type : kEncoded)
-    for (const float y : decode(type, encode(scalar_kernels(), type, x))) EXPECT_EQ(y, 0) << name(type);
+    for (const float y : decode(type, encode(scalar_kernels(), type, x)))
+      EXPECT_EQ(y, 0) << name(type);
 }
 
 TEST(Encode, NoImportanceAnywhereIsNone) {
@@ -168,7 +174,8 @@ TEST(Encode, ImportanceThatIsNoNumberCountsAsNothing) {
     none[i] = 0;
     no_number[i] = std::numeric_limits<float>::quiet_NaN();
     for (const DType type : kEncoded)
-      EXPECT_TRUE(encode(scalar_kernels(), type, x, &no_number) == encode(scalar_kernels(), type, x, &none))
+      EXPECT_TRUE(encode(scalar_kernels(), type, x, &no_number) ==
+                  encode(scalar_kernels(), type, x, &none))
           << name(type) << ' ' << i;
   }
 }
@@ -176,15 +183,19 @@ TEST(Encode, ImportanceThatIsNoNumberCountsAsNothing) {
 TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
   // Relative to the deviation of normal weights; measured, with 2 % to spare.
   const std::map<DType, double> bounds = {
-      {DType::F32, 0},         {DType::F16, 0.0003},   {DType::BF16, 0.0018},   {DType::Q4_0, 0.0820},
-      {DType::Q4_1, 0.0705},   {DType::Q5_0, 0.0407},  {DType::Q5_1, 0.0338},   {DType::Q8_0, 0.0050},
-      {DType::IQ4_NL, 0.0742}, {DType::Q2_K, 0.2630},  {DType::Q3_K, 0.1460},   {DType::Q4_K, 0.0710},
-      {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168},  {DType::IQ4_XS, 0.0748}, {DType::TQ1_0, 0.4410},
-      {DType::TQ2_0, 0.4410},  {DType::IQ3_S, 0.132},  {DType::IQ3_XXS, 0.179}, {DType::IQ2_S, 0.243},
-      {DType::MXFP4, 0.1126},  {DType::IQ2_XS, 0.289}, {DType::IQ2_XXS, 0.333}, {DType::IQ1_M, 0.420},
-      {DType::IQ1_S, 0.453},   {DType::NVFP4, 0.0870}, {DType::Q1_0, 0.612},    {DType::IQ4_KS, 0.0727}};
+      {DType::F32, 0},         {DType::F16, 0.0003},    {DType::BF16, 0.0018},
+      {DType::Q4_0, 0.0820},   {DType::Q4_1, 0.0705},   {DType::Q5_0, 0.0407},
+      {DType::Q5_1, 0.0338},   {DType::Q8_0, 0.0050},   {DType::IQ4_NL, 0.0742},
+      {DType::Q2_K, 0.2630},   {DType::Q3_K, 0.1460},   {DType::Q4_K, 0.0710},
+      {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168},   {DType::IQ4_XS, 0.0748},
+      {DType::TQ1_0, 0.4410},  {DType::TQ2_0, 0.4410},  {DType::IQ3_S, 0.132},
+      {DType::IQ3_XXS, 0.179}, {DType::IQ2_S, 0.243},   {DType::MXFP4, 0.1126},
+      {DType::IQ2_XS, 0.289},  {DType::IQ2_XXS, 0.333}, {DType::IQ1_M, 0.420},
+      {DType::IQ1_S, 0.453},   {DType::NVFP4, 0.0870},  {DType::Q1_0, 0.612},
+      {DType::IQ4_KS, 0.0727}};
   const Buffer<float> x = normal_values(16384);
-  for (const DType type : kEncoded) EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
+  for (const DType type : kEncoded)
+    EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
 }
 
 TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
@@ -205,8 +216,8 @@ TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
 /// Types whose codes and scale a second encoding finds again.
 TEST(Encode, AgainChangesNothing) {
   const Buffer<float> x = normal_values(4096);
-  for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q5_0, DType::Q8_0,
-                           DType::IQ4_NL, DType::TQ1_0, DType::TQ2_0, DType::MXFP4}) {
+  for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q5_0,
+                           DType::Q8_0, DType::IQ4_NL, DType::TQ1_0, DType::TQ2_0, DType::MXFP4}) {
     const Bytes first = encode(scalar_kernels(), type, x);
     const std::vector<float> values = decode(type, first);
     Buffer<float> again(values.size());
@@ -219,8 +230,10 @@ TEST(Encode, AgainChangesNothing) {
 double plain_error(const float* x, bool affine, int low, int high) {
   const auto [least, most] = std::minmax_element(x, x + 32);
   const float peak = -*least > *most ? *least : *most;
-  const float d = affine ? (*most - *least) / static_cast<float>(high) : peak / static_cast<float>(low);
-  const float scale = f16_to_f32(f32_to_f16(d)), offset = affine ? f16_to_f32(f32_to_f16(*least)) : 0;
+  const float d =
+      affine ? (*most - *least) / static_cast<float>(high) : peak / static_cast<float>(low);
+  const float scale = f16_to_f32(f32_to_f16(d)),
+              offset = affine ? f16_to_f32(f32_to_f16(*least)) : 0;
   double sum = 0;
   for (int i = 0; i < 32; ++i) {
     const float q = std::clamp(std::nearbyint((x[i] - offset) / scale), static_cast<float>(low),
@@ -230,7 +243,8 @@ double plain_error(const float* x, bool affine, int low, int high) {
   return sum;
 }
 
-// 5 %: the plain way is among what is tried, but the error of 8 bits depends on how d happens to round.
+// 5 %: the plain way is among what is tried, but the error of 8 bits depends on how d happens to
+// round.
 TEST(Encode, NoBlockIsWorseThanThePlainWay) {
   const Buffer<float> x = normal_values(32 * 300);
   struct Plain {
@@ -268,7 +282,8 @@ TEST(Encode, Q4_0IsNearTheBestOfAllScales) {
         best = std::min(best, sum);
       }
     best_of_all += best;
-    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i)
+      ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
   }
   EXPECT_LE(ours, 1.03 * best_of_all);
   EXPECT_GE(ours, 0.999 * best_of_all);  // or the search above is wrong
@@ -281,13 +296,15 @@ TEST(Encode, Nvfp4TakesTheBestOfAllScales) {
   const std::vector<float> y = decode(DType::NVFP4, encode(scalar_kernels(), DType::NVFP4, x));
   for (std::size_t first = 0; first < x.size(); first += 16) {
     double ours = 0, best = 1e30;
-    for (std::size_t i = first; i < first + 16; ++i) ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
+    for (std::size_t i = first; i < first + 16; ++i)
+      ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
     for (std::size_t byte = 1; byte <= kLargestUe4m3; ++byte) {
       double sum = 0;
       for (std::size_t i = first; i < first + 16; ++i) {
         double least = 1e30;
         for (const std::int8_t q : kTwiceE2m1)
-          least = std::min(least, std::abs(static_cast<double>(x[i]) - double{kHalfOfUe4m3[byte]} * q));
+          least =
+              std::min(least, std::abs(static_cast<double>(x[i]) - double{kHalfOfUe4m3[byte]} * q));
         sum += least * least;
       }
       best = std::min(best, sum);
@@ -301,8 +318,10 @@ TEST(Encode, RowsOfIq4KsUseTheirLargestScale) {
   const Bytes row = encode(scalar_kernels(), DType::IQ4_KS, x);
   int largest = 0;
   for (std::size_t b = 0; b < 4; ++b) {
-    const auto block = load_block<BlockIQ4_KS>(row.data() + sizeof(float) + b * sizeof(BlockIQ4_KS));
-    for (const std::uint8_t scale : block.scales) largest = std::max(largest, std::abs((scale & 254) - 127));
+    const auto block =
+        load_block<BlockIQ4_KS>(row.data() + sizeof(float) + b * sizeof(BlockIQ4_KS));
+    for (const std::uint8_t scale : block.scales)
+      largest = std::max(largest, std::abs((scale & 254) - 127));
   }
   EXPECT_EQ(largest, 127);
 }
@@ -322,7 +341,8 @@ TEST(Encode, OffsetsOfEitherSign) {
     Buffer<float> x = normal_values(2048);
     for (float& v : x) v += offset;
     for (const DType type : {DType::Q4_1, DType::Q5_1, DType::Q2_K, DType::Q4_K, DType::Q5_K})
-      EXPECT_LE(rms_error(type, x), type == DType::Q2_K ? 0.02 : 0.01) << name(type) << ' ' << offset;
+      EXPECT_LE(rms_error(type, x), type == DType::Q2_K ? 0.02 : 0.01)
+          << name(type) << ' ' << offset;
   }
 }
 

@@ -1,5 +1,6 @@
-// Encoders over families of rows: for none may a super-block come out worse than what its format does in the
-// plainest way, or than nothing but zeros. Searches may fail on values that random weights do not have.
+// Encoders over families of rows: for none may a super-block come out worse than what its format
+// does in the plainest way, or than nothing but zeros. Searches may fail on values that random
+// weights do not have.
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -41,7 +42,8 @@ constexpr int kRunShapes = 8;
 constexpr const char* kRunNames[kRunShapes] = {"constant", "narrow", "wide", "ramp",
                                                "wave",     "steps",  "walk", "normal"};
 void fill_shape(int shape, float* x, std::size_t n, Random& random) {
-  const float sign = random.uniform(-1, 1) < 0 ? -1.0F : 1.0F, size = sign * random.uniform(0.7F, 1.4F);
+  const float sign = random.uniform(-1, 1) < 0 ? -1.0F : 1.0F,
+              size = sign * random.uniform(0.7F, 1.4F);
   const float slope = random.uniform(-2, 2) / static_cast<float>(n);
   float at = size;
   for (std::size_t i = 0; i < n; ++i) {
@@ -50,14 +52,16 @@ void fill_shape(int shape, float* x, std::size_t n, Random& random) {
     if (shape == 1) x[i] = size * (1 + random.uniform(-0.08F, 0.08F));
     if (shape == 2) x[i] = size * (1 + random.uniform(-0.4F, 0.4F));
     if (shape == 3) x[i] = size + slope * k;
-    if (shape == 4) x[i] = size * std::sin(k * 2 * std::numbers::pi_v<float> / static_cast<float>(n));
+    if (shape == 4)
+      x[i] = size * std::sin(k * 2 * std::numbers::pi_v<float> / static_cast<float>(n));
     if (shape == 5) x[i] = size * static_cast<float>(i / 8 % 4);
     if (shape == 6) x[i] = at += 0.01F * random.normal();
     if (shape == 7) x[i] = random.normal();
   }
 }
 
-/// Super-blocks of every shape in runs of several lengths, of mixtures, and of these at many scales.
+/// Super-blocks of every shape in runs of several lengths, of mixtures, and of these at many
+/// scales.
 std::vector<Values> all_families() {
   Random random(1);
   std::vector<Values> all;
@@ -92,14 +96,16 @@ std::vector<Values> all_families() {
   }
   for (int exponent = -34; exponent <= 12; exponent += 2)
     for (const int shape : {0, 3, 7}) {
-      Values& v = add(std::string(kRunNames[shape]) + " at 2^" + std::to_string(exponent), exponent < -8);
+      Values& v =
+          add(std::string(kRunNames[shape]) + " at 2^" + std::to_string(exponent), exponent < -8);
       for (std::size_t i = 0; i < kSuper; i += 32) fill_shape(shape, v.x + i, 32, random);
       for (float& x : v.x) x = std::ldexp(x, exponent);
     }
   return all;
 }
 
-/// Importance: none, of one size, with columns that count for all but nothing, with one that counts for all.
+/// Importance: none, of one size, with columns that count for all but nothing, with one that counts
+/// for all.
 constexpr int kImportances = 4;
 std::vector<float> importance_of(int kind) {
   if (kind == 0) return {};
@@ -126,7 +132,8 @@ double error_of(const float* x, const float* y, const std::vector<float>& w) {
 
 double encoder_error(DType type, const float* x, const std::vector<float>& w) {
   Buffer<std::byte> blocks(dtype_info(type).row_bytes(kSuper));
-  available_kernels().front()->encode(type)(x, w.empty() ? nullptr : w.data(), kSuper, blocks.data());
+  available_kernels().front()->encode(type)(x, w.empty() ? nullptr : w.data(), kSuper,
+                                            blocks.data());
   float y[kSuper];
   dtype_info(type).dequantize(blocks.data(), y, kSuper);
   return error_of(x, y, w);
@@ -163,8 +170,9 @@ Grid integers(int low, int high) {
   return grid;
 }
 
-/// How a type makes values. Blocks of n: scale·value, or scale·value + offset if affine. s_most: the scale is d·s, s at most
-/// s_most, and `stored` makes d what the format holds; 0: it makes the scale so.
+/// How a type makes values. Blocks of n: scale·value, or scale·value + offset if affine. s_most:
+/// the scale is d·s, s at most s_most, and `stored` makes d what the format holds; 0: it makes the
+/// scale so.
 struct Plain {
   DType type;
   std::size_t n;
@@ -174,7 +182,8 @@ struct Plain {
   double (*stored)(double) = scale_f16;
 };
 
-/// Scale and offset of one block that spread the grid over its values; `end`: where the largest magnitude goes.
+/// Scale and offset of one block that spread the grid over its values; `end`: where the largest
+/// magnitude goes.
 struct Fit {
   double scale, offset;
 };
@@ -199,13 +208,14 @@ void round_fits(const Plain& plain, std::vector<Fit>& fits) {
     } else {
       const double most = plain.s_most;
       fit.scale = d == 0 ? 0 : d * std::clamp(std::nearbyint(fit.scale / d), -most, most);
-      fit.offset = dmin == 0 ? 0 : -dmin * std::clamp(std::nearbyint(-fit.offset / dmin), 0.0, most);
+      fit.offset =
+          dmin == 0 ? 0 : -dmin * std::clamp(std::nearbyint(-fit.offset / dmin), 0.0, most);
     }
   }
 }
 
-double plain_error(const Plain& plain, const float* values, const std::vector<float>& w, double sign,
-                   double end) {
+double plain_error(const Plain& plain, const float* values, const std::vector<float>& w,
+                   double sign, double end) {
   double x[kSuper];
   for (std::size_t i = 0; i < kSuper; ++i) x[i] = sign * values[i];
   std::vector<Fit> fits;
@@ -220,7 +230,8 @@ double plain_error(const Plain& plain, const float* values, const std::vector<fl
   return sum;
 }
 
-/// As the encoders do: what is rather wholly above 0 is encoded as its negative, because offsets are not positive.
+/// As the encoders do: what is rather wholly above 0 is encoded as its negative, because offsets
+/// are not positive.
 double sign_of(const Plain& plain, const float* x) {
   double above = 0, below = 0;
   for (const float* block = x; block != x + kSuper; block += plain.n) {
@@ -290,9 +301,10 @@ TEST(EncodeFamilies, NoSuperBlockIsWorseThanThePlainWay) {
     const float zeros[kSuper] = {};
     const double whole = std::sqrt(error_of(v.x, zeros, w));
     for (const Plain& plain : all) {
-      // 5 %: how a scale happens to round. Tiny ones are numbers of few bits, and how well one value that counts
-      // alone is met is luck then.
-      double bound = v.tiny && kind == kImportances - 1 ? whole : std::sqrt(plain_error(plain, v.x, w));
+      // 5 %: how a scale happens to round. Tiny ones are numbers of few bits, and how well one
+      // value that counts alone is met is luck then.
+      double bound =
+          v.tiny && kind == kImportances - 1 ? whole : std::sqrt(plain_error(plain, v.x, w));
       bound = (v.tiny ? 2 : 1.05) * bound + std::sqrt(slack_of(plain, v.x, w));
       EXPECT_LE(std::sqrt(encoder_error(plain.type, v.x, w)), std::min(bound, whole * (1 + 1e-6)))
           << name(plain.type) << ", " << v.family << ", importance " << kind;
@@ -320,16 +332,18 @@ TEST(EncodeFamilies, SameBytesOnEveryIsa) {
       };
       const Buffer<std::byte> expected = encoded(scalar_kernels());
       for (const KernelSet* set : tested_kernels())
-        EXPECT_TRUE(encoded(*set) == expected) << set->isa << ' ' << name(type) << (importance != nullptr);
+        EXPECT_TRUE(encoded(*set) == expected)
+            << set->isa << ' ' << name(type) << (importance != nullptr);
     }
   }
 }
 
 TEST(EncodeFamilies, CodebooksAreWorthWhileForAll) {
   // Of the root mean square; measured, with 2 % to spare.
-  const std::map<DType, double> bounds = {
-      {DType::IQ3_S, 0.187},   {DType::IQ3_XXS, 0.183}, {DType::IQ2_S, 0.260}, {DType::IQ2_XS, 0.299},
-      {DType::IQ2_XXS, 0.458}, {DType::IQ1_S, 0.478},   {DType::IQ1_M, 0.443}};
+  const std::map<DType, double> bounds = {{DType::IQ3_S, 0.187},   {DType::IQ3_XXS, 0.183},
+                                          {DType::IQ2_S, 0.260},   {DType::IQ2_XS, 0.299},
+                                          {DType::IQ2_XXS, 0.458}, {DType::IQ1_S, 0.478},
+                                          {DType::IQ1_M, 0.443}};
   each_family([&](const Values& v, int kind, const std::vector<float>& w) {
     const float zeros[kSuper] = {};
     const double whole = std::sqrt(error_of(v.x, zeros, w));

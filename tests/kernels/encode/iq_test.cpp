@@ -1,5 +1,5 @@
-// The encoders of the codebook types: what any encoder must reach (encode_test.cpp) and, here, that they find
-// what a search through everything finds.
+// The encoders of the codebook types: what any encoder must reach (encode_test.cpp) and, here, that
+// they find what a search through everything finds.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,8 @@ using Blocks = std::vector<std::byte>;
 Blocks encode(const KernelSet& kernels, DType type, const std::vector<float>& x,
               const std::vector<float>& importance = {}) {
   Blocks blocks(dtype_info(type).row_bytes(x.size()));
-  kernels.encode(type)(x.data(), importance.empty() ? nullptr : importance.data(), x.size(), blocks.data());
+  kernels.encode(type)(x.data(), importance.empty() ? nullptr : importance.data(), x.size(),
+                       blocks.data());
   return blocks;
 }
 std::vector<float> decode(DType type, const Blocks& blocks) {
@@ -68,21 +69,24 @@ Blocks random_block(DType type, std::uint32_t seed, std::uint16_t d) {
 
 class EncodeIq : public testing::TestWithParam<DType> {};
 
-/// Almost: sixteen block scales are tried, and where none is close to the one that was, a few sub-blocks get
-/// the scale next to theirs. A tenth and less of what the types cost otherwise (encode_test.cpp, squared).
+/// Almost: sixteen block scales are tried, and where none is close to the one that was, a few
+/// sub-blocks get the scale next to theirs. A tenth and less of what the types cost otherwise
+/// (encode_test.cpp, squared).
 TEST_P(EncodeIq, WhatTheTypeCanSayIsAlmostFoundAgain) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
-    const std::vector<float> x = decode(GetParam(), random_block(GetParam(), seed, f32_to_f16(0.37F)));
+    const std::vector<float> x =
+        decode(GetParam(), random_block(GetParam(), seed, f32_to_f16(0.37F)));
     const std::vector<float> y = decode(GetParam(), encode(scalar_kernels(), GetParam(), x));
-    const double error = weighted_squares(x, y) / weighted_squares(x, std::vector<float>(kValues, 0.0F));
+    const double error =
+        weighted_squares(x, y) / weighted_squares(x, std::vector<float>(kValues, 0.0F));
     EXPECT_LT(error, 2e-3) << seed;
   }
 }
 
 /// Moving one code of the block never helps: each of its bytes is tried with every value.
 TEST_P(EncodeIq, NoOtherByteIsBetter) {
-  // d is looked for on a ladder, so it and the bytes which hold a part of it are left alone; what rounding in
-  // float32 may cost is far below the slack.
+  // d is looked for on a ladder, so it and the bytes which hold a part of it are left alone; what
+  // rounding in float32 may cost is far below the slack.
   const std::size_t bytes = dtype_info(GetParam()).block_bytes;
   const std::size_t first = GetParam() == DType::IQ1_M ? 0 : 2;
   const std::size_t last = GetParam() == DType::IQ1_M ? bytes - 8 : bytes;
@@ -121,13 +125,16 @@ TEST_P(EncodeIq, NeighbouringScalesAreHardlyBetter) {
 
 TEST_P(EncodeIq, SameBitsOnEveryIsa) {
   std::vector<float> x = normal(8 * kValues, 3, 0.02F), w = positive(x.size(), 4);
-  for (std::size_t i = 0; i < kValues; ++i) x[i] = i % 5 == 0 ? 0 : x[i];               // zeros have any sign
-  for (std::size_t i = kValues; i < 2 * kValues; ++i) x[i] = i % 2 == 0 ? 1 : -1;       // ties everywhere
-  for (std::size_t i = 2 * kValues; i < 3 * kValues; ++i) x[i] *= i % 32 < 8 ? 50 : 1;  // unlike groups
+  for (std::size_t i = 0; i < kValues; ++i) x[i] = i % 5 == 0 ? 0 : x[i];  // zeros have any sign
+  for (std::size_t i = kValues; i < 2 * kValues; ++i)
+    x[i] = i % 2 == 0 ? 1 : -1;  // ties everywhere
+  for (std::size_t i = 2 * kValues; i < 3 * kValues; ++i)
+    x[i] *= i % 32 < 8 ? 50 : 1;  // unlike groups
   for (std::size_t i = 3 * kValues; i < 4 * kValues; ++i) w[i] = i % 8 < 6 ? 0 : w[i];
   for (const KernelSet* set : available_kernels()) {
     EXPECT_EQ(encode(*set, GetParam(), x), encode(scalar_kernels(), GetParam(), x)) << set->isa;
-    EXPECT_EQ(encode(*set, GetParam(), x, w), encode(scalar_kernels(), GetParam(), x, w)) << set->isa;
+    EXPECT_EQ(encode(*set, GetParam(), x, w), encode(scalar_kernels(), GetParam(), x, w))
+        << set->isa;
   }
 }
 
@@ -161,7 +168,8 @@ std::vector<std::uint16_t> numbered(std::size_t n) {
   return numbers;
 }
 
-/// For any scale of the ladder's range the vertices hold the best of all points, found by looking at all.
+/// For any scale of the ladder's range the vertices hold the best of all points, found by looking
+/// at all.
 TEST(EntryHull, HoldsTheBestPointForEveryScale) {
   const auto finder = std::make_unique<HullFinder<ScalarIsa>>();
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
@@ -192,13 +200,14 @@ TEST(EntryHull, OfPointsWithoutValueIsTheSmallest) {
   std::fill(p.begin(), p.end(), 0.0F);
   for (std::size_t e = 0; e < 128; ++e) q[e] = e == 77 ? 1.0F : 2.0F;
   EntryHull hull;
-  std::make_unique<HullFinder<ScalarIsa>>()->find({p.data(), q.data(), numbered(128).data(), 128}, 1e-6F,
-                                                  hull);
+  std::make_unique<HullFinder<ScalarIsa>>()->find({p.data(), q.data(), numbered(128).data(), 128},
+                                                  1e-6F, hull);
   ASSERT_EQ(hull.n, 1U);
   EXPECT_EQ(hull.entry[0], 77);
 }
 
-/// What is left out of a codebook is not missed: every scale's best entry of all 2048, 1024 or 512 is found.
+/// What is left out of a codebook is not missed: every scale's best entry of all 2048, 1024 or 512
+/// is found.
 template <class Grid>
 void expect_best_entries(const Grid& grid, const EncoderBook& book, bool flip, float typical) {
   constexpr std::size_t kDims = sizeof(grid[0]);

@@ -40,15 +40,19 @@ TEST_P(ReferenceValues, AreReproducedBitForBit) {
   const std::size_t cols = info.header_bytes == 0 ? n : 512;  // as the fixture's rows are
   ASSERT_EQ(blocks.size(), n / cols * info.row_bytes(cols));
   std::vector<float> got(n);
-  info.dequantize_rows(reinterpret_cast<const std::byte*>(blocks.data()), got.data(), n / cols, cols);
+  info.dequantize_rows(reinterpret_cast<const std::byte*>(blocks.data()), got.data(), n / cols,
+                       cols);
   for (std::size_t i = 0; i < n; ++i) {
-    EXPECT_EQ(std::memcmp(&got[i], &expected[i * sizeof(float)], sizeof(float)), 0) << i << ": " << got[i];
+    EXPECT_EQ(std::memcmp(&got[i], &expected[i * sizeof(float)], sizeof(float)), 0)
+        << i << ": " << got[i];
   }
 }
 
 const auto type_name = [](const auto& info) { return std::string(name(info.param)); };
-INSTANTIATE_TEST_SUITE_P(Quantized, ReferenceValues, testing::ValuesIn(types_where(is_integer)), type_name);
-INSTANTIATE_TEST_SUITE_P(Float, ReferenceValues, testing::ValuesIn(kWithReferenceValues), type_name);
+INSTANTIATE_TEST_SUITE_P(Quantized, ReferenceValues, testing::ValuesIn(types_where(is_integer)),
+                         type_name);
+INSTANTIATE_TEST_SUITE_P(Float, ReferenceValues, testing::ValuesIn(kWithReferenceValues),
+                         type_name);
 
 // The first group of a row in one form.
 struct AnyBlock {
@@ -63,7 +67,8 @@ AnyBlock any_group(const DecodedGroup<n>& w) {
   any.q.assign(w.q, w.q + n);
   any.scale = {1};
   any.has_min = w.m != 0;
-  for (int i = 0; i < n; ++i) any.value.push_back(static_cast<float>(double{w.d} * w.q[i] + double{w.m}));
+  for (int i = 0; i < n; ++i)
+    any.value.push_back(static_cast<float>(double{w.d} * w.q[i] + double{w.m}));
   return any;
 }
 
@@ -85,8 +90,8 @@ AnyBlock decode_any(DType type, const std::byte* row, std::size_t group) {
   any.scale.assign(w.scale, w.scale + 16);
   for (const std::int16_t min : w.min) any.has_min |= min != 0;
   for (int i = 0; i < 256; ++i) {
-    any.value.push_back(
-        static_cast<float>(double{w.d} * w.scale[i / 16] * w.q[i] - double{w.dmin} * w.min[i / 16]));
+    any.value.push_back(static_cast<float>(double{w.d} * w.scale[i / 16] * w.q[i] -
+                                           double{w.dmin} * w.min[i / 16]));
   }
   return any;
 }
@@ -95,8 +100,8 @@ bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b));
 
 class HostileBlocks : public testing::TestWithParam<DType> {
  protected:
-  // Rows of one block of one byte repeated, then random ones, at odd addresses. A header says 1: then the value
-  // is rounded once there, too.
+  // Rows of one block of one byte repeated, then random ones, at odd addresses. A header says 1:
+  // then the value is rounded once there, too.
   template <class Check>
   void for_each(Check check) {
     std::mt19937 random(7);
@@ -121,7 +126,8 @@ TEST_P(HostileBlocks, StayWithinTheTraits) {
   for_each([&](const std::byte* block) {
     const AnyBlock any = decode_any(GetParam(), block, 0);
     for (const int q : any.q) q_min = std::min(q_min, q), q_max = std::max(q_max, q);
-    for (const int s : any.scale) scale_min = std::min(scale_min, s), scale_max = std::max(scale_max, s);
+    for (const int s : any.scale)
+      scale_min = std::min(scale_min, s), scale_max = std::max(scale_max, s);
     if (any.scale.size() == 16 && traits.sub_block == 32) {
       for (std::size_t j = 0; j < 16; j += 2) ASSERT_EQ(any.scale[j], any.scale[j + 1]);
     }
@@ -145,7 +151,8 @@ TEST_P(HostileBlocks, DequantizeToTheOnceRoundedValueOfTheDecode) {
         ASSERT_PRED2(same, got[i++], value) << i;
   });
 }
-INSTANTIATE_TEST_SUITE_P(Quantized, HostileBlocks, testing::ValuesIn(types_where(is_integer)), type_name);
+INSTANTIATE_TEST_SUITE_P(Quantized, HostileBlocks, testing::ValuesIn(types_where(is_integer)),
+                         type_name);
 
 TEST(Decode, OffersOneDecoderPerWeightType) {
   for (std::uint32_t id = 0; id < 200; ++id) {

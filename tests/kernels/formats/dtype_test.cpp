@@ -84,20 +84,23 @@ TEST(DType, CountsTheHeaderOfEveryRow) {
 template <class Number>
 std::vector<float> dequantize_numbers(DType type, const std::vector<Number>& values) {
   std::vector<float> out(values.size());
-  dtype_info(type).dequantize(reinterpret_cast<const std::byte*>(values.data()), out.data(), out.size());
+  dtype_info(type).dequantize(reinterpret_cast<const std::byte*>(values.data()), out.data(),
+                              out.size());
   return out;
 }
 
 TEST(DType, ConvertsPlainNumbers) {
   EXPECT_EQ(dequantize_numbers<float>(DType::F32, {1.5F, -0x1p-149F}),
             (std::vector<float>{1.5F, -0x1p-149F}));
-  EXPECT_EQ(dequantize_numbers<std::int8_t>(DType::I8, {-128, 127}), (std::vector<float>{-128, 127}));
+  EXPECT_EQ(dequantize_numbers<std::int8_t>(DType::I8, {-128, 127}),
+            (std::vector<float>{-128, 127}));
   EXPECT_EQ(dequantize_numbers<std::int16_t>(DType::I16, {-32768, 32767}),
             (std::vector<float>{-32768, 32767}));
   EXPECT_EQ(dequantize_numbers<std::int32_t>(DType::I32, {-7, 0x7FFFFFFF}),
             (std::vector<float>{-7, 0x1p31F}));
-  EXPECT_EQ(dequantize_numbers<std::int64_t>(DType::I64, {std::numeric_limits<std::int64_t>::min(), 3}),
-            (std::vector<float>{-0x1p63F, 3}));
+  EXPECT_EQ(
+      dequantize_numbers<std::int64_t>(DType::I64, {std::numeric_limits<std::int64_t>::min(), 3}),
+      (std::vector<float>{-0x1p63F, 3}));
   EXPECT_EQ(dequantize_numbers<double>(DType::F64, {0.1, 1e300}),
             (std::vector<float>{0.1F, std::numeric_limits<float>::infinity()}));
 }
@@ -134,14 +137,16 @@ TEST(F16, ManyAtOnceAreTheSameBitsAsOne) {
     const auto bits = static_cast<std::uint16_t>(half);
     float value = 0;
     dtype_info(DType::F16).dequantize(reinterpret_cast<const std::byte*>(&bits), &value, 1);
-    EXPECT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(f16_to_f32(bits))) << half;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(f16_to_f32(bits)))
+        << half;
   }
 }
 
 TEST(F16, RoundsToNearestEven) {
   for (unsigned half = 0; half < 0x7BFF;
        ++half) {  // half and its successor are finite: probe the middle between them
-    const auto low = static_cast<float>(half_value(half)), high = static_cast<float>(half_value(half + 1));
+    const auto low = static_cast<float>(half_value(half)),
+               high = static_cast<float>(half_value(half + 1));
     const float middle = low + (high - low) / 2;
     EXPECT_EQ(f32_to_f16(middle), half + (half & 1U)) << half;
     EXPECT_EQ(f32_to_f16(std::nextafter(middle, 0.0F)), half) << half;

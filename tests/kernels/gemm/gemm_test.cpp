@@ -10,7 +10,8 @@ TEST_P(Gemm, EveryShape) {
   bool at_end = false;
   for (const std::size_t rows : {1, 16, 17, 40})
     for (const std::size_t tokens : {9, 33, 65, 77})
-      for (const std::size_t blocks : {1, 3, 9, 10}) {  // panels of eight blocks of 32 that are full, and not
+      for (const std::size_t blocks :
+           {1, 3, 9, 10}) {  // panels of eight blocks of 32 that are full, and not
         expect_equal(GetParam(), {rows, blocks, tokens}, at_end, tokens % 3 == 0, random_blocks(),
                      random_values());
         at_end = !at_end;
@@ -24,8 +25,8 @@ TEST_P(Gemm, AsManyTokensAsAKernelOfFewTakesAndMore) {
 
 TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
   for (std::size_t tokens = 1; tokens <= 66; ++tokens)  // of any alignment; rows that fill no panel
-    expect_equal(GetParam(), {11 + tokens % 9, 9, tokens}, tokens % 2 == 0, tokens % 3 == 0, random_blocks(),
-                 random_values(), tokens % 64);
+    expect_equal(GetParam(), {11 + tokens % 9, 9, tokens}, tokens % 2 == 0, tokens % 3 == 0,
+                 random_blocks(), random_values(), tokens % 64);
 }
 
 TEST_P(Gemm, RowsSoLongThatNotAllTokensAreLaidOutAtOnce) {
@@ -38,12 +39,13 @@ TEST_P(Gemm, RowsWithGaps) {
                  random_values());
 }
 
-/// Some of every row's results are numbers: a third of the rows has a wild scale at most, a wild f16 is rare.
+/// Some of every row's results are numbers: a third of the rows has a wild scale at most, a wild
+/// f16 is rare.
 TEST_P(Gemm, ScalesThatAreInfiniteOrNoNumber) {
   for (const std::size_t blocks : {1, 3})
     for (const std::size_t tokens : {9, 25, 49, 66, 130})
-      expect_equal(GetParam(), {37, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0, wild_blocks(),
-                   random_values());
+      expect_equal(GetParam(), {37, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0,
+                   wild_blocks(), random_values());
 }
 
 TEST_P(Gemm, MoreTokensThanOnePass) {
@@ -57,7 +59,8 @@ TEST_P(Gemm, ExtremeBytesAndActivations) {
     expect_equal(GetParam(), {17, 9, 66}, true, false, fill, q);
   };
   for (const int byte : {0x00, 0x7F, 0x80, 0xFF, 0x55, 0xAA})
-    for (const std::uint16_t scale : {0x7BFF, 0xFBFF, 0x0001, 0x03FF, 0x0000}) {  // 65504, subnormals, zero
+    for (const std::uint16_t scale :
+         {0x7BFF, 0xFBFF, 0x0001, 0x03FF, 0x0000}) {  // 65504, subnormals, zero
       all_equal(same_blocks(byte, scale), [](std::size_t) { return 127; });
       all_equal(same_blocks(byte, scale), [](std::size_t) { return -127; });
       all_equal(same_blocks(byte, scale), [](std::size_t i) { return i % 2 ? 127 : -127; });
@@ -65,7 +68,8 @@ TEST_P(Gemm, ExtremeBytesAndActivations) {
   all_equal(random_blocks(0x83FF), random_values());  // subnormal scales
 }
 
-/// Activations that have the signs of the weights, so that sums of few products become as large as they can.
+/// Activations that have the signs of the weights, so that sums of few products become as large as
+/// they can.
 TEST_P(Gemm, SumsAsLargeAsTheyGet) {
   const DTypeInfo& info = dtype_info(GetParam());
   const std::size_t n = info.block_values;

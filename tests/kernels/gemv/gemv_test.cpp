@@ -9,7 +9,8 @@ using Gemv = IntProduct;
 TEST_P(Gemv, EveryShape) {
   bool at_end = false;
   for (const std::size_t rows : {1, 3, 8, 9, 17, 33})
-    for (const std::size_t blocks : {1, 2, 3, 5, 9})  // of 32 columns: panels that are full, and not
+    for (const std::size_t blocks :
+         {1, 2, 3, 5, 9})  // of 32 columns: panels that are full, and not
       for (std::size_t tokens = 1; tokens <= 17; ++tokens, at_end = !at_end)
         expect_equal(GetParam(), {rows, blocks, tokens}, at_end, tokens % 3 == 0, random_blocks(),
                      random_values());
@@ -17,7 +18,8 @@ TEST_P(Gemv, EveryShape) {
 
 TEST_P(Gemv, EveryAlignment) {
   for (std::size_t gap = 0; gap < 64; ++gap)
-    expect_equal(GetParam(), {9, 2, 1 + gap % 3}, true, false, random_blocks(), random_values(), gap);
+    expect_equal(GetParam(), {9, 2, 1 + gap % 3}, true, false, random_blocks(), random_values(),
+                 gap);
 }
 
 TEST_P(Gemv, ExtremeBytesAndActivations) {
@@ -39,8 +41,8 @@ TEST_P(Gemv, ExtremeBytesAndActivations) {
 TEST_P(Gemv, ScalesThatAreInfiniteOrNoNumber) {
   for (const std::size_t blocks : {1, 3, 4})
     for (std::size_t tokens = 1; tokens <= 8; ++tokens)
-      expect_equal(GetParam(), {33, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0, wild_blocks(),
-                   random_values());
+      expect_equal(GetParam(), {33, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0,
+                   wild_blocks(), random_values());
 }
 
 TEST_P(Gemv, LongRows) {
@@ -52,8 +54,9 @@ TEST_P(Gemv, NoTokens) {
   expect_equal(GetParam(), {17, 2, 0}, true, false, random_blocks(), random_values());
 }
 
-/// Of 113 rows 76 are multiplied in one call: as eight streams that begin nine rows apart, or fewer where that is about a
-/// multiple of 4 KiB (RowGroups). Here as the rows come, nine, eight and seven apart, and nine because fewer are no better.
+/// Of 113 rows 76 are multiplied in one call: as eight streams that begin nine rows apart, or fewer
+/// where that is about a multiple of 4 KiB (RowGroups). Here as the rows come, nine, eight and
+/// seven apart, and nine because fewer are no better.
 TEST_P(Gemv, LongStreams) {
   const std::size_t blocks = dtype_info(GetParam()).block_values < 256 ? 9 : 2;
   for (const std::size_t row_bytes : {0, 500, 457, 482, 4096})
@@ -63,7 +66,8 @@ TEST_P(Gemv, LongStreams) {
 
 TEST_P(Gemv, RowsWithGaps) {
   for (const std::size_t tokens : {1, 2, 3, 4, 7})
-    expect_equal(GetParam(), {21, 2, tokens, 433}, tokens % 2 == 0, false, random_blocks(), random_values());
+    expect_equal(GetParam(), {21, 2, tokens, 433}, tokens % 2 == 0, false, random_blocks(),
+                 random_values());
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Gemv, testing::ValuesIn(types_where(is_integer)),

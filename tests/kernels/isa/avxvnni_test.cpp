@@ -1,5 +1,5 @@
-// The integer products of avxvnni where the processor has no AVX-VNNI: emulated, at a few shapes. (Where it has, the tests
-// of all sets run them.)
+// The integer products of avxvnni where the processor has no AVX-VNNI: emulated, at a few shapes.
+// (Where it has, the tests of all sets run them.)
 #include "kernels/isa/instruction_set.h"
 #include "tests/kernels/isa/emulated_avxvnni.h"
 #include "tests/kernels/matmul/int_product_test.h"
@@ -19,17 +19,20 @@ class AvxVnniEmulated : public IntProduct {
 
 TEST_P(AvxVnniEmulated, FewTokens) {
   for (const std::size_t tokens : {1, 2, 4})
-    expect_equal(GetParam(), {11, 3, tokens}, tokens % 2 == 0, tokens == 2, random_blocks(), random_values());
+    expect_equal(GetParam(), {11, 3, tokens}, tokens % 2 == 0, tokens == 2, random_blocks(),
+                 random_values());
 }
 
 TEST_P(AvxVnniEmulated, MoreTokens) {
   for (const std::size_t blocks : {1, 3, 9})
-    expect_equal(GetParam(), {35, blocks, 13}, blocks == 1, blocks == 3, random_blocks(), random_values());
+    expect_equal(GetParam(), {35, blocks, 13}, blocks == 1, blocks == 3, random_blocks(),
+                 random_values());
 }
 
 TEST_P(AvxVnniEmulated, ManyTokens) {
   for (const std::size_t blocks : {1, 2})
-    expect_equal(GetParam(), {18, blocks, 67}, blocks == 1, blocks == 2, random_blocks(), random_values());
+    expect_equal(GetParam(), {18, blocks, 67}, blocks == 1, blocks == 2, random_blocks(),
+                 random_values());
 }
 
 TEST_P(AvxVnniEmulated, ExtremeBytesAndActivations) {
@@ -44,7 +47,8 @@ TEST_P(AvxVnniEmulated, ExtremeBytesAndActivations) {
 }
 
 std::vector<DType> types_to_emulate() {
-  return runs_here<Avx2>() ? types_where(is_integer) : std::vector<DType>{};  // the rest of the set is AVX2
+  return runs_here<Avx2>() ? types_where(is_integer)
+                           : std::vector<DType>{};  // the rest of the set is AVX2
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AvxVnniEmulated);

@@ -22,7 +22,8 @@ int exit_code_of_choice(const char* isa, std::string_view expected) {
 TEST(DispatchDeathTest, ForcedIsaIsTheOneThatRuns) {
   for (const KernelSet* set : available_kernels()) {
     const std::string isa(set->isa);
-    EXPECT_EXIT(std::exit(exit_code_of_choice(isa.c_str(), isa)), testing::ExitedWithCode(0), "") << isa;
+    EXPECT_EXIT(std::exit(exit_code_of_choice(isa.c_str(), isa)), testing::ExitedWithCode(0), "")
+        << isa;
   }
 }
 
@@ -40,13 +41,15 @@ TEST(DispatchDeathTest, UnknownIsaIsNone) {
 #if defined(__x86_64__)
 /// Linux grants a process tiles for good, and small stacks for signals are refused from then on.
 TEST(DispatchDeathTest, WhoForcesAnotherSetAsksForNoTiles) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // in a process that has not asked for any set yet
+  testing::GTEST_FLAG(death_test_style) =
+      "threadsafe";  // in a process that has not asked for any set yet
   const auto tiles_granted = [] {
     constexpr int kGetPermission = 0x1022, kTileData = 18;  // arch_prctl(ARCH_GET_XCOMP_PERM, …)
     std::uint64_t granted = 0;
     setenv("CRIA_ISA", "scalar", 1);
     (void)active_kernels();
-    return syscall(SYS_arch_prctl, kGetPermission, &granted) == 0 && (granted >> kTileData & 1) != 0;
+    return syscall(SYS_arch_prctl, kGetPermission, &granted) == 0 &&
+           (granted >> kTileData & 1) != 0;
   };
   EXPECT_EXIT(std::exit(tiles_granted() ? 1 : 0), testing::ExitedWithCode(0), "");
 }

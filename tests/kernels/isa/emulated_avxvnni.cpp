@@ -1,4 +1,5 @@
-// The encoding: Intel's manual, volume 2, "Instruction Format" and VPDPBUSD; the saved registers: volume 1, "XSAVE Area".
+// The encoding: Intel's manual, volume 2, "Instruction Format" and VPDPBUSD; the saved registers:
+// volume 1, "XSAVE Area".
 #include "tests/kernels/isa/emulated_avxvnni.h"
 
 #include <cpuid.h>
@@ -65,7 +66,8 @@ std::uint64_t address(const std::uint8_t*& p, bool extend_base, bool extend_inde
     return static_cast<std::uint64_t>(std::int64_t{near} + far);
   };
   if (mod == 0 && rm == 5) {
-    const std::uint64_t from_here = displacement(4);  // no immediate follows: p is the next instruction
+    const std::uint64_t from_here =
+        displacement(4);  // no immediate follows: p is the next instruction
     return reinterpret_cast<std::uint64_t>(p) + from_here;
   }
   std::uint64_t at = 0;

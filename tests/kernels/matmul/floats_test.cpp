@@ -1,5 +1,5 @@
-// Products with F32, F16 and BF16 weights: every instruction set, batch size and split of rows against the
-// order of operations that kernels/README.md prescribes, bit for bit.
+// Products with F32, F16 and BF16 weights: every instruction set, batch size and split of rows
+// against the order of operations that kernels/README.md prescribes, bit for bit.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -13,8 +13,8 @@
 namespace cria {
 namespace {
 
-/// From so many tokens on all instruction sets that can have rows in lanes (kernels/matmul/float_tiles.h), F16 and BF16 where the
-/// first-level cache is not small.
+/// From so many tokens on all instruction sets that can have rows in lanes
+/// (kernels/matmul/float_tiles.h), F16 and BF16 where the first-level cache is not small.
 constexpr std::size_t kTiledTokens = 128;
 
 constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
@@ -34,7 +34,8 @@ struct Numbers {
 
   void fill(float* p, std::size_t n, std::uint32_t seed) const {
     constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = 3.3e38F;
-    constexpr float kWild[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), kMost, -kMost};
+    constexpr float kWild[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(),
+                               kMost, -kMost};
     fill_random(p, n, seed, deviation);
     std::mt19937 random(seed);
     for (std::size_t i = 0; wild && i < n; ++i)
@@ -70,10 +71,12 @@ float walk(const float* w, const float* x, std::size_t n, bool pairs) {
 }
 
 /// residual: null if there is none.
-float as_prescribed(DType type, const float* w, const float* x, std::size_t n, const float* residual) {
+float as_prescribed(DType type, const float* w, const float* x, std::size_t n,
+                    const float* residual) {
   const auto result = [&](bool pairs) {
     const float dot = walk(w, x, n, pairs), sum = residual == nullptr ? dot : *residual + dot;
-    return std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : sum;  // NaN's bits are the machine's
+    return std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN()
+                           : sum;  // NaN's bits are the machine's
   };
   if (type != DType::BF16) return result(false);
   const SubnormalsAsZero mode;
@@ -112,7 +115,8 @@ struct Inputs {
   }
 };
 
-/// All sets that run here, and what AVX-512 does where the processor has no dot product of bfloat16 pairs.
+/// All sets that run here, and what AVX-512 does where the processor has no dot product of bfloat16
+/// pairs.
 std::vector<KernelSet> float_sets() {
   std::vector<KernelSet> sets;
   for (const KernelSet* set : available_kernels()) sets.push_back(*set);
@@ -122,11 +126,11 @@ std::vector<KernelSet> float_sets() {
   return sets;
 }
 
-constexpr std::size_t kMostStreamed = 25;  ///< tokens that look at MatMulJob::fetch, and one more
+constexpr std::size_t kMaxStreamed = 25;  ///< tokens that look at MatMulJob::fetch, and one more
 
 /// Rows lie `gap` bytes apart.
-void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens, bool residual,
-                       const Numbers& numbers = {}, std::size_t gap = 0) {
+void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens,
+                       bool residual, const Numbers& numbers = {}, std::size_t gap = 0) {
   const Weights w = random_weights(type, rows * cols, 1, numbers);
   const Inputs in(type, tokens, cols, numbers);
   Buffer<float> base((tokens + 1) * rows);  // a token more, which nobody may touch
@@ -137,7 +141,8 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
       expected[t * rows + r] = as_prescribed(type, &w.values[r * cols], &in.x[t * in.stride], cols,
                                              residual ? &base[t * rows + r] : nullptr);
   const std::size_t own_bytes = cols * bytes_of(type), row_bytes = own_bytes + gap;
-  Buffer<std::byte> bytes(rows * row_bytes - gap, 2);  // two bytes off any alignment that floats would like
+  Buffer<std::byte> bytes(rows * row_bytes - gap,
+                          2);  // two bytes off any alignment that floats would like
   std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});  // NaN between the rows
   for (std::size_t r = 0; r < rows; ++r)
     std::memcpy(bytes.data() + r * row_bytes, w.bytes.data() + r * own_bytes, own_bytes);
@@ -157,12 +162,13 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
       kernel.run(job, 0, split, scratch.data());
       for (float& result : out)
         if (std::isnan(result)) result = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_TRUE(out == expected) << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols
-                                   << " tokens=" << tokens << (laid_out == nullptr ? "" : ", laid out before")
-                                   << ", fetched " << static_cast<int>(fetch);
+      EXPECT_TRUE(out == expected)
+          << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols << " tokens=" << tokens
+          << (laid_out == nullptr ? "" : ", laid out before") << ", fetched "
+          << static_cast<int>(fetch);
     };
     run(nullptr);
-    if (tokens <= kMostStreamed)
+    if (tokens <= kMaxStreamed)
       for (const FetchAhead other : set.fetches) run(nullptr, other);
     const LayOut layout = kernel.layout(tokens);
     if (layout.run == nullptr) continue;
@@ -176,8 +182,8 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
 /// So many that F16 and BF16 are multiplied in tiles on every processor.
 TEST(MatMulFloat, MoreTokensThanMeetTheFileAnywhere) {
   for (const DType type : kFloatTypes) {
-    expect_prescribed(type, 37, 48, kMostDirectSmall + 2, true);
-    expect_prescribed(type, 33, 2066, kMostDirectSmall + 1, false);
+    expect_prescribed(type, 37, 48, kMaxDirectSmall + 2, true);
+    expect_prescribed(type, 33, 2066, kMaxDirectSmall + 1, false);
   }
 }
 
@@ -207,11 +213,13 @@ TEST(MatMulFloat, SubnormalHalves) {
       expect_prescribed(DType::F16, 8, 320, tokens, tokens == 9, {deviation, 1e-10F});
 }
 
-/// Infinite and no numbers, and products that are infinite unless they are added before they are rounded.
+/// Infinite and no numbers, and products that are infinite unless they are added before they are
+/// rounded.
 TEST(MatMulFloat, NumbersNearTheLargest) {
   for (const DType type : kFloatTypes)
     for (const float deviation : {1.0F, 100.0F, 1.5e19F})
-      for (const std::size_t tokens : {std::size_t{1}, std::size_t{5}, std::size_t{30}, kTiledTokens + 2})
+      for (const std::size_t tokens :
+           {std::size_t{1}, std::size_t{5}, std::size_t{30}, kTiledTokens + 2})
         for (const std::size_t cols : {64, 33, 18})
           expect_prescribed(type, 23, cols, tokens, tokens == 5, {deviation, 1, true});
 }

@@ -26,7 +26,8 @@ class Fenced {
  public:
   Fenced(std::size_t bytes, bool at_end, std::size_t gap)
       : bytes_((bytes + gap + kPage - 1) / kPage * kPage + 2 * kPage) {
-    memory_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ = static_cast<std::byte*>(
+        mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_EQ(mprotect(memory_ + kPage, bytes_ - 2 * kPage, PROT_READ | PROT_WRITE), 0);
     data_ = at_end ? memory_ + bytes_ - kPage - gap - bytes : memory_ + kPage + gap;
   }
@@ -79,15 +80,17 @@ struct Inputs {
       const std::size_t per_sum = cols / acts.sum_stride();
       for (std::size_t i = 0; i < acts.sum_stride(); ++i) {
         int sum = 0;
-        for (std::size_t k = 0; k < per_sum; ++k) sum += acts.q[t * acts.q_stride() + i * per_sum + k];
+        for (std::size_t k = 0; k < per_sum; ++k)
+          sum += acts.q[t * acts.q_stride() + i * per_sum + k];
         acts.sum[t * acts.sum_stride() + i] = static_cast<std::int16_t>(sum);
       }
     }
   }
 };
 
-/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that may not be
-/// touched. After them, where they end there, such memory is said to be read next.
+/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from
+/// memory that may not be touched. After them, where they end there, such memory is said to be read
+/// next.
 template <class Fill, class Q>
 void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill fill, Q q,
                   std::size_t gap = 0) {
@@ -112,7 +115,8 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   std::copy(base.begin(), base.end(), expected.begin());
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
   FetchAhead fetch = FetchAhead::Far;
-  const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out, const std::byte* laid_out = nullptr) {
+  const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out,
+                       const std::byte* laid_out = nullptr) {
     MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
                   &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
     job.laid_out = laid_out;
@@ -130,14 +134,15 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     ASSERT_EQ(set->matmul(type).run == reference.run, set == &scalar_kernels())
         << set->isa << ' ' << info.name;
     run(set->matmul(type), out);
-    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
-                                 << " blocks, " << s.tokens << " tokens, rows " << row_bytes
-                                 << " bytes apart";
+    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, "
+                                 << s.blocks << " blocks, " << s.tokens << " tokens, rows "
+                                 << row_bytes << " bytes apart";
     for (const FetchAhead other : s.tokens == 1 ? set->fetches : std::span<const FetchAhead>()) {
       fetch = other;
       out = copy_at(base, 0);
       run(set->matmul(type), out);
-      EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", fetched " << static_cast<int>(other);
+      EXPECT_TRUE(out == expected)
+          << set->isa << ' ' << info.name << ", fetched " << static_cast<int>(other);
     }
     fetch = FetchAhead::Far;
     const LayOut lay_out = set->matmul(type).layout(s.tokens);

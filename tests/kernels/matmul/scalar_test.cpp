@@ -1,5 +1,5 @@
-// The reference product: against double precision with a derived bound, and its order of operations in cases
-// where only that order gives the expected bits.
+// The reference product: against double precision with a derived bound, and its order of operations
+// in cases where only that order gives the expected bits.
 #include "kernels/matmul/scalar.h"
 
 #include <algorithm>
@@ -47,7 +47,8 @@ struct Product {
     scalar_kernels().quantize(x.data(), cols, acts, 0, n_tokens, 0, cols);
   }
   void run(std::size_t begin, std::size_t end, const float* residual = nullptr) {
-    const MatMulJob job{weights.data() + 1, row_bytes, rows, cols, &acts, out.data(), out_stride, residual};
+    const MatMulJob job{weights.data() + 1, row_bytes,  rows,    cols, &acts,
+                        out.data(),         out_stride, residual};
     scalar_matmul(type).run(job, begin, end, nullptr);
   }
   // Activation i of a token as the product sees it.
@@ -94,7 +95,8 @@ std::vector<double> magnitudes(DType type, const std::byte* row, std::size_t col
     } else if (const Decode32Fn decode_group = scalar_decode32(type)) {
       Decoded32 w;
       decode_group(row, b, w);
-      for (const std::int8_t q : w.q) sizes.push_back(std::abs(double{w.d} * q) + std::abs(double{w.m}));
+      for (const std::int8_t q : w.q)
+        sizes.push_back(std::abs(double{w.d} * q) + std::abs(double{w.m}));
     } else if (const Decode256Fn decode_super = scalar_decode256(type)) {
       Decoded256 w;
       decode_super(row, b, w);
@@ -118,13 +120,14 @@ class ScalarProduct : public testing::TestWithParam<DType> {
   std::size_t cols_ = is_float_ ? 45 : 1024;  // 45: a tail
 };
 
-// Bound: every term of a partial sum (its magnitude in all at most S = Σ (|a|+|b|)·|x|) passes through at
-// most one rounding of its scale, one of its integer or of m's product, and one per FMA or addition after it;
-// the dequantized weights of the exact sum carry one more.
+// Bound: every term of a partial sum (its magnitude in all at most S = Σ (|a|+|b|)·|x|) passes
+// through at most one rounding of its scale, one of its integer or of m's product, and one per FMA
+// or addition after it; the dequantized weights of the exact sum carry one more.
 TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   Product p = make_product(type_, 9, cols_, 19);
   p.run(0, p.rows);
-  const double operations = is_float_ ? 4 + 4 : 2.0 * static_cast<double>(cols_ / p.acts.values_per_d());
+  const double operations =
+      is_float_ ? 4 + 4 : 2.0 * static_cast<double>(cols_ / p.acts.values_per_d());
   std::vector<float> w(cols_);
   for (std::size_t r = 0; r < p.rows; ++r) {
     dtype_info(type_).dequantize(p.row(r), w.data(), cols_);
@@ -181,7 +184,8 @@ TEST_P(ScalarProduct, AddsTheResidualAfterTheProduct) {
   std::vector<float> residual(p.out.size()), expected = p.out;
   fill_random(residual.data(), residual.size(), 9, 100);
   for (std::size_t t = 0; t < 3; ++t) {
-    for (std::size_t r = 0; r < 4; ++r) expected[t * p.out_stride + r] += residual[t * p.out_stride + r];
+    for (std::size_t r = 0; r < 4; ++r)
+      expected[t * p.out_stride + r] += residual[t * p.out_stride + r];
   }
   const std::vector<float> plain = p.out;
   p.run(0, 4, residual.data());
@@ -198,7 +202,8 @@ TEST_P(ScalarProduct, AddsTheResidualAfterTheProduct) {
 
 const auto weight_type_name = [](const auto& info) { return std::string(name(info.param)); };
 INSTANTIATE_TEST_SUITE_P(Types, ScalarProduct, testing::ValuesIn([] {
-                           auto types = types_where([](DotClass dot) { return dot != DotClass::None; });
+                           auto types =
+                               types_where([](DotClass dot) { return dot != DotClass::None; });
                            std::erase(types, DType::F32);  // has no fixture of blocks
                            return types;
                          }()),
@@ -217,7 +222,8 @@ TEST(ScalarMatMul, NamesActivationsByClassAndRefusesOtherTypes) {
   }
 }
 
-// One row of Q8_0 blocks with one token whose blocks have d = 1; every x block starts 127, 127, 1, 0 …
+// One row of Q8_0 blocks with one token whose blocks have d = 1; every x block starts 127, 127, 1,
+// 0 …
 float q8_0_product(std::initializer_list<std::array<float, 4>> blocks) {  // d, q[0], q[1], q[2]
   Product p{DType::Q8_0, 1, 32 * blocks.size(), 1};
   std::size_t b = 0;
@@ -238,8 +244,8 @@ float q8_0_product(std::initializer_list<std::array<float, 4>> blocks) {  // d, 
 }
 
 TEST(ScalarMatMul, MultipliesAndAddsWithOneRounding) {
-  // -16401 + (1 + 2^-10)·16385 = -16401 + (16401 + 2^-10): the product has 25 bits, and a rounding of its own
-  // would lose the last.
+  // -16401 + (1 + 2^-10)·16385 = -16401 + (16401 + 2^-10): the product has 25 bits, and a rounding
+  // of its own would lose the last.
   EXPECT_EQ(q8_0_product({{-1, 127, 2, 18}, {1 + 0x1p-10F, 127, 2, 2}}), 0x1p-10F);
 }
 
@@ -312,7 +318,8 @@ TEST(ScalarMatMul, SumsFloatsInSixteenLanesAndATree) {
   EXPECT_EQ(p.out[0], 3.0F);
 }
 
-// Lane l meets lane l + half: what cancels there sets free a 1 that any other pairing would have lost.
+// Lane l meets lane l + half: what cancels there sets free a 1 that any other pairing would have
+// lost.
 TEST(ScalarMatMul, HalvesItsTreeInOrder) {
   for (const std::size_t half : {8U, 4U, 2U}) {
     Product p{DType::F32, 1, 16, 1};

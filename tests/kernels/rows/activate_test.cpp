@@ -1,5 +1,5 @@
-// Activation functions, soft caps and clamps: every instruction set against the scalar one bit for bit, the scalar one
-// against plain arithmetic in double.
+// Activation functions, soft caps and clamps: every instruction set against the scalar one bit for
+// bit, the scalar one against plain arithmetic in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,8 @@ TEST(Activate, SameBitsOnEveryIsa) {
       k.scale(x.data(), cap / 30, x.size());
       k.soft_cap(x.data(), cap, x.size());
     });
-  expect_same_bits([](const KernelSet& k, auto& x, const auto&) { k.clamp(x.data(), 1.5F, x.size()); });
+  expect_same_bits(
+      [](const KernelSet& k, auto& x, const auto&) { k.clamp(x.data(), 1.5F, x.size()); });
 }
 
 /// f(set, x) of numbers at the ends of their range, in every set.
@@ -43,8 +44,8 @@ template <class F>
 void expect_same_extremes(F f) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> all = {std::numeric_limits<float>::quiet_NaN()};
-  for (const float x : {0.0F, 1e-45F, 1e-39F, 1e-20F, 1.0F, 7.0F, 52.0F, 87.0F, 88.5F, 88.8F, 104.5F, 1e10F,
-                        1e19F, 3e38F, kInfinity})
+  for (const float x : {0.0F, 1e-45F, 1e-39F, 1e-20F, 1.0F, 7.0F, 52.0F, 87.0F, 88.5F, 88.8F,
+                        104.5F, 1e10F, 1e19F, 3e38F, kInfinity})
     all.insert(all.end(), {x, -x});
   const auto run = [&](const KernelSet& set) {
     Buffer<float> x(all.size());
@@ -74,19 +75,21 @@ TEST(Activate, SameBitsOfExtremes) {
   expect_same_extremes([](const KernelSet& k, auto& x) { k.clamp(x.data(), 30, x.size()); });
 }
 
-/// A number, and how far float arithmetic may be from it; errors of second order are left to within().
+/// A number, and how far float arithmetic may be from it; errors of second order are left to
+/// within().
 struct Bounded {
   double value, error;
 
   [[nodiscard]] Bounded times(const Bounded& by) const {  // rounded
     const double product = value * by.value;
-    return {product, std::abs(error * by.value) + std::abs(by.error * value) + std::abs(product) * kHalfUlp};
+    return {product,
+            std::abs(error * by.value) + std::abs(by.error * value) + std::abs(product) * kHalfUlp};
   }
   [[nodiscard]] double within() const { return error * 1.001 + 0x1p-149; }  // and of subnormals
 };
 
-/// 1/(1 + e^-t), rounded at the sum and at the quotient; t is wrong by a factor within 1 ± t_error, exp by two units in the
-/// last place, and above e^88 it may be infinite.
+/// 1/(1 + e^-t), rounded at the sum and at the quotient; t is wrong by a factor within 1 ± t_error,
+/// exp by two units in the last place, and above e^88 it may be infinite.
 Bounded logistic(double t, double t_error) {
   const double s = 1 / (1 + std::exp(-t)), e_error = t_error * std::abs(t) + 4 * kHalfUlp;
   return {s, s * ((1 - s) * e_error + 2 * kHalfUlp) + std::exp(-88.0)};
@@ -100,7 +103,8 @@ Bounded xielu(const Activation& a, double z) {
   }
   const double e = std::exp(std::min(z, static_cast<double>(a.eps))), rest = e - 1 - z;
   const double bent = a.alpha_n * rest, sum = bent + linear;
-  const double error = a.alpha_n * (4 * e + std::abs(e - 1) + std::abs(rest));  // exp, and two differences
+  const double error =
+      a.alpha_n * (4 * e + std::abs(e - 1) + std::abs(rest));  // exp, and two differences
   return {sum, (error + std::abs(bent) + std::abs(linear) + std::abs(sum)) * kHalfUlp};
 }
 
@@ -148,7 +152,8 @@ TEST(Activate, FollowsItsFormula) {
           const Bounded exact =
               exact_activation(a, z[i], with_up ? std::optional<double>(up[i]) : std::nullopt);
           ASSERT_NEAR(got[i], exact.value, exact.within())
-              << static_cast<int>(a.kind) << " of " << z[i] << (with_up ? " times " : " and no ") << up[i];
+              << static_cast<int>(a.kind) << " of " << z[i] << (with_up ? " times " : " and no ")
+              << up[i];
         }
       }
     }
@@ -164,16 +169,18 @@ TEST(SoftCap, FollowsItsFormula) {
       scalar_kernels().soft_cap(got.data(), cap, n);
       for (std::size_t i = 0; i < n; ++i) {
         const double x = z[i], c = cap, exact = c * std::tanh(x / c);
-        const double error = 2 * c * logistic(-2 * x / c, 2 * kHalfUlp).error + std::abs(exact) * kHalfUlp;
-        ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within()) << x << " with a cap of " << cap;
+        const double error =
+            2 * c * logistic(-2 * x / c, 2 * kHalfUlp).error + std::abs(exact) * kHalfUlp;
+        ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within())
+            << x << " with a cap of " << cap;
       }
     }
   }
 }
 
-/// Where cap is much larger than x the result is a number near x, not a difference of numbers of cap's size: x times a series
-/// (rounded once; what it leaves out and how it is rounded is less than 2^-20 of a unit in the last place), else cap times a
-/// difference, each rounded.
+/// Where cap is much larger than x the result is a number near x, not a difference of numbers of
+/// cap's size: x times a series (rounded once; what it leaves out and how it is rounded is less
+/// than 2^-20 of a unit in the last place), else cap times a difference, each rounded.
 TEST(SoftCap, IsAsExactForLargeCaps) {
   for (const float cap : {257.0F, -1e3F, 1e6F, 1e9F, 1e37F, 3e38F}) {
     for (const float deviation : {5.0F, std::abs(cap) / 30, std::abs(cap) / 4}) {
@@ -185,8 +192,10 @@ TEST(SoftCap, IsAsExactForLargeCaps) {
         const double x = z[i], c = cap, exact = c * std::tanh(x / c);
         const double of_difference =
             2 * std::abs(c) * logistic(-2 * x / c, kHalfUlp).error + 2 * std::abs(exact) * kHalfUlp;
-        const double error = std::abs(x / c) < 0.015 ? 1.001 * std::abs(exact) * kHalfUlp : of_difference;
-        ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within()) << x << " with a cap of " << cap;
+        const double error =
+            std::abs(x / c) < 0.015 ? 1.001 * std::abs(exact) * kHalfUlp : of_difference;
+        ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within())
+            << x << " with a cap of " << cap;
       }
     }
   }

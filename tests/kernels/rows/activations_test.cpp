@@ -15,8 +15,8 @@ bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 64
 
 class Placement : public testing::TestWithParam<std::tuple<ActType, std::size_t, std::size_t>> {};
 
-// Fills every array to its end with a byte of its own and finds them all unharmed: nothing overlaps, and all
-// of it lies in bytes().
+// Fills every array to its end with a byte of its own and finds them all unharmed: nothing
+// overlaps, and all of it lies in bytes().
 TEST_P(Placement, ArraysAreAlignedAndApart) {
   const auto [type, n_tokens, cols] = GetParam();
   Buffer<std::byte> memory(Activations::bytes(type, n_tokens, cols));
@@ -54,8 +54,10 @@ INSTANTIATE_TEST_SUITE_P(EveryForm, Placement,
                                           testing::Values(256, 1280)));
 // Fewer values than a super-block has, and an odd number, which a zero follows.
 INSTANTIATE_TEST_SUITE_P(OddWidths, Placement,
-                         testing::Values(std::tuple{ActType::BF16, 1, 33}, std::tuple{ActType::BF16, 5, 95},
-                                         std::tuple{ActType::Q8x16, 3, 80}, std::tuple{ActType::Q8x32, 1, 32},
+                         testing::Values(std::tuple{ActType::BF16, 1, 33},
+                                         std::tuple{ActType::BF16, 5, 95},
+                                         std::tuple{ActType::Q8x16, 3, 80},
+                                         std::tuple{ActType::Q8x32, 1, 32},
                                          std::tuple{ActType::Q8x32, 7, 96}));
 
 TEST(Placement, FloatsNeedNoMemory) {

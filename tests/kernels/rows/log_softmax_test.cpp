@@ -39,10 +39,11 @@ TEST(LogSoftmax, SameBitsOnEveryIsaAndExactInDouble) {
         }
       }
       const long double exact = exact_log_sum_exp(p);
-      // The sum of n terms in n/8 + 3 steps, each term within 2 ulp; the logarithm turns that into an
-      // absolute error; the last rounding is relative to the result.
+      // The sum of n terms in n/8 + 3 steps, each term within 2 ulp; the logarithm turns that into
+      // an absolute error; the last rounding is relative to the result.
       const double error = 0x1p-53 * (static_cast<double>(n) / 8 + 8 + 2 * std::abs(log_sum));
-      EXPECT_NEAR(static_cast<double>(log_sum - exact), 0, error) << "n=" << n << " scale=" << scale;
+      EXPECT_NEAR(static_cast<double>(log_sum - exact), 0, error)
+          << "n=" << n << " scale=" << scale;
       long double mean = 0, size = 0;
       for (std::size_t i = 0; i < n; ++i) {
         const long double term = std::exp(p[i] - exact) * (static_cast<long double>(p[i]) - q[i]);
@@ -51,7 +52,8 @@ TEST(LogSoftmax, SameBitsOnEveryIsaAndExactInDouble) {
       }
       // The error of log_sum and the rounding of p - log_sum are relative errors of the weights.
       const double weight_error = 0x1p-53 * (static_cast<double>(n) / 4 + 24 + 16.0 * scale);
-      EXPECT_NEAR(static_cast<double>(difference - mean), 0, weight_error * static_cast<double>(size))
+      EXPECT_NEAR(static_cast<double>(difference - mean), 0,
+                  weight_error * static_cast<double>(size))
           << "n=" << n << " scale=" << scale;
     }
   }
@@ -64,7 +66,8 @@ TEST(LogSoftmax, Extremes) {
     const float far[] = {1e38F, -1e38F, 0};
     EXPECT_EQ(set->log_sum_exp(far, 3), 1e38F) << set->isa;
     std::vector<float> same(1024, -7.5F);
-    EXPECT_NEAR(set->log_sum_exp(same.data(), same.size()), -7.5 + std::log(1024.0), 1e-14) << set->isa;
+    EXPECT_NEAR(set->log_sum_exp(same.data(), same.size()), -7.5 + std::log(1024.0), 1e-14)
+        << set->isa;
     EXPECT_EQ(set->mean_difference(same.data(), 0, same.data(), same.size()), 0) << set->isa;
   }
 }

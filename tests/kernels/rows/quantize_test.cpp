@@ -23,7 +23,8 @@ Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, st
   acts.type = type;
   acts.n_tokens = tokens;
   acts.cols = cols;
-  Quantized out{Buffer<std::int8_t>(tokens * acts.q_stride()), Buffer<float>(tokens * acts.d_stride()),
+  Quantized out{Buffer<std::int8_t>(tokens * acts.q_stride()),
+                Buffer<float>(tokens * acts.d_stride()),
                 Buffer<std::int16_t>(tokens * acts.sum_stride())};
   acts.q = out.q.data();
   acts.d = out.d.data();
@@ -44,7 +45,8 @@ Buffer<float> awkward_values(std::size_t n) {
   fill_random(x.data(), n, 21, 10);
   for (std::size_t i = 0; i < 256; ++i) x[i] = 0;          // a block of zeros
   for (std::size_t i = 256; i < 512; ++i) x[i] *= 1e-42F;  // subnormals
-  for (std::size_t i = 512; i < 768; ++i) x[i] = static_cast<float>(i % 255) - 127.0F + 0.5F;  // ties
+  for (std::size_t i = 512; i < 768; ++i)
+    x[i] = static_cast<float>(i % 255) - 127.0F + 0.5F;    // ties
   for (std::size_t i = 768; i < 1024; ++i) x[i] *= 1e36F;  // 127/amax is subnormal
   x[1030] = std::numeric_limits<float>::quiet_NaN();
   x[1300] = std::numeric_limits<float>::infinity();
@@ -86,7 +88,8 @@ Quantized in_rows(const Quantized& row, ActType type, std::size_t tokens, std::s
   form.type = type;
   form.cols = cols;
   Quantized out{Buffer<std::int8_t>(tokens * form.q_stride()), row.d, row.sum};
-  for (std::size_t t = 0; t < tokens; ++t) std::memcpy(&out.q[t * form.q_stride()], &row.q[t * cols], cols);
+  for (std::size_t t = 0; t < tokens; ++t)
+    std::memcpy(&out.q[t * form.q_stride()], &row.q[t * cols], cols);
   return out;
 }
 
@@ -158,11 +161,13 @@ TEST(Quantize, TakesTheBestStep) {
     Activations form;
     form.type = type;
     const std::size_t block = form.values_per_d(), sub = form.values_per_sum();
-    const std::size_t n = x.size() / block * block;  // the last blocks are fewer than four, or than sixteen
+    const std::size_t n =
+        x.size() / block * block;  // the last blocks are fewer than four, or than sixteen
     const Quantized got = run(scalar_kernels(), type, x, 1, n);
     for (std::size_t b = 0; b < n / block; ++b) {
       const float* values = x.data() + b * block;
-      const bool finite = std::all_of(values, values + block, [](float v) { return std::isfinite(v); });
+      const bool finite =
+          std::all_of(values, values + block, [](float v) { return std::isfinite(v); });
       float amax = 0;
       for (std::size_t i = 0; i < block; ++i) amax = std::max(amax, std::abs(values[i]));
       if (std::isinf(127.0F / amax)) amax = 0;
@@ -176,11 +181,14 @@ TEST(Quantize, TakesTheBestStep) {
       }
       const float scale = finite && amax > 0 ? steps / amax : 0.0F;
       for (std::size_t i = 0; i < block; ++i)
-        EXPECT_EQ(got.q[b * block + i], finite ? std::nearbyint(values[i] * scale) : 0) << b << ' ' << i;
+        EXPECT_EQ(got.q[b * block + i], finite ? std::nearbyint(values[i] * scale) : 0)
+            << b << ' ' << i;
       const double error = squared_error(values, block, amax, steps);
-      if (!finite || amax > 1e18F) continue;              // squares that overflow in float32 leave 127
-      for (const float tried : {127.0F, 126.5F, 126.0F})  // 1e-4: far above the float32 sum's own rounding
-        EXPECT_LE(error, squared_error(values, block, amax, tried) * (1 + 1e-4)) << b << ' ' << tried;
+      if (!finite || amax > 1e18F) continue;  // squares that overflow in float32 leave 127
+      for (const float tried :
+           {127.0F, 126.5F, 126.0F})  // 1e-4: far above the float32 sum's own rounding
+        EXPECT_LE(error, squared_error(values, block, amax, tried) * (1 + 1e-4))
+            << b << ' ' << tried;
     }
     for (std::size_t s = 0; s < n / sub; ++s) {
       int sum = 0;

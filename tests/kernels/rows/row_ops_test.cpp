@@ -1,5 +1,5 @@
-// Row kernels: every instruction set against the scalar one bit for bit, the scalar one against plain
-// arithmetic in double.
+// Row kernels: every instruction set against the scalar one bit for bit, the scalar one against
+// plain arithmetic in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,8 @@ float exp_one(float x) {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST(RowOps, SameBitsOnEveryIsa) {
-  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) { k.add(y.data(), x.data(), y.size()); });
+  expect_same_bits(
+      [](const KernelSet& k, auto& y, const auto& x) { k.add(y.data(), x.data(), y.size()); });
   expect_same_bits(
       [](const KernelSet& k, auto& y, const auto& x) { k.silu_mul(y.data(), x.data(), y.size()); });
   expect_same_bits([](const KernelSet& k, auto& y, const auto&) { k.softmax(y.data(), y.size()); });
@@ -34,9 +35,11 @@ TEST(RowOps, SameBitsOnEveryIsa) {
   expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
     k.layer_norm(x.data(), nullptr, nullptr, 1e-5F, y.data(), y.size());
   });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
+    k.add_scaled(y.data(), x.data(), 0.3F, y.size());
+  });
   expect_same_bits(
-      [](const KernelSet& k, auto& y, const auto& x) { k.add_scaled(y.data(), x.data(), 0.3F, y.size()); });
-  expect_same_bits([](const KernelSet& k, auto& y, const auto&) { k.scale(y.data(), 0.3F, y.size()); });
+      [](const KernelSet& k, auto& y, const auto&) { k.scale(y.data(), 0.3F, y.size()); });
 }
 
 TEST(RowOps, SumsAndScalesAreRoundedOnce) {
@@ -89,11 +92,15 @@ class ExactLayerNorm {
     // A sum is rounded at most n/16 + 5 times, then once by the division.
     const double roundings = n / 16 + 6;
     mean_error_ = roundings * kHalfUlp * size / n;
-    // A wrong mean adds its error's square to the variance (in the first order it cancels); c is rounded and squared, eps
-    // added; the root halves all that. Then the root, its reciprocal, c itself, times the scale, times w.
-    scale_error_ = ((roundings + 3) * kHalfUlp + mean_error_ * mean_error_ / variance) / 2 + 5 * kHalfUlp;
+    // A wrong mean adds its error's square to the variance (in the first order it cancels); c is
+    // rounded and squared, eps added; the root halves all that. Then the root, its reciprocal, c
+    // itself, times the scale, times w.
+    scale_error_ =
+        ((roundings + 3) * kHalfUlp + mean_error_ * mean_error_ / variance) / 2 + 5 * kHalfUlp;
   }
-  [[nodiscard]] double value(double x, double w, double b) const { return (x - mean_) * scale_ * w + b; }
+  [[nodiscard]] double value(double x, double w, double b) const {
+    return (x - mean_) * scale_ * w + b;
+  }
   [[nodiscard]] double tolerance(double x, double w, double b) const {
     const double error = scale_ * std::abs(w) * (mean_error_ + std::abs(x - mean_) * scale_error_);
     return (error + std::abs(value(x, w, b)) * kHalfUlp) * 1.001;  // terms of second order
@@ -169,7 +176,8 @@ TEST(Exp, Extremes) {
   EXPECT_EQ(exp_one<ScalarIsa>(kInf), kInf);
   EXPECT_EQ(exp_one<ScalarIsa>(1e30F), kInf);
   EXPECT_TRUE(std::isnan(exp_one<ScalarIsa>(std::numeric_limits<float>::quiet_NaN())));
-  EXPECT_NEAR(exp_one<ScalarIsa>(-100.0F), std::exp(-100.0), 0x1p-149);  // a subnormal, to the nearest
+  EXPECT_NEAR(exp_one<ScalarIsa>(-100.0F), std::exp(-100.0),
+              0x1p-149);  // a subnormal, to the nearest
 }
 
 TEST(Exp, OfWeightsIsClose) {
@@ -180,7 +188,8 @@ TEST(Exp, OfWeightsIsClose) {
   };
   double near = 0, far = 0;
   for (float x = 0; x > -87; x -= 0.00137F) {
-    const double exact = std::exp(static_cast<double>(x)), error = std::abs(exp_of(x) - exact) / exact;
+    const double exact = std::exp(static_cast<double>(x)),
+                 error = std::abs(exp_of(x) - exact) / exact;
     (x > -20 ? near : far) = std::max(x > -20 ? near : far, error);
   }
   EXPECT_LT(near, 2.5e-7);
@@ -212,17 +221,18 @@ TEST(Rope, SameBitsOnEveryIsaAndARotation) {
             const std::size_t half = n_rot / 2, pair = half_split ? i % half : i / 2;
             const bool second = half_split ? i >= half : i % 2 == 1;
             const std::size_t first = h * head_dim + (half_split ? pair : 2 * pair);
-            const double x0 = x[first], x1 = x[first + (half_split ? half : 1)], c = table[2 * pair],
-                         s = table[2 * pair + 1];
+            const double x0 = x[first], x1 = x[first + (half_split ? half : 1)],
+                         c = table[2 * pair], s = table[2 * pair + 1];
             const double exact = second ? x1 * c + x0 * s : x0 * c - x1 * s;
-            EXPECT_NEAR(expected[h * head_dim + i], exact, (std::abs(x0) + std::abs(x1)) * 2 * kHalfUlp);
+            EXPECT_NEAR(expected[h * head_dim + i], exact,
+                        (std::abs(x0) + std::abs(x1)) * 2 * kHalfUlp);
           }
         }
         for (const KernelSet* set : available_kernels()) {
           Buffer<float> got = copy_at(x, 1);
           set->rope(got.data(), heads, head_dim, n_rot, half_split, table.data());
-          EXPECT_TRUE(got == expected)
-              << set->isa << " head_dim=" << head_dim << " n_rot=" << n_rot << " half=" << half_split;
+          EXPECT_TRUE(got == expected) << set->isa << " head_dim=" << head_dim << " n_rot=" << n_rot
+                                       << " half=" << half_split;
         }
       }
     }

@@ -1,4 +1,5 @@
-// What the tests of row kernels share: rows of all lengths, every instruction set against the scalar one.
+// What the tests of row kernels share: rows of all lengths, every instruction set against the
+// scalar one.
 #pragma once
 
 #include "tests/kernels/kernel_test.h"
@@ -14,7 +15,8 @@ inline std::vector<std::size_t> row_lengths() {
   return all;
 }
 
-/// Runs a kernel in every set on copies of the same rows at several alignments; f(set, y, x) changes y.
+/// Runs a kernel in every set on copies of the same rows at several alignments; f(set, y, x)
+/// changes y.
 template <class F>
 void expect_same_bits(F f) {
   for (const std::size_t n : row_lengths()) {

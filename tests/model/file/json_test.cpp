@@ -35,8 +35,10 @@ TEST(Json, RefusesWhatExceedsALimit) {
             "test.json: JSON is too large: expected at most 4 bytes, got 5");
   EXPECT_EQ(json_error_in("[[1]]", {.depth = 1}),
             "test.json: JSON is nested too deeply: expected at most 1 levels");
-  EXPECT_NE(json_error_in(std::string(1'000'000, '[')).find("nested too deeply"), std::string::npos);
-  EXPECT_EQ(json_error_in("[1,2]", {.values = 2}), "test.json: too many JSON values: expected at most 2");
+  EXPECT_NE(json_error_in(std::string(1'000'000, '[')).find("nested too deeply"),
+            std::string::npos);
+  EXPECT_EQ(json_error_in("[1,2]", {.values = 2}),
+            "test.json: too many JSON values: expected at most 2");
 }
 
 // As a tokenizer.json has its merges; their square would take hours.
@@ -55,9 +57,10 @@ TEST(Json, RefusesAKeyThatStandsTwice) {
 TEST(Json, ReadsFilesOnly) {
   const TemporaryDirectory directory;
   EXPECT_EQ(read_json(directory.write("x.json", "[1]")).size(), 1U);
-  EXPECT_NE(
-      error_of([&] { return read_json(directory.file("")); }).find("is a directory: expected a JSON file"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              return read_json(directory.file(""));
+            }).find("is a directory: expected a JSON file"),
+            std::string::npos);
 }
 
 TEST(Error, NotANumberHasOneSpelling) {

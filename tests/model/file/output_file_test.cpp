@@ -19,12 +19,15 @@ namespace fs = std::filesystem;
 
 class OutputFileTest : public testing::Test {
  protected:
-  OutputFileTest() : directory_(fs::temp_directory_path() / ("cria-output-" + std::to_string(getpid()))) {
+  OutputFileTest()
+      : directory_(fs::temp_directory_path() / ("cria-output-" + std::to_string(getpid()))) {
     fs::create_directories(directory_);
   }
   ~OutputFileTest() override { fs::remove_all(directory_); }
 
-  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (directory_ / name).string();
+  }
   static std::string content(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -66,8 +69,8 @@ TEST_F(OutputFileTest, WritesOfAnySizeFollowOneAnother) {
   std::string want;
   {
     OutputFile file(path("a"), 3 * OutputFile::kPiece);
-    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, OutputFile::kPiece - 1, OutputFile::kPiece,
-                                   std::size_t{7}, OutputFile::kPiece - 7}) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, OutputFile::kPiece - 1,
+                                   OutputFile::kPiece, std::size_t{7}, OutputFile::kPiece - 7}) {
       const std::string bytes(size, static_cast<char>('a' + want.size() % 23));
       file.write(bytes);
       want += bytes;
@@ -105,7 +108,8 @@ TEST_F(OutputFileTest, LinksOfTheSystemAreNotReadAsNames) {
     OutputFile file("/dev/fd/" + std::to_string(ends[1]));
     ADD_FAILURE() << "a pipe was taken";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("not a regular file"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("not a regular file"), std::string::npos)
+        << error.what();
   }
   for (const int end : ends) close(end);
   const int gone = open(path("gone").c_str(), O_RDWR | O_CREAT, 0600);
@@ -148,11 +152,13 @@ TEST_F(OutputFileTest, TellsItsInputByAnyName) {
 TEST_F(OutputFileTest, RefusesWhatCannotBeReplaced) {
   EXPECT_EQ(refusal([&] { OutputFile file(directory_.string()); }),
             directory_.string() + ": cannot write: it is a directory");
-  EXPECT_EQ(refusal([] { OutputFile file("/dev/null"); }), "/dev/null: cannot write: not a regular file");
+  EXPECT_EQ(refusal([] { OutputFile file("/dev/null"); }),
+            "/dev/null: cannot write: not a regular file");
   EXPECT_EQ(refusal([&] { OutputFile file(path("none/a")); }),
             path("none/a") + ": cannot write: No such file or directory");
-  EXPECT_NE(refusal([&] { OutputFile file(path("a"), std::uint64_t{1} << 62); }).find("not enough space"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal([&] { OutputFile file(path("a"), std::uint64_t{1} << 62); }).find("not enough space"),
+      std::string::npos);
   EXPECT_EQ(entries(), 0U);
 }
 

@@ -23,7 +23,8 @@ class BadFile : public testing::TestWithParam<FileDefect> {};
 
 TEST_P(BadFile, IsRefused) {
   const std::string bytes = GetParam().build().data;
-  const std::vector<char> exact(bytes.begin(), bytes.end());  // a heap block of its own, for ASan's sake
+  const std::vector<char> exact(bytes.begin(),
+                                bytes.end());  // a heap block of its own, for ASan's sake
   const std::string text =
       error_of([&] { GgufFile::from_bytes(std::as_bytes(std::span(exact)), "test.gguf"); });
   EXPECT_TRUE(text.starts_with("test.gguf: ")) << text;
@@ -57,7 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
         FileDefect{"Empty", "file is empty", [] { return Bytes(); }},
         FileDefect{"OneByte", "got the bytes 47", [] { return raw("G"); }},
         FileDefect{"ThreeBytes", "not a GGUF file", [] { return raw("GGU"); }},
-        FileDefect{"WrongMagic", "got the bytes 41 42 43 44 (at byte 0)", [] { return raw("ABCDEFGH"); }},
+        FileDefect{"WrongMagic", "got the bytes 41 42 43 44 (at byte 0)",
+                   [] { return raw("ABCDEFGH"); }},
         FileDefect{"SwappedMagic", "swapped bytes", [] { return raw("FUGG").zeros(64); }},
         FileDefect{"Ggml", "GGML file", [] { return raw("lmgg").zeros(64); }},
         FileDefect{"Ggmf", "GGMF file", [] { return raw("fmgg").zeros(64); }},
@@ -75,31 +77,39 @@ INSTANTIATE_TEST_SUITE_P(
         FileDefect{"BigEndian", "big-endian", [] { return version(0x03000000); }},
         FileDefect{"TensorCountHuge", "impossible tensor count",
                    [] { return Bytes().header(kMax, 0).zeros(64); }},
-        FileDefect{"KeyCountHuge", "impossible key count", [] { return Bytes().header(0, kMax).zeros(64); }},
+        FileDefect{"KeyCountHuge", "impossible key count",
+                   [] { return Bytes().header(0, kMax).zeros(64); }},
         FileDefect{"KeyCountAboveBytes", "expected at most 4, got 5",
                    [] { return Bytes().header(0, 5).zeros(60); }},
-        FileDefect{"JoinedShards", "another GGUF file follows",
-                   [] { return Bytes().header(1, 0).tensor("a", {1}, 0, 0).pad().zeros(4).raw("GGUF"); }}),
+        FileDefect{
+            "JoinedShards", "another GGUF file follows",
+            [] { return Bytes().header(1, 0).tensor("a", {1}, 0, 0).pad().zeros(4).raw("GGUF"); }}),
     case_name<FileDefect>);
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, BadFile,
     testing::Values(
-        FileDefect{"EmptyKey", "empty key (at byte 24)", [] { return key("", GgufType::U8).zeros(64); }},
+        FileDefect{"EmptyKey", "empty key (at byte 24)",
+                   [] { return key("", GgufType::U8).zeros(64); }},
         FileDefect{"KeyPastEnd", "file ends inside a key",
                    [] { return Bytes().header(0, 1).count(1000).zeros(64); }},
         FileDefect{"KeyLengthMax", "a key is too long",
                    [] { return Bytes().header(0, 1).count(kMax).zeros(64); }},
         FileDefect{"NulInKey", "NUL byte in a key",
                    [] { return key(std::string_view("a\0b", 3), GgufType::U8).zeros(64); }},
-        FileDefect{"KeyNotUtf8", "key is not UTF-8", [] { return key("a\xFF", GgufType::U8).zeros(64); }},
+        FileDefect{"KeyNotUtf8", "key is not UTF-8",
+                   [] { return key("a\xFF", GgufType::U8).zeros(64); }},
         FileDefect{"KeyOverlongUtf8", "key is not UTF-8",
                    [] { return key("\xC0\xAF", GgufType::U8).zeros(64); }},
-        FileDefect{
-            "DuplicateKey", "duplicate key (key a)",
-            [] {
-              return Bytes().header(0, 2).key("a", GgufType::U8).zeros(1).key("a", GgufType::U8).zeros(64);
-            }},
+        FileDefect{"DuplicateKey", "duplicate key (key a)",
+                   [] {
+                     return Bytes()
+                         .header(0, 2)
+                         .key("a", GgufType::U8)
+                         .zeros(1)
+                         .key("a", GgufType::U8)
+                         .zeros(64);
+                   }},
         FileDefect{"ControlCharacters", "bad bool: expected 0 or 1, got 2 (key a?b?[31m, at byte",
                    [] { return key("a\nb\x1b[31m", GgufType::Bool).put<std::uint8_t>(2); }},
         FileDefect{"UnknownType", "expected 0 to 12, got 13 (key a, at byte",
@@ -113,19 +123,23 @@ INSTANTIATE_TEST_SUITE_P(
         FileDefect{"UnknownElement", "unknown value type", [] { return array(13, 1); }},
         FileDefect{"NestedTooDeep", "nested too deep", [] { return nested(9); }},
         FileDefect{"NestedEndless", "nested too deep", [] { return nested(100000); }},
-        FileDefect{"ArrayWraps", "array too long", [] { return array(10, (std::uint64_t{1} << 61) + 1); }},
+        FileDefect{"ArrayWraps", "array too long",
+                   [] { return array(10, (std::uint64_t{1} << 61) + 1); }},
         FileDefect{"ArrayPastEnd", "file ends inside an array: expected 800 more bytes, got 64",
                    [] { return array(10, 100); }},
-        FileDefect{"ArrayOfStringsPastEnd", "file ends inside a string", [] { return array(8, 100); }},
+        FileDefect{"ArrayOfStringsPastEnd", "file ends inside a string",
+                   [] { return array(8, 100); }},
         FileDefect{"Bool2", "expected 0 or 1, got 2",
                    [] { return key("a", GgufType::Bool).put<std::uint8_t>(2); }},
-        FileDefect{"Bool2InArray", "expected 0 or 1, got 2",
-                   [] { return key("a", GgufType::Array).put<std::uint32_t>(7).count(2).raw("\1\2"); }},
+        FileDefect{
+            "Bool2InArray", "expected 0 or 1, got 2",
+            [] { return key("a", GgufType::Array).put<std::uint32_t>(7).count(2).raw("\1\2"); }},
         FileDefect{"Alignment0", "bad alignment", [] { return alignment(0); }},
         FileDefect{"Alignment3", "bad alignment", [] { return alignment(3); }},
         FileDefect{"Alignment4", "bad alignment", [] { return alignment(4); }},
         FileDefect{"AlignmentHuge", "bad alignment", [] { return alignment(1U << 31); }},
-        FileDefect{"AlignmentFloat", "expected an unsigned integer, got f32 (key general.alignment)",
+        FileDefect{"AlignmentFloat",
+                   "expected an unsigned integer, got f32 (key general.alignment)",
                    [] { return key("general.alignment", GgufType::F32).put(32.0F); }}),
     case_name<FileDefect>);
 
@@ -138,12 +152,17 @@ INSTANTIATE_TEST_SUITE_P(
         FileDefect{"NulInName", "NUL byte in a tensor name",
                    [] { return tensor(std::string_view("a\0", 2), {1}, 0, 0); }},
         FileDefect{"NameNotUtf8", "not UTF-8", [] { return tensor("\xED\xA0\x80", {1}, 0, 0); }},
-        FileDefect{
-            "DuplicateName", "duplicate tensor (tensor a)",
-            [] {
-              return Bytes().header(2, 0).tensor("a", {1}, 0, 0).tensor("a", {1}, 0, 32).pad().zeros(64);
-            }},
-        FileDefect{"Dimensions0", "expected 1 to 4, got 0 (tensor a)", [] { return tensor("a", {}, 0, 0); }},
+        FileDefect{"DuplicateName", "duplicate tensor (tensor a)",
+                   [] {
+                     return Bytes()
+                         .header(2, 0)
+                         .tensor("a", {1}, 0, 0)
+                         .tensor("a", {1}, 0, 32)
+                         .pad()
+                         .zeros(64);
+                   }},
+        FileDefect{"Dimensions0", "expected 1 to 4, got 0 (tensor a)",
+                   [] { return tensor("a", {}, 0, 0); }},
         FileDefect{"Dimensions5", "expected 1 to 4, got 5",
                    [] {
                      return tensor("a", {1, 1, 1, 1, 1}, 0, 0);
@@ -158,7 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return tensor("a", {std::uint64_t{1} << 63}, 0, 0); }},
         FileDefect{"ProductOverflows", "tensor size overflows",
                    [] {
-                     return tensor("a", {(std::uint64_t{1} << 42) + 1, (std::uint64_t{1} << 42) + 1}, 0, 0);
+                     return tensor(
+                         "a", {(std::uint64_t{1} << 42) + 1, (std::uint64_t{1} << 42) + 1}, 0, 0);
                    }},
         FileDefect{"BytesOverflow", "tensor size overflows",
                    [] { return tensor("a", {std::uint64_t{1} << 62}, 0, 0); }},
@@ -179,25 +199,32 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return tensor("a", {32}, UINT32_MAX, 0); }},
         FileDefect{"MisalignedOffset", "expected a multiple of 32, got 33",
                    [] { return tensor("a", {1}, 0, 33); }},
-        FileDefect{"OffsetWraps", "offset past any file", [] { return tensor("a", {32}, 0, kMax - 31); }},
+        FileDefect{"OffsetWraps", "offset past any file",
+                   [] { return tensor("a", {32}, 0, kMax - 31); }},
         FileDefect{"OffsetPastEnd", "file ends before the tensor's data",
                    [] { return tensor("a", {1}, 0, 1 << 20); }},
         FileDefect{"OneByteShort", "got 67, 1 missing",
                    [] { return Bytes().header(1, 0).tensor("a", {1}, 0, 0).pad().zeros(3); }},
         FileDefect{"NoDataSection", "file ends before the tensor's data",
                    [] { return Bytes().header(1, 0).tensor("a", {1}, 0, 0); }},
-        FileDefect{
-            "Overlap", "expected an offset of at least 36, got 32 (tensor b)",
-            [] {
-              return Bytes().header(2, 0).tensor("a", {9}, 0, 0).tensor("b", {1}, 0, 32).pad().zeros(128);
-            }}),
+        FileDefect{"Overlap", "expected an offset of at least 36, got 32 (tensor b)",
+                   [] {
+                     return Bytes()
+                         .header(2, 0)
+                         .tensor("a", {9}, 0, 0)
+                         .tensor("b", {1}, 0, 32)
+                         .pad()
+                         .zeros(128);
+                   }}),
     case_name<FileDefect>);
 
 TEST(BadPath, IsNamed) {
   const TemporaryDirectory directory;
   const std::string missing = directory.file("missing.gguf");
-  EXPECT_EQ(error_of([&] { GgufFile::open(missing); }), missing + ": cannot open: No such file or directory");
-  EXPECT_NE(error_of([&] { GgufFile::open(directory.file("")); }).find("is a directory"), std::string::npos);
+  EXPECT_EQ(error_of([&] { GgufFile::open(missing); }),
+            missing + ": cannot open: No such file or directory");
+  EXPECT_NE(error_of([&] { GgufFile::open(directory.file("")); }).find("is a directory"),
+            std::string::npos);
   const std::string pipe = directory.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_NE(error_of([&] { GgufFile::open(pipe); }).find("not a regular file"), std::string::npos);

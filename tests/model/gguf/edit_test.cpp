@@ -25,7 +25,8 @@ std::string aligned_file() {
 
 TEST(WriteEdited, KeepsAlignmentAndTensors) {
   const TemporaryDirectory directory;
-  const std::string in = directory.write("in.gguf", aligned_file()), out = directory.file("out.gguf");
+  const std::string in = directory.write("in.gguf", aligned_file()),
+                    out = directory.file("out.gguf");
   const GgufFile file = GgufFile::open(in);
   ASSERT_TRUE(write_edited(file, out, {.set = {{"b", std::string(1000, 'x')}}, .remove = {"a"}}));
   const GgufFile edited = GgufFile::open(out);
@@ -46,7 +47,8 @@ TEST(WriteEdited, StopsWhenAsked) {
   const TemporaryDirectory directory;
   const std::string out = directory.write("out.gguf", "before");
   const GgufFile file = GgufFile::open(directory.write("in.gguf", aligned_file()));
-  EXPECT_FALSE(write_edited(file, out, {.set = {}, .remove = {"a"}}, [](std::uint64_t) { return false; }));
+  EXPECT_FALSE(
+      write_edited(file, out, {.set = {}, .remove = {"a"}}, [](std::uint64_t) { return false; }));
   EXPECT_EQ(std::filesystem::file_size(out), 6U);
 }
 
@@ -67,7 +69,8 @@ TEST(WriteEdited, RefusesWhatItsReaderWould) {
     const GgufType element = nested.type();
     nested = GgufArray{.element = element, .values = {std::move(nested)}};
   }
-  EXPECT_EQ(refused("k", std::move(nested)), "arrays nested too deep: expected at most 8 levels (key k)");
+  EXPECT_EQ(refused("k", std::move(nested)),
+            "arrays nested too deep: expected at most 8 levels (key k)");
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 

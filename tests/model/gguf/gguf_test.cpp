@@ -10,7 +10,10 @@ namespace {
 // The same small file in every version: one string, one number, one 2×3 tensor of F32.
 Bytes small_file(std::uint32_t version) {
   Bytes bytes(version);
-  bytes.header(1, 2).key("general.name", GgufType::String).string("alpaca").key("answer", GgufType::U16);
+  bytes.header(1, 2)
+      .key("general.name", GgufType::String)
+      .string("alpaca")
+      .key("answer", GgufType::U16);
   bytes.put<std::uint16_t>(42).tensor("weights", {2, 3}, 0, 0).pad();
   for (int i = 0; i < 6; ++i) bytes.put(static_cast<float>(i));
   return bytes;
@@ -46,8 +49,8 @@ TEST_P(Versions, ReadsKeysAndTensors) {
   EXPECT_EQ(file.find("nothing"), nullptr);
 }
 
-// A file that ends anywhere inside is an error, never a crash; each prefix lies in a buffer of its own size,
-// for ASan's sake.
+// A file that ends anywhere inside is an error, never a crash; each prefix lies in a buffer of its
+// own size, for ASan's sake.
 TEST_P(Versions, RefusesEveryPrefix) {
   const std::string whole = small_file(GetParam()).data;
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -64,7 +67,8 @@ TEST(Gguf, MetadataOnlyToleratesMissingData) {
   std::string bytes = small_file(3).data;
   bytes.resize(bytes.size() - 1);
   EXPECT_EQ(error_of([&] { parse(bytes); }),
-            "test.gguf: file ends before the tensor's data: expected at least 184 bytes, got 183, 1 missing "
+            "test.gguf: file ends before the tensor's data: expected at least 184 bytes, got 183, "
+            "1 missing "
             "(tensor weights)");
   EXPECT_EQ(parse(bytes, {.metadata_only = true}).tensor("weights")->data, nullptr);
 }
@@ -90,7 +94,10 @@ TEST(Gguf, HonoursAlignment) {
 TEST(Gguf, TypedGetters) {
   Bytes bytes;
   bytes.header(0, 14);
-  bytes.key("u8", GgufType::U8).put<std::uint8_t>(200).key("i8", GgufType::I8).put<std::int8_t>(-100);
+  bytes.key("u8", GgufType::U8)
+      .put<std::uint8_t>(200)
+      .key("i8", GgufType::I8)
+      .put<std::int8_t>(-100);
   bytes.key("u16", GgufType::U16)
       .put<std::uint16_t>(60000)
       .key("i16", GgufType::I16)
@@ -101,7 +108,10 @@ TEST(Gguf, TypedGetters) {
       .put<std::int32_t>(7);
   bytes.key("f32", GgufType::F32).put(1.5F).key("bool", GgufType::Bool).put<std::uint8_t>(1);
   bytes.key("string", GgufType::String).string(std::string_view("nul\0inside", 10));
-  bytes.key("u64", GgufType::U64).put(std::uint64_t{1} << 63).key("i64", GgufType::I64).put<std::int64_t>(-1);
+  bytes.key("u64", GgufType::U64)
+      .put(std::uint64_t{1} << 63)
+      .key("i64", GgufType::I64)
+      .put<std::int64_t>(-1);
   bytes.key("f64", GgufType::F64).put(0.1).key("empty", GgufType::String).string("");
   bytes.key("array", GgufType::Array).put<std::uint32_t>(8).count(2).string("x").string("yz");
   const GgufFile file = parse(bytes.data);
@@ -121,7 +131,8 @@ TEST(Gguf, TypedGetters) {
   EXPECT_EQ(file.find_uint("nothing"), std::nullopt);
   EXPECT_EQ(file.find_floats("nothing"), std::nullopt);
 
-  EXPECT_EQ(error_of([&] { return file.get_uint("nothing"); }), "test.gguf: missing key (key nothing)");
+  EXPECT_EQ(error_of([&] { return file.get_uint("nothing"); }),
+            "test.gguf: missing key (key nothing)");
   EXPECT_EQ(error_of([&] { return file.get_uint("i8"); }),
             "test.gguf: negative number: expected 0 or more, got -100 (key i8)");
   EXPECT_EQ(error_of([&] { return file.get_uint("bool"); }),

@@ -11,8 +11,8 @@
 namespace cria::test {
 namespace {
 
-/// Three shards, "m-00001-of-00003.gguf" and so on, one tensor in each; what they say can be changed before
-/// they are written.
+/// Three shards, "m-00001-of-00003.gguf" and so on, one tensor in each; what they say can be
+/// changed before they are written.
 class Split : public testing::Test {
  protected:
   struct Shard {
@@ -69,36 +69,43 @@ TEST_F(Split, OpensAllShards) {
 TEST_F(Split, RefusesALaterShard) {
   write();
   const std::string text = error_of([&] { GgufFile::open(path(1)); });
-  EXPECT_NE(text.find("expected the first one (-00001-of-00003.gguf), got shard 2 of 3"), std::string::npos)
+  EXPECT_NE(text.find("expected the first one (-00001-of-00003.gguf), got shard 2 of 3"),
+            std::string::npos)
       << text;
 }
 
 TEST_F(Split, RefusesAMissingShard) {
   write();
   std::filesystem::remove(path(2));
-  EXPECT_EQ(error_of([&] { GgufFile::open(path(0)); }), path(2) + ": cannot open: No such file or directory");
+  EXPECT_EQ(error_of([&] { GgufFile::open(path(0)); }),
+            path(2) + ": cannot open: No such file or directory");
 }
 
 TEST_F(Split, RefusesAnotherName) {
   write();
   std::filesystem::copy_file(path(0), directory_.file("renamed.gguf"));
-  EXPECT_NE(error_of([&] { GgufFile::open(directory_.file("renamed.gguf")); }).find("-00001-of-00003.gguf"),
+  EXPECT_NE(error_of([&] {
+              GgufFile::open(directory_.file("renamed.gguf"));
+            }).find("-00001-of-00003.gguf"),
             std::string::npos);
 }
 
 TEST_F(Split, RefusesAnotherCount) {
   shards_[1].count = 4;
-  EXPECT_NE(open_error().find("shards disagree on their count: expected 3, got 4"), std::string::npos);
+  EXPECT_NE(open_error().find("shards disagree on their count: expected 3, got 4"),
+            std::string::npos);
 }
 
 TEST_F(Split, RefusesAnotherNumber) {
   shards_[1].number = 2;
-  EXPECT_NE(open_error().find("wrong shard under this name: expected number 1, got 2"), std::string::npos);
+  EXPECT_NE(open_error().find("wrong shard under this name: expected number 1, got 2"),
+            std::string::npos);
 }
 
 TEST_F(Split, RefusesAnotherTotal) {
   for (Shard& shard : shards_) shard.total = 4;
-  EXPECT_NE(open_error().find("wrong number of tensors in all shards: expected 4, got 3"), std::string::npos);
+  EXPECT_NE(open_error().find("wrong number of tensors in all shards: expected 4, got 3"),
+            std::string::npos);
 }
 
 TEST_F(Split, TheTotalMayBeMissing) {
@@ -118,8 +125,8 @@ TEST_F(Split, RefusesATensorTwice) {
   EXPECT_EQ(open_error(), path(2) + ": duplicate tensor (tensor a)");
 }
 
-// The last bytes of a file are written when it is finished; where the second one cannot be, the first is not
-// there either.
+// The last bytes of a file are written when it is finished; where the second one cannot be, the
+// first is not there either.
 TEST(Shards, AllOrNone) {
   const TemporaryDirectory directory;
   const std::vector<std::byte> data(200'000);

@@ -146,7 +146,8 @@ TEST(GgufWriter, RefusesWhatCannotBeReplaced) {
   const TemporaryDirectory directory;
   EXPECT_EQ(error_of([&] { write_small(directory.file("")); }),
             directory.file("") + ": cannot write: it is a directory");
-  EXPECT_EQ(error_of([&] { write_small("/dev/null"); }), "/dev/null: cannot write: not a regular file");
+  EXPECT_EQ(error_of([&] { write_small("/dev/null"); }),
+            "/dev/null: cannot write: not a regular file");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
@@ -154,7 +155,9 @@ TEST(GgufWriter, SaysBeforeItWritesThatTheDiskIsTooSmall) {
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("large.gguf"));
   writer.declare("a", DType::F32, {std::uint64_t{1} << 50});
-  EXPECT_NE(error_of([&] { writer.begin(); }).find("not enough space on the disk: expected 45035996273705"),
+  EXPECT_NE(error_of([&] {
+              writer.begin();
+            }).find("not enough space on the disk: expected 45035996273705"),
             std::string::npos);
   EXPECT_TRUE(std::filesystem::is_empty(directory.file("")));
 }
@@ -167,9 +170,10 @@ TEST(GgufWriter, KnowsItsInputUnderOtherNames) {
   std::filesystem::create_symlink(path, directory.file("symbolic.gguf"));
   std::filesystem::create_hard_link(path, directory.file("hard.gguf"));
   for (const char* name : {"in.gguf", "symbolic.gguf", "hard.gguf"})
-    EXPECT_NE(
-        error_of([&] { require_other_file(file, directory.file(name)); }).find("it is the input itself"),
-        std::string::npos)
+    EXPECT_NE(error_of([&] {
+                require_other_file(file, directory.file(name));
+              }).find("it is the input itself"),
+              std::string::npos)
         << name;
   require_other_file(file, directory.file("none.gguf"));
   require_other_file(file, directory.write("other.gguf", "other"));
@@ -180,9 +184,10 @@ TEST(GgufWriter, NamesWhatItCannotWrite) {
   const std::string path = directory.file("nowhere/x.gguf");
   GgufWriter writer(path);
   EXPECT_EQ(error_of([&] { writer.begin(); }), path + ": cannot write: No such file or directory");
-  EXPECT_NE(
-      error_of([&] { writer.declare("a", DType::Q4_K, {100}); }).find("multiple of 256, got 100 (tensor a)"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              writer.declare("a", DType::Q4_K, {100});
+            }).find("multiple of 256, got 100 (tensor a)"),
+            std::string::npos);
 }
 
 }  // namespace

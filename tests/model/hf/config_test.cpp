@@ -88,7 +88,8 @@ TEST(HfConfig, RopeScaling) {
   EXPECT_EQ(read_config(json).rope_base, 500000);
   EXPECT_EQ(read_config(json).rope_scaling.kind, HfRopeScaling::Kind::Linear);
   EXPECT_EQ(read_config(json).rope_scaling.factor, 4);
-  json["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 32}};
+  json["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 32}};
   EXPECT_EQ(read_config(json).rope_scaling.original_context, 32U);
   json["rope_scaling"]["mscale"] = 2.0;
   EXPECT_FALSE(read_config(json).rope_scaling.attention_factor) << "one scale alone says nothing";
@@ -102,9 +103,11 @@ TEST(HfConfig, RopeScaling) {
   json["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2}};
   EXPECT_EQ(read_config(json).warnings.size(), 1U);
   json["rope_scaling"] = {{"rope_type", "longrope"}};
-  EXPECT_NE(config_error_in(json).find("unknown RoPE scaling"), std::string::npos) << config_error_in(json);
+  EXPECT_NE(config_error_in(json).find("unknown RoPE scaling"), std::string::npos)
+      << config_error_in(json);
   json.erase("rope_scaling");
-  json["rope_parameters"] = {{"rope_theta", 7.0}, {"rope_type", "default"}};  // as transformers 5 writes it
+  json["rope_parameters"] = {{"rope_theta", 7.0},
+                             {"rope_type", "default"}};  // as transformers 5 writes it
   EXPECT_EQ(read_config(json).rope_base, 7);
 }
 
@@ -120,7 +123,8 @@ TEST(HfConfig, FactorsOfLlama3) {
   const std::vector<float> factors = read_config(json).rope_factors();
   ASSERT_EQ(factors.size(), 32U);
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    const double wave = 2 * std::numbers::pi * std::pow(500000.0, 2.0 * static_cast<double>(i) / 64);
+    const double wave =
+        2 * std::numbers::pi * std::pow(500000.0, 2.0 * static_cast<double>(i) / 64);
     if (wave < 8192.0 / 4) {
       EXPECT_EQ(factors[i], 1) << i;
     } else if (wave > 8192.0) {
@@ -155,7 +159,8 @@ TEST(HfConfig, NamesTheKeyAtFault) {
     json[key] = value;
     return config_error_in(json);
   };
-  EXPECT_NE(with("architectures", {"GemmaForCausalLM"}).find("got 'GemmaForCausalLM' (key architectures)"),
+  EXPECT_NE(with("architectures", {"GemmaForCausalLM"})
+                .find("got 'GemmaForCausalLM' (key architectures)"),
             std::string::npos);
   EXPECT_NE(with("architectures", Json()).find("unknown class"), std::string::npos);
   EXPECT_EQ(with("hidden_size", Json()), "config.json: missing key (key hidden_size)");
@@ -175,7 +180,8 @@ TEST(HfConfig, NamesTheKeyAtFault) {
   EXPECT_NE(with("quantization", {{"bits", 7}}).find("got 7"), std::string::npos);
   EXPECT_NE(with("quantization", {{"bits", 4}, {"mode", "mxfp4"}}).find("expected affine"),
             std::string::npos);
-  EXPECT_NE(with("quantization_config", {{"quant_method", "gptq"}}).find("got 'gptq'"), std::string::npos);
+  EXPECT_NE(with("quantization_config", {{"quant_method", "gptq"}}).find("got 'gptq'"),
+            std::string::npos);
   EXPECT_NE(config_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
 }
 
@@ -195,22 +201,25 @@ Json there_and_back(const Json& json) {
   if (!factors.empty()) writer.write(std::as_bytes(std::span(factors)));
   writer.finish();
   const GgufFile file = GgufFile::open(directory.file("x.gguf"));
-  return HfConfig::from_gguf(file, ModelConfig::from_gguf(file), *config.model_class).to_json("float16");
+  return HfConfig::from_gguf(file, ModelConfig::from_gguf(file), *config.model_class)
+      .to_json("float16");
 }
 
 TEST(HfConfig, ComesBackFromGguf) {
   Json json = llama_config();
   json["head_dim"] = 32;
   json["rope_theta"] = 1000000.0;
-  const Json scalings[] = {
-      nullptr,
-      {{"rope_type", "linear"}, {"factor", 2.5}},
-      {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}, {"beta_fast", 16.0}},
-      {{"rope_type", "llama3"},
-       {"factor", 8.0},
-       {"low_freq_factor", 1.0},
-       {"high_freq_factor", 4.0},
-       {"original_max_position_embeddings", 8192}}};
+  const Json scalings[] = {nullptr,
+                           {{"rope_type", "linear"}, {"factor", 2.5}},
+                           {{"rope_type", "yarn"},
+                            {"factor", 4.0},
+                            {"original_max_position_embeddings", 32},
+                            {"beta_fast", 16.0}},
+                           {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}}};
   for (const Json& scaling : scalings) {
     json["rope_scaling"] = scaling;
     const Json back = there_and_back(json);
@@ -239,10 +248,12 @@ TEST(HfConfig, WhatAClassAllows) {
   EXPECT_EQ(config.rope_scaling.long_factors.back(), 7.5F);
   EXPECT_DOUBLE_EQ(config.longrope_magnitude(), std::sqrt(1 + std::log(4.0) / std::log(32.0)));
   json["rope_scaling"]["long_factor"] = {1, 2};
-  EXPECT_NE(config_error_in(json).find("long_factor: expected 6 numbers, got 2"), std::string::npos);
+  EXPECT_NE(config_error_in(json).find("long_factor: expected 6 numbers, got 2"),
+            std::string::npos);
   json["hidden_act"] = "silu";
   json["rope_scaling"] = nullptr;
-  EXPECT_NE(config_error_in(json).find("unknown activation: expected gelu, got 'silu'"), std::string::npos);
+  EXPECT_NE(config_error_in(json).find("unknown activation: expected gelu, got 'silu'"),
+            std::string::npos);
   json["architectures"] = {"LlamaForCausalLM"};
   EXPECT_NE(config_error_in(json).find("heads that are rotated in part are not supported"),
             std::string::npos);

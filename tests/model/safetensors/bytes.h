@@ -27,10 +27,12 @@ class SafetensorsBytes {
   SafetensorsBytes& add(std::string_view name, std::string_view dtype,
                         const std::vector<std::uint64_t>& shape, std::string_view bytes) {
     std::string dimensions;
-    for (const std::uint64_t n : shape) dimensions += (dimensions.empty() ? "" : ",") + std::to_string(n);
-    header_ += std::string(header_.empty() ? "" : ",") + "\"" + std::string(name) + "\":{\"dtype\":\"" +
-               std::string(dtype) + "\",\"shape\":[" + dimensions + "],\"data_offsets\":[" +
-               std::to_string(data_.size()) + "," + std::to_string(data_.size() + bytes.size()) + "]}";
+    for (const std::uint64_t n : shape)
+      dimensions += (dimensions.empty() ? "" : ",") + std::to_string(n);
+    header_ += std::string(header_.empty() ? "" : ",") + "\"" + std::string(name) +
+               "\":{\"dtype\":\"" + std::string(dtype) + "\",\"shape\":[" + dimensions +
+               "],\"data_offsets\":[" + std::to_string(data_.size()) + "," +
+               std::to_string(data_.size() + bytes.size()) + "]}";
     data_ += bytes;
     return *this;
   }

@@ -22,8 +22,10 @@ TEST(Safetensors, EveryTypeAndShape) {
   SafetensorsBytes bytes;
   bytes.add("f64", "F64", {1}, std::string(8, 'a')).add("f32", "F32", {2, 3}, std::string(24, 'b'));
   bytes.add("scalar", "I64", {}, std::string(8, 'c')).add("none", "F16", {0, 4}, "");
-  for (const char* type : {"F16", "BF16", "I16", "U16"}) bytes.add(type, type, {3}, std::string(6, 'd'));
-  for (const char* type : {"I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2"}) bytes.add(type, type, {1, 1, 1}, "e");
+  for (const char* type : {"F16", "BF16", "I16", "U16"})
+    bytes.add(type, type, {3}, std::string(6, 'd'));
+  for (const char* type : {"I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2"})
+    bytes.add(type, type, {1, 1, 1}, "e");
   for (const char* type : {"I32", "U32"}) bytes.add(type, type, {1}, "four");
   bytes.add("U64", "U64", {1}, std::string(8, 'f'));
   const std::string file = bytes.file();
@@ -34,7 +36,8 @@ TEST(Safetensors, EveryTypeAndShape) {
   EXPECT_EQ(matrix.shape_string(), "[2, 3]");
   EXPECT_EQ(matrix.values(), 6U);
   EXPECT_EQ(matrix.data[0], std::byte{'b'});
-  EXPECT_EQ(matrix.data.data(), reinterpret_cast<const std::byte*>(file.data()) + file.find("bbbb"));
+  EXPECT_EQ(matrix.data.data(),
+            reinterpret_cast<const std::byte*>(file.data()) + file.find("bbbb"));
   EXPECT_EQ(opened.tensors()[2].values(), 1U);
   EXPECT_EQ(opened.tensors()[3].values(), 0U);
 }
@@ -77,7 +80,8 @@ const SafetensorsDefect kSafetensorsDefects[] = {
     {"LengthPastTheEnd", length_and(3, "{}"),
      "bad length of the header: expected at most 2 bytes, got 3 (at byte 0)"},
     {"LengthHuge", length_and(~std::uint64_t{0}, "{}"), "bad length of the header"},
-    {"LengthAboveTheLimit", length_and(200'000'000, "{}" + std::string(64, ' ')), "bad length of the header"},
+    {"LengthAboveTheLimit", length_and(200'000'000, "{}" + std::string(64, ' ')),
+     "bad length of the header"},
     {"Gguf", "GGUF" + std::string(60, '\0'), "expected a header that begins with {"},
     {"Html", "<!DOCTYPE html><html></html>", "an HTML page"},
     {"HeaderNoJson", safetensors_file("{\"x\":}", ""), "the header is no JSON (at byte 13)"},
@@ -85,16 +89,20 @@ const SafetensorsDefect kSafetensorsDefects[] = {
     {"HeaderIsFollowed", safetensors_file("{}{}", ""), "no JSON"},
     {"InvalidUtf8", safetensors_file("{\"\xFF\":{}}", ""), "no JSON"},
     {"Deep", safetensors_file("{\"x\":" + std::string(100'000, '['), ""), "expected {\"NAME\""},
-    {"DeepObjects", safetensors_file(R"({"x":{"dtype":{"x":{"x":{}}}}})", ""), "expected {\"NAME\""},
-    {"DeepShape", header_with(R"("dtype":"U8","shape":[[4]],"data_offsets":[0,4])"), "expected {\"NAME\""},
+    {"DeepObjects", safetensors_file(R"({"x":{"dtype":{"x":{"x":{}}}}})", ""),
+     "expected {\"NAME\""},
+    {"DeepShape", header_with(R"("dtype":"U8","shape":[[4]],"data_offsets":[0,4])"),
+     "expected {\"NAME\""},
     {"TensorIsNoObject", safetensors_file(R"({"x":3})", ""), "got a number"},
     {"MetadataIsNoText", safetensors_file(R"({"__metadata__":{"a":1}})", ""), "got a number"},
     {"MetadataTwice", safetensors_file(R"({"__metadata__":{"a":"","a":""}})", ""), "stands twice"},
-    {"NameTwice", safetensors_file("{\"x\":{" + kGoodFields + "},\"x\":{" + kGoodFields + "}}", "0123"),
+    {"NameTwice",
+     safetensors_file("{\"x\":{" + kGoodFields + "},\"x\":{" + kGoodFields + "}}", "0123"),
      "a name stands twice (tensor x)"},
     {"NameEmpty", safetensors_file("{\"\":{" + kGoodFields + "}}", "0123"), "no name"},
     {"NameWithNul", safetensors_file("{\"a\\u0000b\":{" + kGoodFields + "}}", "0123"), "NUL"},
-    {"NameTooLong", safetensors_file("{\"" + std::string(70'000, 'n') + "\":{" + kGoodFields + "}}", "0123"),
+    {"NameTooLong",
+     safetensors_file("{\"" + std::string(70'000, 'n') + "\":{" + kGoodFields + "}}", "0123"),
      "name too long"},
     {"FieldTwice", header_with(R"("dtype":"U8","dtype":"U8","shape":[4],"data_offsets":[0,4])"),
      "a field stands twice: dtype"},
@@ -107,19 +115,25 @@ const SafetensorsDefect kSafetensorsDefects[] = {
     {"TypeIsNoText", header_with(R"("dtype":8,"shape":[4],"data_offsets":[0,4])"), "got a number"},
     {"TypeNull", header_with(R"("dtype":null,"shape":[4],"data_offsets":[0,4])"), "got null"},
     {"ShapeNegative", header_with(R"("dtype":"U8","shape":[-4],"data_offsets":[0,4])"), "negative"},
-    {"ShapeFraction", header_with(R"("dtype":"U8","shape":[4.5],"data_offsets":[0,4])"), "no integer"},
-    {"ShapeLarge", header_with(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])"),
+    {"ShapeFraction", header_with(R"("dtype":"U8","shape":[4.5],"data_offsets":[0,4])"),
+     "no integer"},
+    {"ShapeLarge",
+     header_with(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])"),
      "no integer"},
     {"ShapeWraps",
-     header_with(R"("dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,4294967296])"), "2^64"},
-    {"BytesWrap", header_with(R"("dtype":"F64","shape":[2305843009213693953],"data_offsets":[0,8])"), "2^64"},
+     header_with(R"("dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,4294967296])"),
+     "2^64"},
+    {"BytesWrap",
+     header_with(R"("dtype":"F64","shape":[2305843009213693953],"data_offsets":[0,8])"), "2^64"},
     {"ShapeTooManyDimensions",
-     header_with(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,4],"data_offsets":[0,4])"), "too many dimensions"},
+     header_with(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,4],"data_offsets":[0,4])"),
+     "too many dimensions"},
     {"OffsetsOne", header_with(R"("dtype":"U8","shape":[4],"data_offsets":[4])"),
      "expected two numbers, got 1"},
     {"OffsetsThree", header_with(R"("dtype":"U8","shape":[4],"data_offsets":[0,4,4])"),
      "expected two numbers, got 3"},
-    {"OffsetsBackward", header_with(R"("dtype":"U8","shape":[4],"data_offsets":[4,0])"), "do not fit"},
+    {"OffsetsBackward", header_with(R"("dtype":"U8","shape":[4],"data_offsets":[4,0])"),
+     "do not fit"},
     {"OffsetsDoNotFit", header_with(R"("dtype":"F32","shape":[4],"data_offsets":[0,4])"),
      "expected 16 bytes, got 0 to 4 (tensor x)"},
     {"OffsetsPastTheEnd", header_with(R"("dtype":"U8","shape":[5],"data_offsets":[0,5])"),
@@ -195,7 +209,8 @@ TEST(SafetensorsDirectory, OneFileOrAllOfThem) {
 
 TEST(SafetensorsDirectory, NamesWhatIsWrong) {
   const DirectoryCase files;
-  EXPECT_NE(files.error().find("no weights: expected model.safetensors"), std::string::npos) << files.error();
+  EXPECT_NE(files.error().find("no weights: expected model.safetensors"), std::string::npos)
+      << files.error();
   files.directory.write("pytorch_model.bin", "");
   EXPECT_NE(files.error().find("are not read"), std::string::npos) << files.error();
   files.directory.write("one.safetensors", files.first);
@@ -203,11 +218,13 @@ TEST(SafetensorsDirectory, NamesWhatIsWrong) {
   EXPECT_NE(files.error().find("a tensor that another file has too (tensor a)"), std::string::npos)
       << files.error();
   files.index(R"("a":"one.safetensors","c":"one.safetensors")");
-  EXPECT_NE(files.error().find("no shard holds a tensor: expected it in one.safetensors (tensor c)"),
-            std::string::npos)
+  EXPECT_NE(
+      files.error().find("no shard holds a tensor: expected it in one.safetensors (tensor c)"),
+      std::string::npos)
       << files.error();
   files.index(R"("a":"gone.safetensors")");
-  EXPECT_NE(files.error().find("gone.safetensors: cannot open"), std::string::npos) << files.error();
+  EXPECT_NE(files.error().find("gone.safetensors: cannot open"), std::string::npos)
+      << files.error();
   files.index(R"("a":7)");
   EXPECT_NE(files.error().find("bad weight_map"), std::string::npos) << files.error();
   files.index("");
@@ -263,7 +280,8 @@ TEST(SafetensorsWriter, UnfinishedFileLeavesTheTargetAlone) {
   {
     SafetensorsWriter writer(path, {{"a", value_type("U8"), {4}}});
     writer.write(std::as_bytes(std::span("01", 2)));
-    EXPECT_EQ(error_of([&] { writer.finish(); }), path + ": data is missing: expected 4 bytes, got 2");
+    EXPECT_EQ(error_of([&] { writer.finish(); }),
+              path + ": data is missing: expected 4 bytes, got 2");
   }
   EXPECT_EQ(file_content(path), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 1);

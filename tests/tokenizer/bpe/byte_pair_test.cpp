@@ -52,8 +52,9 @@ TEST(BytePairs, BadMergeIsNamed) {
     (void)v.tokenizer();
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "bad merge 0: expected two parts with a space between, got xy (key tokenizer.ggml.merges)");
+    EXPECT_EQ(
+        std::string(error.what()),
+        "bad merge 0: expected two parts with a space between, got xy (key tokenizer.ggml.merges)");
   }
 }
 
@@ -125,7 +126,8 @@ TEST(BytePairs, LongWordOfOneLetter) {
 
 TEST(BytePairs, AnyBytesComeBack) {
   std::mt19937 random(3);
-  for (const char* pre : {"default", "gpt-2", "llama-bpe", "deepseek-llm", "falcon", "gpt-4o", "bloom"}) {
+  for (const char* pre :
+       {"default", "gpt-2", "llama-bpe", "deepseek-llm", "falcon", "gpt-4o", "bloom"}) {
     BytePairs v(pre);
     v.merge("a", "b");
     v.merge("\xC3", "\xA9");
@@ -160,7 +162,8 @@ TEST(BytePairs, MissingBytes) {
 
 TEST(BytePairs, TypedControlTokensArePlainText) {
   BytePairs v("qwen2");
-  const TokenId think = v.add("<think>", TokenType::UserDefined), two = v.add("  ", TokenType::UserDefined);
+  const TokenId think = v.add("<think>", TokenType::UserDefined),
+                two = v.add("  ", TokenType::UserDefined);
   v.merge("<", "|");
   v.merge("<|", "end");
   const auto tokenizer = v.tokenizer();

@@ -31,10 +31,12 @@ TEST(PreTokenizer, Gpt2) {
 }
 
 TEST(PreTokenizer, LlamaTakesThreeDigitsQwenOne) {
-  EXPECT_EQ(words("llama-bpe", "12345 WE'RE\r\n  x"), (Words{"123", "45", " WE", "'RE", "\r\n", " ", " x"}));
+  EXPECT_EQ(words("llama-bpe", "12345 WE'RE\r\n  x"),
+            (Words{"123", "45", " WE", "'RE", "\r\n", " ", " x"}));
   EXPECT_EQ(words("qwen2", "123 (a)"), (Words{"1", "2", "3", " (", "a", ")"}));
   EXPECT_EQ(words("llama-bpe", ".foo  =\n\n y"), (Words{".foo", " ", " =\n\n", " y"}));
-  EXPECT_EQ(words("llama-bpe", "'\xC5\xBF x"), (Words{"'\xC5\xBF", " x"})) << "a long s is an s in any case";
+  EXPECT_EQ(words("llama-bpe", "'\xC5\xBF x"), (Words{"'\xC5\xBF", " x"}))
+      << "a long s is an s in any case";
 }
 
 TEST(PreTokenizer, DigitsOneByOne) {
@@ -43,7 +45,8 @@ TEST(PreTokenizer, DigitsOneByOne) {
 }
 
 TEST(PreTokenizer, Falcon) {
-  EXPECT_EQ(words("falcon", "a`b 12345 $x"), (Words{"a", "`", "b", " ", "123", "45", " ", "$", "x"}));
+  EXPECT_EQ(words("falcon", "a`b 12345 $x"),
+            (Words{"a", "`", "b", " ", "123", "45", " ", "$", "x"}));
 }
 
 TEST(PreTokenizer, DeepSeek) {
@@ -75,9 +78,12 @@ TEST(PreTokenizer, DigitsInThreesFromTheEnd) {
                    "345"}))
       << "a power is no digit";
   EXPECT_EQ(words("tiny_aya", "1234 x"), (Words{"1", "234", " x"}));
-  EXPECT_EQ(words("tiny_aya", "1234x"), (Words{"123", "4", "x"})) << "no end of a word: from the front";
-  EXPECT_EQ(words("tiny_aya", "1234\xC2\xB2"), (Words{"123", "4\xC2\xB2"})) << "nor is it before a ² or ½";
-  EXPECT_EQ(words("tiny_aya", "1234\xE2\x91\xA0"), (Words{"1", "234", "\xE2\x91\xA0"})) << "but before a ①";
+  EXPECT_EQ(words("tiny_aya", "1234x"), (Words{"123", "4", "x"}))
+      << "no end of a word: from the front";
+  EXPECT_EQ(words("tiny_aya", "1234\xC2\xB2"), (Words{"123", "4\xC2\xB2"}))
+      << "nor is it before a ² or ½";
+  EXPECT_EQ(words("tiny_aya", "1234\xE2\x91\xA0"), (Words{"1", "234", "\xE2\x91\xA0"}))
+      << "but before a ①";
   EXPECT_EQ(words("tiny_aya", "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4"),
             (Words{"\xD9\xA1", "\xD9\xA2\xD9\xA3\xD9\xA4"}))
       << "digits of other scripts";
@@ -89,7 +95,8 @@ TEST(PreTokenizer, ChineseRunsOfKimi) {
                   "abc\xE4\xBD\xA0\xE5\xA5\xBD"
                   "Def's 1234/x"),
             (Words{"abc", "\xE4\xBD\xA0\xE5\xA5\xBD", "Def's", " ", "123", "4", "/x"}));
-  EXPECT_EQ(words("kimi-k2", " \xE4\xBD\xA0"), (Words{" ", "\xE4\xBD\xA0"})) << "no space joins them";
+  EXPECT_EQ(words("kimi-k2", " \xE4\xBD\xA0"), (Words{" ", "\xE4\xBD\xA0"}))
+      << "no space joins them";
   EXPECT_EQ(words("kimi-k2", "\xE3\x81\x82\xE4\xBD\xA0"), (Words{"\xE3\x81\x82", "\xE4\xBD\xA0"}));
 }
 
@@ -105,7 +112,8 @@ TEST(PreTokenizer, OtherScriptsAndLineEnds) {
             (Words{"ab", "\xE4\xBD\xA0", "\xEA\xB0\x80", "\xE3\x80\x82", " ", "1", "2"}));
   EXPECT_EQ(words("laguna", "a.\n\nb"), (Words{"a", ".", "\n\n", "b"}));
   EXPECT_EQ(words("spark2_5", "a.\n\nb 12"), (Words{"a", ".", "\n", "\n", "b", " ", "1", "2"}));
-  EXPECT_EQ(words("jais-2", "a     b"), (Words{"a", "    ", " b"})) << "runs of spaces by powers of two";
+  EXPECT_EQ(words("jais-2", "a     b"), (Words{"a", "    ", " b"}))
+      << "runs of spaces by powers of two";
 }
 
 TEST(PreTokenizer, UnknownNamesAreErrorsThatListTheKnown) {
@@ -114,15 +122,16 @@ TEST(PreTokenizer, UnknownNamesAreErrorsThatListTheKnown) {
     ADD_FAILURE();
   } catch (const Error& error) {
     const std::string message = error.what();
-    for (const char* part :
-         {"llama-bpe", "qwen2", "tekken", "--pre NAME", "got 'no-such-name' (key tokenizer.ggml.pre)"})
+    for (const char* part : {"llama-bpe", "qwen2", "tekken", "--pre NAME",
+                             "got 'no-such-name' (key tokenizer.ggml.pre)"})
       EXPECT_NE(message.find(part), std::string::npos) << message;
   }
   EXPECT_EQ(words("", "a"), Words{"a"}) << "none is the default one";
 }
 
 TEST(PreTokenizer, InvalidBytesAreWordsOfTheirOwn) {
-  EXPECT_EQ(words("llama-bpe", "ab\xFF\xC3 c\xE2\x96"), (Words{"ab", "\xFF\xC3", " c", "\xE2\x96"}));
+  EXPECT_EQ(words("llama-bpe", "ab\xFF\xC3 c\xE2\x96"),
+            (Words{"ab", "\xFF\xC3", " c", "\xE2\x96"}));
 }
 
 /// Text of all that the expressions tell apart.
@@ -215,7 +224,8 @@ TEST(PreTokenizer, WhiteSpaceOfJais2AsItsAuthorsExpressionCutsIt) {
   const PreTokenizer pre("jais-2");
   const Regex authors(PreTokenizer::expressions("jais-2").front());
   std::mt19937 random(7);
-  constexpr const char* kParts[] = {" ", "  ", "         ", "\n", "\r\n", "\t", "\xC2\xA0", "a", "1", "."};
+  constexpr const char* kParts[] = {" ",  "  ",       "         ", "\n", "\r\n",
+                                    "\t", "\xC2\xA0", "a",         "1",  "."};
   for (int i = 0; i < 20'000; ++i) {
     std::string text;
     for (auto n = random() % 16; n > 0; --n) text += kParts[random() % std::size(kParts)];
@@ -230,7 +240,8 @@ TEST(PreTokenizer, LongRunsOfOneCharacterTakeNoSquareOfTheirLength) {
   constexpr std::size_t kLength = 300'000;
   for (const std::string_view name : PreTokenizer::names()) {
     const PreTokenizer pre(name);
-    for (const char* c : {" ", "\n", "a", "A", "1", "!", "'", "\xC3\xA9", "\xCC\x81", "\xE2\x80\x83"}) {
+    for (const char* c :
+         {" ", "\n", "a", "A", "1", "!", "'", "\xC3\xA9", "\xCC\x81", "\xE2\x80\x83"}) {
       std::string text;
       for (std::size_t i = 0; i < kLength; ++i) text += c;
       std::size_t bytes = 0;

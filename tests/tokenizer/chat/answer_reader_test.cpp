@@ -19,7 +19,8 @@ struct ReadAnswer {
 
 void PrintTo(const ReadAnswer& read, std::ostream* out) {
   *out << "thinking [" << read.thinking << "] answer [" << read.answer << "]";
-  for (const auto& [name, arguments] : read.calls) *out << " call " << name << " [" << arguments << "]";
+  for (const auto& [name, arguments] : read.calls)
+    *out << " call " << name << " [" << arguments << "]";
 }
 
 /// The text's control tokens, and a token for each of its other bytes.
@@ -50,7 +51,8 @@ TEST(AnswerReader, Gemma4) {
   const std::vector<std::string> markers = {"<|channel>",   "<channel|>", "<|tool_call>",
                                             "<tool_call|>", "<|\"|>",     "<|image>"};
   EXPECT_EQ(read("<|channel>thought <channel|> <|tool_call>call:", markers,
-                 "<|channel>thought\nhm <|image><channel|>I look.\n<|tool_call>call:f{a:<|\"|>é<|\"|>,b:[1]}"
+                 "<|channel>thought\nhm <|image><channel|>I "
+                 "look.\n<|tool_call>call:f{a:<|\"|>é<|\"|>,b:[1]}"
                  "<tool_call|><|tool_call>call:g{}<tool_call|>"),
             (ReadAnswer{"hm", "I look.", {{"f", R"({"a": "é", "b": [1]})"}, {"g", "{}"}}}));
 }

@@ -16,8 +16,8 @@ struct Said {
 };
 
 void PrintTo(const Said& said, std::ostream* out) {
-  *out << "thinking [" << said.thinking << "] answer [" << said.answer << "] call [" << said.receiver << ": "
-       << said.call << "]";
+  *out << "thinking [" << said.thinking << "] answer [" << said.answer << "] call ["
+       << said.receiver << ": " << said.call << "]";
 }
 
 AnswerSplitter::Sink into(Said& said) {
@@ -66,16 +66,19 @@ TEST(AnswerSplitter, ABlockOfThinkingThenTheAnswer) {
             (Said{"Well.\n\nSo.", "Four.\n", "", ""}));
   EXPECT_EQ(split(kThink, "\n<think>\n\n</think>\n\nFour."), (Said{"", "Four.", "", ""}))
       << "nothing thought";
-  EXPECT_EQ(split(kThink, "<think>a </thin k> b"), (Said{"a </thin k> b", "", "", ""})) << "never closed";
+  EXPECT_EQ(split(kThink, "<think>a </thin k> b"), (Said{"a </thin k> b", "", "", ""}))
+      << "never closed";
   EXPECT_EQ(split(kThink, "<think>a</think>"), (Said{"a", "", "", ""}));
-  EXPECT_EQ(split(kThink, "<think>a </thi"), (Said{"a </thi", "", "", ""})) << "the marker is cut off";
+  EXPECT_EQ(split(kThink, "<think>a </thi"), (Said{"a </thi", "", "", ""}))
+      << "the marker is cut off";
 }
 
 TEST(AnswerSplitter, AnswersWithoutThinkingAreAsTheyCome) {
   EXPECT_EQ(split(kThink, "\n Four <think>?\n"), (Said{"", "\n Four <think>?\n", "", ""}));
   EXPECT_EQ(split(kThink, "<thin ice"), (Said{"", "<thin ice", "", ""}));
   EXPECT_EQ(split(kThink, "  <th"), (Said{"", "  <th", "", ""}));
-  EXPECT_EQ(split({}, "<think>a</think>b"), (Said{"", "<think>a</think>b", "", ""})) << "a plain format";
+  EXPECT_EQ(split({}, "<think>a</think>b"), (Said{"", "<think>a</think>b", "", ""}))
+      << "a plain format";
 }
 
 TEST(AnswerSplitter, ThePromptMayHaveOpenedTheBlock) {
@@ -102,7 +105,8 @@ TEST(AnswerSplitter, WhatSomeModelsPutAroundTheAnswer) {
   const AnswerFormat format = AnswerFormat::of_template("<think></think><answer></answer>");
   EXPECT_EQ(split(format, "<think>\na\n</think>\n<answer>\nb </ans c\n</answer>\n"),
             (Said{"a", "b </ans c", "", ""}));
-  EXPECT_EQ(split(format, "<think>a</think>b</answer>"), (Said{"a", "b</answer>", "", ""})) << "not opened";
+  EXPECT_EQ(split(format, "<think>a</think>b</answer>"), (Said{"a", "b</answer>", "", ""}))
+      << "not opened";
   EXPECT_EQ(split(format, "<think>a</think><ans"), (Said{"a", "<ans", "", ""}));
 }
 
@@ -125,7 +129,8 @@ Said channels(const std::string& text, bool opened = false) {
   AnswerSplitter splitter(AnswerFormat::of_template("<|channel|>analysis"), opened);
   for (std::size_t at = 0; at < text.size();) {
     const bool control = text[at] == '(';
-    const std::size_t end = control ? text.find(')', at) + 1 : std::min(text.find('(', at), text.size());
+    const std::size_t end =
+        control ? text.find(')', at) + 1 : std::min(text.find('(', at), text.size());
     if (control)
       splitter.push_control("<|" + text.substr(at + 1, end - at - 2) + "|>", into(said));
     else
@@ -138,15 +143,17 @@ Said channels(const std::string& text, bool opened = false) {
 }
 
 TEST(AnswerSplitter, Channels) {
-  EXPECT_EQ(
-      channels("(channel)analysis(message)User asks.(end)(start)assistant(channel)final(message)Four.\n"),
-      (Said{"User asks.", "Four.\n", "", ""}));
+  EXPECT_EQ(channels("(channel)analysis(message)User "
+                     "asks.(end)(start)assistant(channel)final(message)Four.\n"),
+            (Said{"User asks.", "Four.\n", "", ""}));
   EXPECT_EQ(channels("(channel)final(message)Four."), (Said{"", "Four.", "", ""}));
   EXPECT_EQ(channels("Four."), (Said{"", "Four.", "", ""})) << "no channel named";
-  EXPECT_EQ(channels("hm(end)(start)assistant(channel)final(message)4", true), (Said{"hm", "4", "", ""}));
-  EXPECT_EQ(channels("(channel)analysis(message)w(end)(start)assistant(channel)commentary to=functions.f "
-                     "(constrain)json(message){\"a\": 1}"),
-            (Said{"w", "", "{\"a\": 1}", "functions.f"}));
+  EXPECT_EQ(channels("hm(end)(start)assistant(channel)final(message)4", true),
+            (Said{"hm", "4", "", ""}));
+  EXPECT_EQ(
+      channels("(channel)analysis(message)w(end)(start)assistant(channel)commentary to=functions.f "
+               "(constrain)json(message){\"a\": 1}"),
+      (Said{"w", "", "{\"a\": 1}", "functions.f"}));
   EXPECT_EQ(channels("(start)assistant to=functions.f(channel)commentary json(message){}"),
             (Said{"", "", "{}", "functions.f"}))
       << "the receiver before the channel";
@@ -156,9 +163,11 @@ TEST(AnswerSplitter, Channels) {
   for (const char* const text : {" to=", " to=you", " t", " too=", " "})
     EXPECT_EQ(channels(text), (Said{"", text, "", ""})) << "a text that begins like that";
   EXPECT_EQ(channels(" t(channel)final(message)4"), (Said{"", " t4", "", ""}));
-  EXPECT_EQ(channels("(channel)commentary(message)I will look.(end)"), (Said{"", "I will look.", "", ""}))
+  EXPECT_EQ(channels("(channel)commentary(message)I will look.(end)"),
+            (Said{"", "I will look.", "", ""}))
       << "a preamble is for the user";
-  EXPECT_EQ(channels("(think)a(end)(begin)assistant(content)b(end)"), (Said{"a", "b", "", ""})) << "Solar";
+  EXPECT_EQ(channels("(think)a(end)(begin)assistant(content)b(end)"), (Said{"a", "b", "", ""}))
+      << "Solar";
 }
 
 }  // namespace

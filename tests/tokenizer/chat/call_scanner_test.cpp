@@ -17,7 +17,8 @@ struct Heard {
 
 void PrintTo(const Heard& heard, std::ostream* out) {
   *out << "text [" << heard.text << "]";
-  for (const auto& [name, arguments] : heard.calls) *out << " call " << name << " [" << arguments << "]";
+  for (const auto& [name, arguments] : heard.calls)
+    *out << " call " << name << " [" << arguments << "]";
 }
 
 /// The text in one piece, byte by byte, and in random pieces: always the same.
@@ -50,50 +51,56 @@ Heard called(std::string text, const std::string& name, const std::string& argum
 }
 
 TEST(CallScanner, Hermes) {
-  EXPECT_EQ(
-      scan(CallForm::Hermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>"),
-      called("", "f", "{\"a\": 1.0}"))
+  EXPECT_EQ(scan(CallForm::Hermes,
+                 "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>"),
+            called("", "f", "{\"a\": 1.0}"))
       << "numbers as they were written";
   EXPECT_EQ(scan(CallForm::Hermes,
                  "I look.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n"
                  "<tool_call>{\"name\":\"g\",\"arguments\":\"{\\\"b\\\": []}\"}</tool_call> Done."),
             (Heard{"I look.Done.", {{"f", "{}"}, {"g", "{\"b\": []}"}}}));
-  EXPECT_EQ(scan(CallForm::Hermes, "<tool_call>{\"name\": \"f\"}"), called("", "f", "{}")) << "it ends there";
+  EXPECT_EQ(scan(CallForm::Hermes, "<tool_call>{\"name\": \"f\"}"), called("", "f", "{}"))
+      << "it ends there";
   EXPECT_EQ(
-      scan(CallForm::Hermes,
-           R"(<tool_call>{"name":"f","arguments":{"x":"</tool_call> \" }","y":[{"z":"]"}]}}</tool_call>)"),
+      scan(
+          CallForm::Hermes,
+          R"(<tool_call>{"name":"f","arguments":{"x":"</tool_call> \" }","y":[{"z":"]"}]}}</tool_call>)"),
       called("", "f", R"({"x":"</tool_call> \" }","y":[{"z":"]"}]})"))
       << "a marker inside of a text is text";
 }
 
 TEST(CallScanner, WhatIsNoCallIsText) {
   for (const char* text :
-       {"a <tool_call> b", "<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"nam", "<tool_call>",
-        "x <tool", "<tool_call>{\"arguments\": {}}</tool_call> y", "<tool_call>{bad}</tool_call>", " \n",
-        "<tool_call>[1]</tool_call>", "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>"})
+       {"a <tool_call> b", "<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"nam",
+        "<tool_call>", "x <tool", "<tool_call>{\"arguments\": {}}</tool_call> y",
+        "<tool_call>{bad}</tool_call>", " \n", "<tool_call>[1]</tool_call>",
+        "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>"})
     for (const CallForm form : {CallForm::Hermes, CallForm::Coder, CallForm::Seed})
       EXPECT_EQ(scan(form, text), (Heard{text, {}})) << text;
   for (const std::string text :
-       {"I see <tool_call> here", "<tool_call>", " <tool_call>\n", "a <tool_call> <tool_call>\n\n b",
-        "a </tool_call> b", "<tool_call>\n<func", "<tool_call>\n<function=f",
-        "<tool_call> <function=</function>", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+       {"I see <tool_call> here", "<tool_call>", " <tool_call>\n",
+        "a <tool_call> <tool_call>\n\n b", "a </tool_call> b", "<tool_call>\n<func",
+        "<tool_call>\n<function=f", "<tool_call> <function=</function>",
+        "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
         "<tool_call>\n<function=f>\n<parameter=a</function>\n</tool_call>",
-        "<tool_call>\n<function=f><parameter=a>\n<tool_call><function=g></function></tool_call> "}) {
+        "<tool_call>\n<function=f><parameter=a>\n<tool_call><function=g></function></"
+        "tool_call> "}) {
     EXPECT_EQ(scan(CallForm::Coder, text), (Heard{text, {}})) << text;
     std::string seed = text;
     for (std::size_t at = 0; (at = seed.find("tool_call>", at)) != std::string::npos; at += 15)
       seed.insert(at, "seed:");
     EXPECT_EQ(scan(CallForm::Seed, seed), (Heard{seed, {}})) << seed;
   }
-  EXPECT_EQ(
-      scan(CallForm::Coder, "a <tool_call> <tool_call>\n<function=f></function></tool_call> <tool_call> b"),
-      called("a <tool_call><tool_call> b", "f", "{}"))
+  EXPECT_EQ(scan(CallForm::Coder,
+                 "a <tool_call> <tool_call>\n<function=f></function></tool_call> <tool_call> b"),
+            called("a <tool_call><tool_call> b", "f", "{}"))
       << "only the marker next to the call is its own";
   EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
 }
 
 TEST(CallScanner, ACallThatIsCutIsDropped) {
-  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+  const std::string call =
+                        "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
                     text = "a < b " + call;
   const std::size_t marker = text.find("<tool_call>") + std::string_view("<tool_call>").size(),
                     whole = text.rfind('\n');
@@ -121,8 +128,9 @@ TEST(CallScanner, Mistral) {
                  "[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"a\":1}}, "
                  "{\"name\":\"g\",\"arguments\":{}}]"),
             (Heard{"", {{"f", "{\"a\":1}"}, {"g", "{}"}}}));
-  EXPECT_EQ(scan(CallForm::Mistral, "Well.[TOOL_CALLS]f[ARGS]{\"a\": {}}[TOOL_CALLS]g[CALL_ID]x[ARGS]{}"),
-            (Heard{"Well.", {{"f", "{\"a\": {}}"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      scan(CallForm::Mistral, "Well.[TOOL_CALLS]f[ARGS]{\"a\": {}}[TOOL_CALLS]g[CALL_ID]x[ARGS]{}"),
+      (Heard{"Well.", {{"f", "{\"a\": {}}"}, {"g", "{}"}}}));
 }
 
 TEST(CallScanner, Llama) {
@@ -132,8 +140,8 @@ TEST(CallScanner, Llama) {
                  "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; "
                  "{\"name\": \"g\", \"parameters\": {}}"),
             (Heard{"", {{"f", "{}"}, {"g", "{}"}}}));
-  for (const char* text :
-       {"It is {\"name\": \"f\", \"parameters\": {}}", "{\"answer\": 42}", "{\"name\": \"f", " {x} y"})
+  for (const char* text : {"It is {\"name\": \"f\", \"parameters\": {}}", "{\"answer\": 42}",
+                           "{\"name\": \"f", " {x} y"})
     EXPECT_EQ(scan(CallForm::Llama, text), (Heard{text, {}})) << text;
 }
 
@@ -141,9 +149,11 @@ TEST(CallScanner, WithoutAMarkerACallIsOneOfAToolThatIsOffered) {
   const std::string tools =
       R"([{"type": "function", "function": {"name": "f"}}, {"name": "g", "parameters": {}}])";
   for (const char* const name : {"f", "g"})
-    EXPECT_EQ(scan(CallForm::Llama, "{\"name\": \"" + std::string(name) + "\", \"parameters\": {}}", tools),
+    EXPECT_EQ(scan(CallForm::Llama, "{\"name\": \"" + std::string(name) + "\", \"parameters\": {}}",
+                   tools),
               called("", name, "{}"));
-  for (const char* const text : {R"({"name": "Bob", "age": 3})", R"({"name": "h", "parameters": {"a": 1}})"})
+  for (const char* const text :
+       {R"({"name": "Bob", "age": 3})", R"({"name": "h", "parameters": {"a": 1}})"})
     EXPECT_EQ(scan(CallForm::Llama, text, tools), (Heard{text, {}}));
 }
 
@@ -152,7 +162,8 @@ TEST(CallScanner, NoCharacterIsCutInLongPieces) {
   for (int i = 0; i < 2000; ++i) text += "é";
   std::string heard;
   const CallScanner::Sink sink = {[&](std::string_view piece) {
-                                    EXPECT_NE(static_cast<unsigned char>(piece.front()) & 0xC0, 0x80);
+                                    EXPECT_NE(static_cast<unsigned char>(piece.front()) & 0xC0,
+                                              0x80);
                                     heard += piece;
                                   },
                                   [](const ToolCall&) {}};
@@ -162,56 +173,63 @@ TEST(CallScanner, NoCharacterIsCutInLongPieces) {
   EXPECT_EQ(heard, text);
 }
 
-const std::string kTools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+const std::string kTools =
+    R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
     "properties": {"zip": {"type": "string"}, "n": {"type": "integer"}}}}}])";
 
 TEST(CallScanner, FormsWithBareValues) {
   EXPECT_EQ(scan(CallForm::Coder,
-                 "Now:\n<tool_call>\n<function=f>\n<parameter=zip>\n00123\n</parameter>\n<parameter=n>\n5\n"
+                 "Now:\n<tool_call>\n<function=f>\n<parameter=zip>\n00123\n</"
+                 "parameter>\n<parameter=n>\n5\n"
                  "</parameter>\n<parameter=t>\na \"b\"\nc\n</parameter>\n</function>\n</tool_call>",
                  kTools),
             called("Now:", "f", R"({"zip": "00123", "n": 5, "t": "a \"b\"\nc"})"));
-  EXPECT_EQ(scan(CallForm::Glm,
-                 "<tool_call>f\n<arg_key>zip</arg_key>\n<arg_value>12</arg_value>\n<arg_key>n</arg_key>\n"
-                 "<arg_value>{\"x\": [1]}</arg_value>\n</tool_call>\n",
-                 kTools),
-            called("", "f", R"({"zip": "12", "n": {"x": [1]}})"));
-  EXPECT_EQ(scan(CallForm::Coder,
-                 "I look. <function=f>\n<parameter=zip>\n0\n</parameter>\n</function>\n</tool_call>\n"
-                 "<tool_call>\n<function=g>\n</function>",
-                 kTools),
-            (Heard{"I look.", {{"f", R"({"zip": "0"})"}, {"g", "{}"}}}))
-      << "markers around calls may be missing";
   EXPECT_EQ(
-      scan(CallForm::Seed,
-           "<seed:tool_call>\n<function=f>\n<parameter=zip>00123</parameter>\n<parameter=n>5</parameter>\n"
-           "</function>\n</seed:tool_call>",
+      scan(CallForm::Glm,
+           "<tool_call>f\n<arg_key>zip</arg_key>\n<arg_value>12</arg_value>\n<arg_key>n</arg_key>\n"
+           "<arg_value>{\"x\": [1]}</arg_value>\n</tool_call>\n",
            kTools),
-      called("", "f", R"({"zip": "00123", "n": 5})"));
+      called("", "f", R"({"zip": "12", "n": {"x": [1]}})"));
+  EXPECT_EQ(
+      scan(CallForm::Coder,
+           "I look. <function=f>\n<parameter=zip>\n0\n</parameter>\n</function>\n</tool_call>\n"
+           "<tool_call>\n<function=g>\n</function>",
+           kTools),
+      (Heard{"I look.", {{"f", R"({"zip": "0"})"}, {"g", "{}"}}}))
+      << "markers around calls may be missing";
+  EXPECT_EQ(scan(CallForm::Seed,
+                 "<seed:tool_call>\n<function=f>\n<parameter=zip>00123</"
+                 "parameter>\n<parameter=n>5</parameter>\n"
+                 "</function>\n</seed:tool_call>",
+                 kTools),
+            called("", "f", R"({"zip": "00123", "n": 5})"));
   const std::string file = "\nprint(1)\n", escaped = R"({"zip": "\nprint(1)\n"})";
-  EXPECT_EQ(scan(CallForm::Glm,
-                 "<tool_call>f<arg_key>zip</arg_key><arg_value>" + file + "</arg_value></tool_call>"),
+  EXPECT_EQ(scan(CallForm::Glm, "<tool_call>f<arg_key>zip</arg_key><arg_value>" + file +
+                                    "</arg_value></tool_call>"),
             called("", "f", escaped))
       << "line breaks are the value's own";
   EXPECT_EQ(scan(CallForm::Seed, "<function=f><parameter=zip>" + file + "</parameter></function>"),
             called("", "f", escaped));
   for (const CallForm form : {CallForm::Coder, CallForm::Seed})
-    EXPECT_EQ(scan(form,
-                   "<function=f><parameter=code>x = '</function>'</parameter>\n<parameter=b></func</function>"
-                   "<parameter=</parameter></function> <function=g></function> Done."),
-              (Heard{"Done.",
-                     {{"f", R"({"code": "x = '</function>'", "b": "</func</function><parameter="})"},
-                      {"g", "{}"}}}))
+    EXPECT_EQ(
+        scan(form,
+             "<function=f><parameter=code>x = "
+             "'</function>'</parameter>\n<parameter=b></func</function>"
+             "<parameter=</parameter></function> <function=g></function> Done."),
+        (Heard{"Done.",
+               {{"f", R"({"code": "x = '</function>'", "b": "</func</function><parameter="})"},
+                {"g", "{}"}}}))
         << "a marker inside of an argument is text";
-  EXPECT_EQ(
-      scan(CallForm::Glm,
-           "<tool_call>f<arg_key>zip</arg_key><arg_value>s = '</tool_call>'</arg_value></tool_call> Done."),
-      (Heard{"Done.", {{"f", R"({"zip": "s = '</tool_call>'"})"}}}));
+  EXPECT_EQ(scan(CallForm::Glm,
+                 "<tool_call>f<arg_key>zip</arg_key><arg_value>s = "
+                 "'</tool_call>'</arg_value></tool_call> Done."),
+            (Heard{"Done.", {{"f", R"({"zip": "s = '</tool_call>'"})"}}}));
   EXPECT_EQ(scan(CallForm::Glm, "<tool_call>now</tool_call>"), called("", "now", "{}"));
   EXPECT_EQ(scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1").calls.size(), 0U)
       << "it is cut off";
-  EXPECT_EQ(scan(CallForm::Functionary, "<function=f>{\"a\": 1}</function><function=g>{}</function>"),
-            (Heard{"", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      scan(CallForm::Functionary, "<function=f>{\"a\": 1}</function><function=g>{}</function>"),
+      (Heard{"", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
 }
 
 TEST(CallScanner, BareValuesAreWhatTheToolTakes) {
@@ -222,7 +240,8 @@ TEST(CallScanner, BareValuesAreWhatTheToolTakes) {
   const auto arguments = [&](const char* key, const char* value) {
     const Heard heard = scan(
         CallForm::Coder,
-        std::string("<function=f><parameter=") + key + ">\n" + value + "\n</parameter></function>", tools);
+        std::string("<function=f><parameter=") + key + ">\n" + value + "\n</parameter></function>",
+        tools);
     return heard.calls.size() == 1 ? heard.calls[0].second : "";
   };
   EXPECT_EQ(arguments("a", "12345"), R"({"a": "12345"})");
@@ -238,24 +257,28 @@ TEST(CallScanner, BareValuesAreWhatTheToolTakes) {
 }
 
 TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
-  EXPECT_EQ(scan(CallForm::Granite, "<|tool_call|>[{\"name\":\"f\",\"arguments\":{}}]<|/tool_call|>"),
-            called("", "f", "{}"));
+  EXPECT_EQ(
+      scan(CallForm::Granite, "<|tool_call|>[{\"name\":\"f\",\"arguments\":{}}]<|/tool_call|>"),
+      called("", "f", "{}"));
   EXPECT_EQ(scan(CallForm::CommandR,
                  "<|START_ACTION|>[\n  {\"tool_call_id\": \"0\", \"tool_name\": \"f\", "
                  "\"parameters\": {\"a\": 1}}\n]<|END_ACTION|>"),
             called("", "f", "{\"a\": 1}"));
-  EXPECT_EQ(
-      scan(CallForm::Apertus, "Well. <|tools_prefix|>[{\"f\": {\"a\": 1.0}}, {\"g\": {}}]<|tools_suffix|>"),
-      (Heard{"Well.", {{"f", "{\"a\": 1.0}"}, {"g", "{}"}}}));
-  EXPECT_EQ(scan(CallForm::Apertus, "<|tools_prefix|>[{\"f\": 1}]<|tools_suffix|>").calls.size(), 0U);
-  EXPECT_EQ(
-      scan(CallForm::DeepSeek,
-           "Hm. <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
-           "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
-           "｜tool▁calls▁end｜>"),
-      (Heard{"Hm.", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::Apertus,
+                 "Well. <|tools_prefix|>[{\"f\": {\"a\": 1.0}}, {\"g\": {}}]<|tools_suffix|>"),
+            (Heard{"Well.", {{"f", "{\"a\": 1.0}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::Apertus, "<|tools_prefix|>[{\"f\": 1}]<|tools_suffix|>").calls.size(),
+            0U);
   EXPECT_EQ(scan(CallForm::DeepSeek,
-                 "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": \"```sh\\nls\\n```\"}\n```"
+                 "Hm. "
+                 "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"
+                 "\"a\": 1}\n```"
+                 "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+                 "｜tool▁calls▁end｜>"),
+            (Heard{"Hm.", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::DeepSeek,
+                 "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": "
+                 "\"```sh\\nls\\n```\"}\n```"
                  "<｜tool▁call▁end｜>"),
             called("", "f", "{\"a\": \"```sh\\nls\\n```\"}"))
       << "code in an argument";
@@ -266,16 +289,20 @@ TEST(CallScanner, Gemma4) {
     const Heard heard = scan(CallForm::Gemma, "<|tool_call>call:f" + text + "<tool_call|>");
     return heard.calls.size() == 1 ? heard.calls[0].second : heard.text;
   };
-  EXPECT_EQ(scan(CallForm::Gemma,
-                 "I look.\n<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|><|tool_call>call:g{}<tool_call|>"),
-            (Heard{"I look.", {{"f", R"({"a": "x"})"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      scan(
+          CallForm::Gemma,
+          "I "
+          "look.\n<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|><|tool_call>call:g{}<tool_call|>"),
+      (Heard{"I look.", {{"f", R"({"a": "x"})"}, {"g", "{}"}}}));
   EXPECT_EQ(
       arguments(
           R"({city:<|"|>a, {b}: "c"<|"|>,n:-1.50,t:true,u:None,list:[1,<|"|>2<|"|>,[]],o:{k:{},l:[{}]}})"),
       R"({"city": "a, {b}: \"c\"", "n": -1.50, "t": true, "u": null, "list": [1, "2", []], "o": {"k": {}, "l": [{}]}})");
   EXPECT_EQ(arguments("{ a : 1 , \n<|\"|>b c<|\"|>: word }"), R"({"a": 1, "b c": "word"})");
   for (const char* text : {"", "{", "{a}", "{a:1", "{a:<|\"|>x}", "{a:[1}", "{a:1}}", "{a:1 {}}"})
-    EXPECT_EQ(arguments(text), std::string("<|tool_call>call:f") + text + "<tool_call|>") << "no call";
+    EXPECT_EQ(arguments(text), std::string("<|tool_call>call:f") + text + "<tool_call|>")
+        << "no call";
   EXPECT_EQ(arguments("{a:" + std::string(200, '[') + std::string(200, ']') + "}").substr(0, 12),
             "<|tool_call>")
       << "nested too deeply";

@@ -15,7 +15,8 @@ namespace {
 
 // Ids of the reference engine for the rendered template, up to the model's answer.
 TEST(ChatTemplate, DemoGolden) {
-  const Ids golden{1, 3, 321, 15, 4048, 4018, 276, 307, 266, 499, 283, 1938, 4053, 4, 4009, 15, 3, 314, 15};
+  const Ids golden{1,   3,    321,  15, 4048, 4018, 276, 307, 266, 499,
+                   283, 1938, 4053, 4,  4009, 15,   3,   314, 15};
   const std::vector<ChatMessage> talk{{"user", "What is the capital of France?"}};
   const ChatTemplate chat = ChatTemplate::from_vocabulary(demo().vocabulary);
   EXPECT_EQ(chat.encode(*demo().tokenizer, talk, {}), golden);
@@ -31,9 +32,9 @@ TEST(ChatTemplate, EncodeIsTheRenderedText) {
                                       {"tool", "1 < 2"}};
   const ChatTemplate chat = ChatTemplate::from_vocabulary(demo().vocabulary);
   for (const bool prompt : {false, true}) {
-    EXPECT_EQ(
-        chat.encode(*demo().tokenizer, talk, {.add_generation_prompt = prompt}),
-        demo().tokenizer->encode(chat.render(talk, {.add_generation_prompt = prompt}).bytes(), true, true));
+    EXPECT_EQ(chat.encode(*demo().tokenizer, talk, {.add_generation_prompt = prompt}),
+              demo().tokenizer->encode(chat.render(talk, {.add_generation_prompt = prompt}).bytes(),
+                                       true, true));
   }
 }
 
@@ -59,7 +60,8 @@ TEST(ChatTemplate, MarkersDoNotFormAcrossParts) {
   EXPECT_EQ(demo().tokenizer->decode(ids), "<|im_start|>");
 }
 
-// Templates build markers of roles: the usual ones count as the template's own words, others never do.
+// Templates build markers of roles: the usual ones count as the template's own words, others never
+// do.
 TEST(ChatTemplate, OnlyUsualRolesBecomePartsOfMarkers) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}", "t", {});
@@ -76,7 +78,8 @@ TEST(ChatTemplate, KnowsTheVocabularysSpecialTokens) {
   Vocabulary vocabulary;
   vocabulary.tokens = {"<b>", "<e>", "<u>", "<p>"};
   vocabulary.bos = 0, vocabulary.eos = 1, vocabulary.unk = 2, vocabulary.pad = 3;
-  vocabulary.chat_template = "{{ bos_token ~ eos_token ~ unk_token ~ pad_token }} {{ sep_token is defined }}";
+  vocabulary.chat_template =
+      "{{ bos_token ~ eos_token ~ unk_token ~ pad_token }} {{ sep_token is defined }}";
   EXPECT_EQ(ChatTemplate::from_vocabulary(vocabulary).render({}, {}).bytes(), "<b><e><u><p> False");
 }
 
@@ -116,8 +119,10 @@ TEST(ChatTemplate, BuiltInFormats) {
   const std::pair<const char*, const char*> cases[] = {
       {"chatml",
        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-       "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"},
-      {"llama2", "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST]"},
+       "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>"
+       "assistant\n"},
+      {"llama2",
+       "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST]"},
       {"llama3",
        "<s><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>"
        "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
@@ -129,46 +134,60 @@ TEST(ChatTemplate, BuiltInFormats) {
        "<|system|>\nBe "
        "kind.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello</s>\n<|user|>\nBye</s>\n<|assistant|>\n"},
       {"phi3",
-       "<|system|>\nBe kind.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello<|end|>\n<|user|>\nBye<|end|>\n"
+       "<|system|>\nBe "
+       "kind.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello<|end|>\n<|user|>\nBye<|end|>\n"
        "<|assistant|>\n"},
       {"gemma",
-       "<s><start_of_turn>user\nBe kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n"
+       "<s><start_of_turn>user\nBe "
+       "kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n"
        "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n"},
       {"deepseek", "<s>Be kind.<｜User｜>Hi<｜Assistant｜>Hello</s><｜User｜>Bye<｜Assistant｜>"},
       {"command-r",
        "<s><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be kind.<|END_OF_TURN_TOKEN|>"
        "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Hi<|END_OF_TURN_TOKEN|>"
        "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>Hello<|END_OF_TURN_TOKEN|>"
-       "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Bye<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|"
+       "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Bye<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|"
+       "CHATBOT_TOKEN|"
        ">"},
       {"granite",
        "<|start_of_role|>system<|end_of_role|>Be kind.<|end_of_text|>\n"
        "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
        "<|start_of_role|>assistant<|end_of_role|>Hello<|end_of_text|>\n"
-       "<|start_of_role|>user<|end_of_role|>Bye<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"},
+       "<|start_of_role|>user<|end_of_role|>Bye<|end_of_text|>\n<|start_of_role|>assistant<|end_of_"
+       "role|>"},
       {"gpt-oss",
        "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
        "Knowledge cutoff: 2024-06\nCurrent date: 2026-11-20\n\nReasoning: medium\n\n"
-       "# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"
-       "<|start|>developer<|message|># Instructions\n\nBe kind.<|end|><|start|>user<|message|>Hi<|end|>"
+       "# Valid channels: analysis, commentary, final. Channel must be included for every "
+       "message.<|end|>"
+       "<|start|>developer<|message|># Instructions\n\nBe "
+       "kind.<|end|><|start|>user<|message|>Hi<|end|>"
        "<|start|>assistant<|channel|>final<|message|>Hello<|end|><|start|>user<|message|>Bye<|end|>"
        "<|start|>assistant"},
       {"qwen3",
        "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-       "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"},
-      {"deepseek-r1", "<s>Be kind.<｜User｜>Hi<｜Assistant｜>Hello</s><｜User｜>Bye<｜Assistant｜><think>\n"},
+       "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>"
+       "assistant\n"},
+      {"deepseek-r1",
+       "<s>Be kind.<｜User｜>Hi<｜Assistant｜>Hello</s><｜User｜>Bye<｜Assistant｜><think>\n"},
       {"phi4",
        "<|im_start|>system<|im_sep|>Be kind.<|im_end|><|im_start|>user<|im_sep|>Hi<|im_end|>"
        "<|im_start|>assistant<|im_sep|>Hello<|im_end|><|im_start|>user<|im_sep|>Bye<|im_end|>"
        "<|im_start|>assistant<|im_sep|>"},
       {"phi4-mini",
-       "<|system|>Be kind.<|end|><|user|>Hi<|end|><|assistant|>Hello<|end|><|user|>Bye<|end|><|assistant|>"},
+       "<|system|>Be "
+       "kind.<|end|><|user|>Hi<|end|><|assistant|>Hello<|end|><|user|>Bye<|end|><|assistant|>"},
       {"llama4",
-       "<s><|header_start|>system<|header_end|>\n\nBe kind.<|eot|><|header_start|>user<|header_end|>\n\nHi"
-       "<|eot|><|header_start|>assistant<|header_end|>\n\nHello<|eot|><|header_start|>user<|header_end|>\n\n"
+       "<s><|header_start|>system<|header_end|>\n\nBe "
+       "kind.<|eot|><|header_start|>user<|header_end|>\n\nHi"
+       "<|eot|><|header_start|>assistant<|header_end|>\n\nHello<|eot|><|header_start|>user<|header_"
+       "end|>\n\n"
        "Bye<|eot|><|header_start|>assistant<|header_end|>\n\n"},
-      {"mistral-v7", "<s>[SYSTEM_PROMPT]Be kind.[/SYSTEM_PROMPT][INST]Hi[/INST]Hello</s>[INST]Bye[/INST]"},
-      {"glm4", "[gMASK]<sop><|system|>\nBe kind.<|user|>\nHi<|assistant|>\nHello<|user|>\nBye<|assistant|>"},
+      {"mistral-v7",
+       "<s>[SYSTEM_PROMPT]Be kind.[/SYSTEM_PROMPT][INST]Hi[/INST]Hello</s>[INST]Bye[/INST]"},
+      {"glm4",
+       "[gMASK]<sop><|system|>\nBe "
+       "kind.<|user|>\nHi<|assistant|>\nHello<|user|>\nBye<|assistant|>"},
       {"exaone",
        "[|system|]Be kind.[|endofturn|]\n[|user|]Hi\n[|assistant|]Hello[|endofturn|]\n[|user|]Bye\n"
        "[|assistant|]"},
@@ -192,7 +211,7 @@ TEST(ChatTemplate, BuiltInToolsAndThinking) {
   EXPECT_EQ(qwen->answer_format().open, "<think>");
   const std::vector<ChatMessage> talk{
       {"user", "Hi"},
-      {"assistant", "Hello", R"({"content": "Hello", "reasoning_content": "greet"})"},
+      {"assistant", "Hello", R"({"content": "Hello", "reasoning_content": "exchange_versions"})"},
       {"user", "Rome?"},
       {"assistant", "",
        R"({"content": "", "reasoning_content": "look", "tool_calls": [{"type": "function",
@@ -203,19 +222,23 @@ TEST(ChatTemplate, BuiltInToolsAndThinking) {
   options.variables = R"({"enable_thinking": false, "tools": [{"type": "function"}]})";
   EXPECT_EQ(
       qwen->render(talk, options).bytes(),
-      "<|im_start|>system\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+      "<|im_start|>system\n# Tools\n\nYou may call one or more functions to assist with the user "
+      "query.\n\n"
       "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n"
-      "{\"type\": \"function\"}\n</tools>\n\nFor each function call, return a json object with function name "
+      "{\"type\": \"function\"}\n</tools>\n\nFor each function call, return a json object with "
+      "function name "
       "and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"
       "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n"
-      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nRome?<|im_"
+      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>"
+      "user\nRome?<|im_"
       "end|>\n"
       "<|im_start|>assistant\n<think>\nlook\n</think>\n\n<tool_call>\n"
       "{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call><|im_end|>\n"
       "<|im_start|>user\n<tool_response>\n12\n</tool_response>\n<tool_response>\n13\n</"
       "tool_response><|im_end|>\n"
       "<|im_start|>assistant\n<think>\n\n</think>\n\n");
-  EXPECT_EQ(ChatTemplate::builtin("gpt-oss", {})->answer_format().kind, AnswerFormat::Kind::Channels);
+  EXPECT_EQ(ChatTemplate::builtin("gpt-oss", {})->answer_format().kind,
+            AnswerFormat::Kind::Channels);
   EXPECT_TRUE(ChatTemplate::builtin("deepseek-r1", {})->answer_format().thinks());
   EXPECT_FALSE(ChatTemplate::builtin("chatml", {})->answer_format().thinks());
 }
@@ -228,14 +251,15 @@ ChatMessage json_message(const char* role, const char* json) { return {role, "",
 
 /// Prints [role:content] of each message.
 ChatTemplate bracketed(const std::string& before = "") {
-  return ChatTemplate::parse(before + "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}",
-                             "test", {});
+  return ChatTemplate::parse(
+      before + "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}", "test", {});
 }
 
 TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
   const std::vector<ChatMessage> talk{
-      json_message("system",
-                   R"({"content": [{"type": "text", "text": "BE "}, {"type": "text", "text": "BRIEF"}]})"),
+      json_message(
+          "system",
+          R"({"content": [{"type": "text", "text": "BE "}, {"type": "text", "text": "BRIEF"}]})"),
       {"user", "Hi"},
       json_message("assistant", R"({"content": [{"type": "text", "text": "LOOKING"}],
                                     "tool_calls": [{"function": {"name": "look", "arguments": "{\"at\": 1}"}}]})"),
@@ -244,7 +268,8 @@ TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
   options.variables = R"({"tools": [{"name": "look"}]})";
   EXPECT_EQ(bracketed().render(talk, options).bytes(),
             std::string("[system:BE BRIEF\n\n") + kToolsTold +
-                "][user:Hi][assistant:LOOKING\n<tool_call>\n{\"name\":\"look\",\"arguments\":{\"at\":1}}\n"
+                "][user:Hi][assistant:LOOKING\n<tool_call>\n{\"name\":\"look\",\"arguments\":{"
+                "\"at\":1}}\n"
                 "</tool_call>][user:<tool_response>\n42\n</tool_response>]");
   const ChatMessage picture = json_message("tool", R"({"content": [{"type": "image"}]})");
   EXPECT_THROW((void)bracketed().render({{"user", "Hi"}, picture}, options), Error);
@@ -252,13 +277,15 @@ TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
 
 TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
   const ChatTemplate strict = bracketed(
-      "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+      "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% "
+      "endif %}"
       "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
       "{{ raise_exception('roles must alternate') }}{% endif %}{% endfor %}");
   const std::vector<ChatMessage> talk{
       {"user", "Hi"},
-      json_message("assistant",
-                   R"({"tool_calls": [{"function": {"name": "a"}}, {"name": "b", "arguments": {}}]})"),
+      json_message(
+          "assistant",
+          R"({"tool_calls": [{"function": {"name": "a"}}, {"name": "b", "arguments": {}}]})"),
       {"tool", "1"},
       {"tool", "2"}};
   const std::string answers =
@@ -268,7 +295,8 @@ TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
   EXPECT_EQ(strict.render(talk, {}).bytes(), "[user:Hi]" + answers);
   RenderOptions options;
   options.variables = R"({"tools": [{"name": "look"}]})";
-  EXPECT_EQ(strict.render(talk, options).bytes(), std::string("[user:") + kToolsTold + "\n\nHi]" + answers);
+  EXPECT_EQ(strict.render(talk, options).bytes(),
+            std::string("[user:") + kToolsTold + "\n\nHi]" + answers);
   try {
     (void)strict.render({{"system", "Be kind."}, {"user", "Hi"}}, options);
     FAIL() << "the user's own system message is refused";
@@ -281,19 +309,22 @@ TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
 TEST(ChatTemplate, ToolsAsTextForTemplatesThatOnlyHaveTheWord) {
   RenderOptions options;
   options.variables = R"({"tools": [{"name": "look"}]})";
-  for (const char* const words : {"{# tools and tool_calls #}", "{% set x = 'tools and tool_calls' %}",
-                                  "{% if 'tools' in messages[0] and messages[0]['tools'] is not none %}{{ "
-                                  "messages[0].tools }}{% endif %}"}) {
+  for (const char* const words :
+       {"{# tools and tool_calls #}", "{% set x = 'tools and tool_calls' %}",
+        "{% if 'tools' in messages[0] and messages[0]['tools'] is not none %}{{ "
+        "messages[0].tools }}{% endif %}"}) {
     const ChatTemplate chat = bracketed(words);
     EXPECT_EQ(chat.render({{"user", "Hi"}}, options).bytes(),
               std::string("[system:") + kToolsTold + "][user:Hi]")
         << words;
     EXPECT_EQ(chat.answer_format(options.variables).calls, CallForm::Hermes) << words;
-    const ChatMessage call = json_message("assistant", R"({"tool_calls": [{"function": {"name": "f"}}]})");
+    const ChatMessage call =
+        json_message("assistant", R"({"tool_calls": [{"function": {"name": "f"}}]})");
     EXPECT_NE(chat.render({call}, {}).bytes().find("<tool_call>"), std::string::npos) << words;
   }
-  for (const char* const reads : {"{% if tools %}T{% endif %}", "{% if tools is defined %}T{% endif %}",
-                                  "{{ 'T' if x is defined or tools|length }}"})
+  for (const char* const reads :
+       {"{% if tools %}T{% endif %}", "{% if tools is defined %}T{% endif %}",
+        "{{ 'T' if x is defined or tools|length }}"})
     EXPECT_EQ(bracketed(reads).render({{"user", "Hi"}}, options).bytes(), "T[user:Hi]") << reads;
 }
 
@@ -301,20 +332,22 @@ TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
   for (const char* const calls :
        {R"([{"function": {"name": 5}}])", R"([{"function": "x"}])", R"([{}])", R"([5])"}) {
     const std::string json = R"({"content": "", "tool_calls": )" + std::string(calls) + "}";
-    EXPECT_THROW((void)bracketed().render({json_message("assistant", json.c_str())}, {}), Error) << calls;
+    EXPECT_THROW((void)bracketed().render({json_message("assistant", json.c_str())}, {}), Error)
+        << calls;
   }
 }
 
 // Schemas of tools have them as bounds.
 TEST(ChatTemplate, IntegersOf64BitsAreRenderedWithTheirDigits) {
-  const ChatTemplate chat =
-      ChatTemplate::parse("{{ n|tojson }} {{ n[1] }} {{ n[1] > n[0] }} {{ n[1] == n[0] }}", "test", {});
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{{ n|tojson }} {{ n[1] }} {{ n[1] > n[0] }} {{ n[1] == n[0] }}", "test", {});
   const auto shown = [&](const std::string& numbers) {
     RenderOptions options;
     options.variables = "{\"n\": " + numbers + "}";
     return chat.render({}, options).bytes();
   };
-  EXPECT_EQ(shown("[0, 18446744073709551615]"), "[0, 18446744073709551615] 18446744073709551615 True False");
+  EXPECT_EQ(shown("[0, 18446744073709551615]"),
+            "[0, 18446744073709551615] 18446744073709551615 True False");
   EXPECT_EQ(shown("[9223372036854775807, 9223372036854775808]").substr(0, 62),
             "[9223372036854775807, 9223372036854775808] 9223372036854775808");
   EXPECT_THROW((void)shown("[0, 18446744073709551616]"), Error);
@@ -328,16 +361,18 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
   const std::string deep = "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   const std::string level = "{\"a\":" + std::string(95, '[') + std::string(95, ']') + "}";
   const ChatTemplate knows = ChatTemplate::parse(
-      "{% for call in messages[0].tool_calls %}{{ call.function.arguments is string }}{% endfor %}", "test",
-      {});
+      "{% for call in messages[0].tool_calls %}{{ call.function.arguments is string }}{% endfor %}",
+      "test", {});
   const auto is_text = [&](const std::string& arguments) {
-    const nlohmann::json json = {{"tool_calls", {{{"function", {{"name", "f"}, {"arguments", arguments}}}}}}};
+    const nlohmann::json json = {
+        {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", arguments}}}}}}};
     EXPECT_FALSE(bracketed().render({json_message("assistant", json.dump().c_str())}, {}).empty());
     return knows.render({json_message("assistant", json.dump().c_str())}, {}).bytes();
   };
   EXPECT_EQ(is_text(R"({"a": 1})"), "False");
   EXPECT_EQ(is_text(many), "False") << "in linear time";
-  for (const char* integer : {"18446744073709551615", "12345678901234567890123", "-9223372036854775809"})
+  for (const char* integer :
+       {"18446744073709551615", "12345678901234567890123", "-9223372036854775809"})
     EXPECT_EQ(is_text(std::string("{\"a\": ") + integer + "}"), "True") << integer;
   EXPECT_EQ(is_text(R"({"a": 1e30})"), "False");
   EXPECT_EQ(is_text(R"({"a": )"), "True");
@@ -350,7 +385,8 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
 std::string shown_call(const std::string& source, const std::string& members) {
   const ChatTemplate chat =
       ChatTemplate::parse("{% set f = messages[0].tool_calls[0].function %}" + source, "test", {});
-  const std::string json = R"({"content": "", "tool_calls": [{"function": {"name": "now")" + members + "}}]}";
+  const std::string json =
+      R"({"content": "", "tool_calls": [{"function": {"name": "now")" + members + "}}]}";
   return chat.render({json_message("assistant", json.c_str())}, {}).bytes();
 }
 
@@ -359,15 +395,18 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
   for (const char* const members :
        {"", R"(, "arguments": "")", R"(, "arguments": " \n")", R"(, "arguments": null)",
         R"(, "arguments": "{}")", R"(, "arguments": {})"}) {
-    EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}[{{ f.arguments|tojson }}]",
-                         members),
-              "[{}]")
+    EXPECT_EQ(
+        shown_call(
+            "{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}[{{ f.arguments|tojson }}]",
+            members),
+        "[{}]")
         << members;
   }
   for (const char* const members : {"", R"(, "arguments": "")", R"(, "arguments": null)"})
     EXPECT_EQ(shown_call("{{ 'call: ' + f.arguments }}", members), "call: {}") << members;
   for (const char* const members : {"", R"(, "arguments": "")", R"(, "arguments": null)"}) {
-    const std::string json = R"({"tool_calls": [{"function": {"name": "now")" + std::string(members) + "}}]}";
+    const std::string json =
+        R"({"tool_calls": [{"function": {"name": "now")" + std::string(members) + "}}]}";
     EXPECT_EQ(bracketed().render({json_message("assistant", json.c_str())}, {}).bytes(),
               "[assistant:<tool_call>\n{\"name\":\"now\",\"arguments\":{}}\n</tool_call>]")
         << members;
@@ -377,25 +416,28 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
 // An answer that was cut off: the conversation can go on.
 TEST(ChatTemplate, ArgumentsThatAreNoJsonAreLeftOutWhereTheTemplateCannotTakeThem) {
   const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
-  EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut), "now");
+  EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut),
+            "now");
   EXPECT_EQ(shown_call("{{ f.arguments }}", cut), R"({"city": "Ro)");
 }
 
 // As clients send a call back that they got: without a content.
 TEST(ChatTemplate, CallsWithoutAContent) {
-  const std::string call = R"("tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}])";
+  const std::string call =
+      R"("tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}])";
   const auto render = [&](const std::string& source, const std::string& content) {
     const std::string knows = "{% set calls = messages[0].tool_calls %}";
     const auto chat_template = ChatTemplate::parse(knows + source, "test", {"", ""});
     return chat_template.render({{"assistant", "", "{" + content + call + "}"}}, {}).bytes();
   };
-  const std::string is_text =
-                        "{% set m = messages[0] %}{% if '<' in m.content %}x{% endif %}[{{ m.content }}]",
-                    asks = "{% if messages[0]['content'] is none %}none{% else %}text{% endif %}",
-                    wants_both = asks + "{{ messages[0].content|length }}";
+  const std::string
+      is_text = "{% set m = messages[0] %}{% if '<' in m.content %}x{% endif %}[{{ m.content }}]",
+      asks = "{% if messages[0]['content'] is none %}none{% else %}text{% endif %}",
+      wants_both = asks + "{{ messages[0].content|length }}";
   for (const char* const content : {"\"content\": null, ", ""}) {
     EXPECT_EQ(render(is_text, content), "[]");
-    EXPECT_EQ(render("{{ messages[0].tool_calls[0].function.arguments.a }}" + is_text, content), "1[]");
+    EXPECT_EQ(render("{{ messages[0].tool_calls[0].function.arguments.a }}" + is_text, content),
+              "1[]");
     EXPECT_EQ(render(wants_both, content), "text0");
   }
   EXPECT_EQ(render(asks, "\"content\": null, "), "none");
@@ -406,7 +448,8 @@ TEST(ChatTemplate, CallsWithoutAContent) {
 TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
-      "{% if later.role == 'assistant' and 'tool_calls' not in later %}final{% endif %}{% endfor %}{% endif "
+      "{% if later.role == 'assistant' and 'tool_calls' not in later %}final{% endif %}{% endfor "
+      "%}{% endif "
       "%}"
       "{% endfor %}",
       "test", {});
@@ -421,7 +464,8 @@ TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
 }
 
 TEST(ChatTemplate, MessagesThatAreTooDeepAreErrors) {
-  const std::string json = R"({"content": "", "a": )" + std::string(99, '[') + std::string(99, ']') + "}";
+  const std::string json =
+      R"({"content": "", "a": )" + std::string(99, '[') + std::string(99, ']') + "}";
   EXPECT_THROW((void)bracketed().render({json_message("user", json.c_str())}, {}), Error);
 }
 
@@ -436,7 +480,8 @@ TEST(ChatTemplate, SystemTokensEndBeforeTheQuestion) {
 
 TEST(ChatTemplate, MessagesAndVariablesAreJson) {
   const ChatTemplate parts = ChatTemplate::parse(
-      "{{ tools[0].name }}: {% for part in messages[0].content %}{{ part.text }}{% endfor %}", "test", {});
+      "{{ tools[0].name }}: {% for part in messages[0].content %}{{ part.text }}{% endfor %}",
+      "test", {});
   ChatMessage message{"user", ""};
   message.json =
       R"({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})";

@@ -32,8 +32,8 @@ TEST(Transcript, KeepsTheIdsOfAnAnswer) {
   const Ids second = transcript.encode(tokenizer, chatml().render(talk, {}));
   ASSERT_GT(second.size(), first.size() + answer.size());
   EXPECT_TRUE(std::equal(first.begin(), first.end(), second.begin()));
-  EXPECT_TRUE(
-      std::equal(answer.begin(), answer.end(), second.begin() + static_cast<std::ptrdiff_t>(first.size())));
+  EXPECT_TRUE(std::equal(answer.begin(), answer.end(),
+                         second.begin() + static_cast<std::ptrdiff_t>(first.size())));
   EXPECT_EQ(tokenizer.decode(second, true), "<s>" + chatml().render(talk, {}).bytes());
 }
 
@@ -67,12 +67,15 @@ TEST(Transcript, ForgetsWhatHistoryDoesNotShow) {
   Transcript transcript;
   std::vector<ChatMessage> talk{{"user", "Hi"}};
   (void)transcript.encode(tokenizer, chatml().render(talk, {}));
-  transcript.answered(tokenizer, tokenizer.encode("Hello you", false, false), "Hello");  // a stop text cut it
+  transcript.answered(tokenizer, tokenizer.encode("Hello you", false, false),
+                      "Hello");  // a stop text cut it
   talk.push_back({"assistant", "Hello"});
   talk.push_back({"user", "Bye"});
-  EXPECT_EQ(transcript.encode(tokenizer, chatml().render(talk, {})), chatml().encode(tokenizer, talk, {}));
+  EXPECT_EQ(transcript.encode(tokenizer, chatml().render(talk, {})),
+            chatml().encode(tokenizer, talk, {}));
   const std::vector<ChatMessage> other{{"user", "Something else"}};
-  EXPECT_EQ(transcript.encode(tokenizer, chatml().render(other, {})), chatml().encode(tokenizer, other, {}));
+  EXPECT_EQ(transcript.encode(tokenizer, chatml().render(other, {})),
+            chatml().encode(tokenizer, other, {}));
 }
 
 // The same bytes, but this time the user typed the markers: the known ids would be control tokens.

@@ -68,19 +68,24 @@ TEST(SentencePieceModel, FewerEmbeddingsThanPieces) {
   builder.fill_holes();
   EXPECT_EQ(builder.vocabulary().tokens.size(), 10U);
   ASSERT_EQ(builder.vocabulary().warnings.size(), 1U);
-  EXPECT_EQ(builder.vocabulary().warnings[0], "left out: 249 tokens; the model has embeddings for 10 only");
+  EXPECT_EQ(builder.vocabulary().warnings[0],
+            "left out: 249 tokens; the model has embeddings for 10 only");
 }
 
 TEST(SentencePieceModel, RefusesWhatIsNone) {
-  EXPECT_EQ(pieces_error_in(""), "tokenizer.model: is no SentencePiece model: expected pieces, got none");
+  EXPECT_EQ(pieces_error_in(""),
+            "tokenizer.model: is no SentencePiece model: expected pieces, got none");
   EXPECT_NE(pieces_error_in("\x0A").find("is no SentencePiece model"), std::string::npos);
-  EXPECT_NE(pieces_error_in(std::string(100, '\xFF')).find("is no SentencePiece model"), std::string::npos);
-  EXPECT_NE(pieces_error_in("\x0A\x02\x18\x07").find("unknown type of a piece: expected 1 to 6, got 7"),
+  EXPECT_NE(pieces_error_in(std::string(100, '\xFF')).find("is no SentencePiece model"),
             std::string::npos);
+  EXPECT_NE(
+      pieces_error_in("\x0A\x02\x18\x07").find("unknown type of a piece: expected 1 to 6, got 7"),
+      std::string::npos);
   EXPECT_NE(pieces_error_in(std::string("\x0A\x03\x0A\x01x", 5)).find("expected BPE (2), got 1"),
             std::string::npos)
       << "unigram is the format's default";
-  EXPECT_NE(pieces_error_in("\x08\x01\x12\x02\x18\x02").find("expected pieces, got none"), std::string::npos)
+  EXPECT_NE(pieces_error_in("\x08\x01\x12\x02\x18\x02").find("expected pieces, got none"),
+            std::string::npos)
       << "a number where the pieces belong is no piece";
   EXPECT_NE(pieces_error_in("\x1A\x01\x18").find("is no SentencePiece model"), std::string::npos)
       << "a flag cut short";

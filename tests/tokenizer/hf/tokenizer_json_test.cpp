@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-VocabularyBuilder read_json_vocabulary(const Json& json, std::size_t tokens, const std::string& pre = "") {
+VocabularyBuilder read_json_vocabulary(const Json& json, std::size_t tokens,
+                                       const std::string& pre = "") {
   VocabularyBuilder builder(tokens, "tokenizer.json");
   read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", {pre}, builder);
   return builder;
@@ -67,7 +68,8 @@ TEST(TokenizerJson, ByteLevel) {
 TEST(TokenizerJson, PreTokenizerByItsExpressions) {
   Json json = llama3_json();
   json["model"]["ignore_merges"] = false;
-  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "dbrx") << "the same words, merges not ignored";
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "dbrx")
+      << "the same words, merges not ignored";
   Json& step = json["pre_tokenizer"]["pretokenizers"][0];
   std::string regex = step["pattern"]["Regex"];
   regex.replace(regex.find("{1,3}"), 5, "");
@@ -108,13 +110,13 @@ TEST(TokenizerJson, EveryPreTokenizerIsRecognizedByItsOwnExpressions) {
 
 TEST(TokenizerJson, BytesAsTokensMergeInTheFilesOrder) {
   // "abc": by rank first "bc", then "a"+"bc"; the scores must lead there too.
-  Json json = {
-      {"normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}}}}},
-      {"model",
-       {{"type", "BPE"},
-        {"unk_token", "<unk>"},
-        {"byte_fallback", true},
-        {"merges", {"b c", "a b", "a bc"}}}}};
+  Json json = {{"normalizer",
+                {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}}}}},
+               {"model",
+                {{"type", "BPE"},
+                 {"unk_token", "<unk>"},
+                 {"byte_fallback", true},
+                 {"merges", {"b c", "a b", "a bc"}}}}};
   Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
   for (int byte = 0; byte < 256; ++byte) vocabulary[SmallVocabulary::byte_text(byte)] = byte + 2;
   int next = 258;
@@ -174,7 +176,8 @@ TEST(TokenizerJson, ComesBackAsItWas) {
   EXPECT_TRUE(v.add_bos && v.add_eos);
   EXPECT_EQ(v.bos, 1);
   EXPECT_EQ(v.eos, 1);
-  for (std::size_t id = 1; id < v.types.size(); ++id) EXPECT_EQ(v.types[id], pairs->types[id]) << id;
+  for (std::size_t id = 1; id < v.types.size(); ++id)
+    EXPECT_EQ(v.types[id], pairs->types[id]) << id;
 }
 
 TEST(TokenizerJson, NamesWhatIsWrong) {
@@ -183,12 +186,14 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
     json["model"][key] = value;
     return json_error_in(json);
   };
-  EXPECT_NE(with("type", "Unigram").find("expected BPE, got Unigram (key model.type)"), std::string::npos);
+  EXPECT_NE(with("type", "Unigram").find("expected BPE, got Unigram (key model.type)"),
+            std::string::npos);
   EXPECT_NE(with("vocab", {}).find("(key model.vocab)"), std::string::npos);
   EXPECT_NE(with("vocab", {{"a", -1}}).find("bad token id"), std::string::npos);
   EXPECT_NE(with("vocab", {{"a", 0}, {"b", 0}}).find("two tokens of one id: a and b (token 0)"),
             std::string::npos);
-  EXPECT_NE(with("vocab", {{std::string(70'000, 'a'), 0}}).find("token too long"), std::string::npos);
+  EXPECT_NE(with("vocab", {{std::string(70'000, 'a'), 0}}).find("token too long"),
+            std::string::npos);
   EXPECT_NE(with("merges", {}).find("(key model.merges)"), std::string::npos);
   EXPECT_NE(with("merges", {"ab"}).find("bad merge at index 0"), std::string::npos);
   EXPECT_NE(with("merges", {{"a", "b", "c"}}).find("bad merge at index 0"), std::string::npos);
@@ -207,17 +212,20 @@ TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
   const Json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
   Json quotes = space;
   quotes["pattern"]["String"] = "``";
-  for (const Json& passes : {Json(), Json{{"type", "NFC"}}, space,
-                             Json{{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, space}}}})
+  for (const Json& passes :
+       {Json(), Json{{"type", "NFC"}}, space,
+        Json{{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, space}}}})
     EXPECT_EQ(with(llama3_json(), "/normalizer", passes), "");
   for (const Json& refused : {Json{{"type", "Lowercase"}}, Json{{"type", "Strip"}}, quotes})
-    EXPECT_NE(with(llama3_json(), "/normalizer", refused).find("got " + refused["type"].get<std::string>()),
+    EXPECT_NE(with(llama3_json(), "/normalizer", refused)
+                  .find("got " + refused["type"].get<std::string>()),
               std::string::npos);
-  EXPECT_NE(
-      with(llama3_json(), "/pre_tokenizer/pretokenizers/0", {{"type", "New"}}).find("(--pre NAME takes"),
-      std::string::npos);
-  EXPECT_NE(with(llama3_json(), "/model/end_of_word_suffix", "</w>").find("expected none, got </w>"),
+  EXPECT_NE(with(llama3_json(), "/pre_tokenizer/pretokenizers/0", {{"type", "New"}})
+                .find("(--pre NAME takes"),
             std::string::npos);
+  EXPECT_NE(
+      with(llama3_json(), "/model/end_of_word_suffix", "</w>").find("expected none, got </w>"),
+      std::string::npos);
   EXPECT_EQ(with(llama3_json(), "/model/end_of_word_suffix", ""), "");
 
   Json bytes = llama3_json();
@@ -271,15 +279,16 @@ std::string pieces_file() {
 TEST(HfVocabulary, TokensThatWereAddedToATokenizerModelAreInTokenizerJson) {
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.model", pieces_file());
-  Json json = {
-      {"added_tokens",
-       {{{"id", 1}, {"content", "<s>"}, {"special", true}},
-        {{"id", 260}, {"content", "<|im_end|>"}, {"special", true}},
-        {{"id", 261}, {"content", "<tool>"}, {"special", false}}}},
-      {"post_processor",
-       {{"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}}}};
+  Json json = {{"added_tokens",
+                {{{"id", 1}, {"content", "<s>"}, {"special", true}},
+                 {{"id", 260}, {"content", "<|im_end|>"}, {"special", true}},
+                 {{"id", 261}, {"content", "<tool>"}, {"special", false}}}},
+               {"post_processor",
+                {{"type", "TemplateProcessing"},
+                 {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}}}};
   directory.write("tokenizer.json", json.dump());
-  directory.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"})");
+  directory.write("tokenizer_config.json",
+                  R"({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"})");
   HfVocabularyOptions options;
   options.tokens = 264;
   const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
@@ -324,7 +333,8 @@ TEST(HfVocabulary, NamedTemplatesComeBack) {
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.model", pieces_file());
   directory.write("chat_template.jinja", "standard");
-  directory.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "old"},
+  directory.write("tokenizer_config.json",
+                  R"({"chat_template": [{"name": "default", "template": "old"},
     {"name": "rag", "template": "documents"}, {"name": "tool_use", "template": "old tools"}]})");
   std::filesystem::create_directory(directory.file("additional_chat_templates"));
   directory.write("additional_chat_templates/tool_use.jinja", "tools");

@@ -36,7 +36,8 @@ TEST(JinjaAuthors, SurviveEveryOperation) {
       {"{{ '%s|%5s' % (s, 'x') }}", "«Hello World»|    x"},
       {"{{ '{}|{a}'.format(s, a='x') }}", "«Hello World»|x"},
       {"{{ names }}", "['«bob»', '«Alice»', '«carol»']"},
-      {"{{ d.a|tojson }}{{ names|tojson }}", "[1, 2.0, null, true][\"«bob»\", \"«Alice»\", \"«carol»\"]"},
+      {"{{ d.a|tojson }}{{ names|tojson }}",
+       "[1, 2.0, null, true][\"«bob»\", \"«Alice»\", \"«carol»\"]"},
       {"{{ {'k': messages[0].content}|tojson }}", "{\"k\": \"« Hi \\\"there\\\" ünï\\n»\"}"},
       {"{% for k, v in d|items %}{{ k }}{% endfor %}", "«baitems»"},
       {"{% for c in s %}{{ c }}{% if loop.index == 2 %}{% break %}{% endif %}{% endfor %}", "«He»"},
@@ -49,18 +50,21 @@ TEST(JinjaAuthors, SurviveEveryOperation) {
       {"{{ s|default('x') }}{{ zz|default(s) }}", "«Hello WorldHello World»"},
       {"{{ ('<b>' + s)|e }}", "&lt;b&gt;«Hello World»"},
       {"{{ ml|indent(1) }}", "«a»\n\n «b»\n «c»"},
-      {"{{ s.center(13, '*') }}{{ s.partition(' ') }}", "*«Hello World»*('«Hello»', '« »', '«World»')"},
-      {"{{ names|sort|first }}{{ names|map('upper')|list|last }}{{ names|max }}", "«AliceCAROLcarol»"},
-      {"{{ s|truncate(8, false, '...', 0) }}{{ s|string|safe|lower|capitalize }}", "«Hello»...«Hello world»"},
+      {"{{ s.center(13, '*') }}{{ s.partition(' ') }}",
+       "*«Hello World»*('«Hello»', '« »', '«World»')"},
+      {"{{ names|sort|first }}{{ names|map('upper')|list|last }}{{ names|max }}",
+       "«AliceCAROLcarol»"},
+      {"{{ s|truncate(8, false, '...', 0) }}{{ s|string|safe|lower|capitalize }}",
+       "«Hello»...«Hello world»"},
       {"{{ bos_token }}{{ x }}{{ f }}{{ t }}{{ n }}", "<s>52.5TrueNone"},
   };
   for (const auto& [source, wanted] : cases) EXPECT_EQ(marked(source), wanted) << source;
 }
 
 TEST(JinjaAuthors, TextsOfBothCompareByTheirBytes) {
-  EXPECT_EQ(
-      rendered("{{ s == 'Hello World' }}{{ d['b'] }}{{ messages[0]['role'] == 'user' }}{{ 'bob' in names }}"),
-      "True1TrueTrue");
+  EXPECT_EQ(rendered("{{ s == 'Hello World' }}{{ d['b'] }}{{ messages[0]['role'] == 'user' }}{{ "
+                     "'bob' in names }}"),
+            "True1TrueTrue");
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ TEST(JinjaFilter, PrintsAsJinja) {
       {"'%s %s'|format('a',1)", "a 1"},
       {"'%(a)s'|format(a=2)", "2"},
       {"d|attr('b')", ""},
-      {"nest|groupby('k.v')", "[(1, [{'k': {'v': 1}}]), (2, [{'k': {'v': 2}}]), (3, [{'k': {'v': 3}}])]"},
+      {"nest|groupby('k.v')",
+       "[(1, [{'k': {'v': 1}}]), (2, [{'k': {'v': 2}}]), (3, [{'k': {'v': 3}}])]"},
       {"nest|groupby('k.v')|list",
        "[(1, [{'k': {'v': 1}}]), (2, [{'k': {'v': 2}}]), (3, [{'k': {'v': 3}}])]"},
       {"s|safe", "Hello World"},
@@ -152,7 +153,8 @@ TEST(JinjaFilter, PrintsAsJinja) {
       {"l is sequence|d is mapping|d is sequence", "False"},
       {"d.keys()|list", "['b', 'a', 'items']"},
   };
-  for (const auto& [expression, printed] : cases) EXPECT_EQ(value_of(expression), printed) << expression;
+  for (const auto& [expression, printed] : cases)
+    EXPECT_EQ(value_of(expression), printed) << expression;
 }
 
 }  // namespace

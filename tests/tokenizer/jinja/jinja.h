@@ -1,5 +1,6 @@
-// Templates rendered with some variables of every type. What the tests expect is what Jinja2 3.1 prints with
-// Hugging Face's settings (trim_blocks, lstrip_blocks, loop controls, immutable sandbox).
+// Templates rendered with some variables of every type. What the tests expect is what Jinja2 3.1
+// prints with Hugging Face's settings (trim_blocks, lstrip_blocks, loop controls, immutable
+// sandbox).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,9 @@ inline jinja::Text render(std::string_view source, const jinja::Limits& limits =
 }
 
 inline std::string rendered(std::string_view source) { return render(source).bytes(); }
-inline std::string value_of(const std::string& expression) { return rendered("{{ " + expression + " }}"); }
+inline std::string value_of(const std::string& expression) {
+  return rendered("{{ " + expression + " }}");
+}
 
 /// What the Error says; "" if there is none.
 inline std::string error_of(std::string_view source, const jinja::Limits& limits = {}) {

@@ -22,7 +22,8 @@ TEST(JinjaError, TellsLineAndColumn) {
       {"{# x", "test: a comment has no end (at line 1, column 1)"},
       {"{{ (1] }}", "test: unexpected ']', expected ')' (at line 1, column 6)"},
       {"{{ l.append(1) }}",
-       "test: access to attribute 'append' of 'list' object is unsafe: templates may not change values (at "
+       "test: access to attribute 'append' of 'list' object is unsafe: templates may not change "
+       "values (at "
        "line 1, "
        "column 12)"},
   };
@@ -38,15 +39,18 @@ TEST(JinjaError, SourceMustBeTextOfSaneSize) {
 TEST(JinjaLimit, StopsEndlessWork) {
   jinja::Limits limits;
   limits.steps = 10'000;
-  const char* const loops = "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}";
+  const char* const loops =
+      "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}";
   EXPECT_NE(error_of(loops, limits).find("runs too long"), std::string::npos);
-  EXPECT_NE(error_of("{{ range(5000)|map('string')|map('string')|list }}", limits).find("runs too long"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of("{{ range(5000)|map('string')|map('string')|list }}", limits).find("runs too long"),
+      std::string::npos);
 }
 
 TEST(JinjaLimit, BoundsMemory) {
   const char* const sources[] = {
-      "{% set ns = namespace(s='012') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+      "{% set ns = namespace(s='012') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% "
+      "endfor %}",
       "{{ 'ab' * 1000000000000 }}",
       "{{ [1] * 1000000000000 }}",
       "{{ 'a'.center(1000000000) }}",
@@ -87,7 +91,8 @@ TEST(JinjaLimit, LongTextsCostMoreThanShortOnes) {
                                  "[x]|map(attribute=0)|map(attribute=0)|list",
                                  "e|attr(x)",
                                  "e[x]"})
-    EXPECT_NE(error_of(texts + work + " %}{% endfor %}").find("the template "), std::string::npos) << work;
+    EXPECT_NE(error_of(texts + work + " %}{% endfor %}").find("the template "), std::string::npos)
+        << work;
   EXPECT_EQ(error_of("{{ " + std::string(2000, 'a') + " }}"),
             "test: a name is too long: expected at most 1024 bytes (at line 1, column 4)");
 }
@@ -106,20 +111,24 @@ TEST(JinjaLimit, MemoryOfSlicesIsGivenBack) {
   EXPECT_NE(error_of(list + "{% set a = l[:] %}{% set b = l[:] %}{% set c = l[:] %}", limits)
                 .find("too much memory"),
             std::string::npos);
-  EXPECT_EQ(error_of(list + "{% for i in range(50) %}{% for x in l[i:] %}{% break %}{% endfor %}{% endfor %}",
-                     limits),
-            "");
+  EXPECT_EQ(
+      error_of(
+          list + "{% for i in range(50) %}{% for x in l[i:] %}{% break %}{% endfor %}{% endfor %}",
+          limits),
+      "");
 }
 
 // Each step doubles the printed form, not the value.
 TEST(JinjaLimit, SharedValuesAreNotPrintedForEver) {
   const std::string nest =
-      "{% set ns = namespace(v=['x']) %}{% for i in range(90) %}{% set ns.v = [ns.v, ns.v] %}{% endfor %}";
+      "{% set ns = namespace(v=['x']) %}{% for i in range(90) %}{% set ns.v = [ns.v, ns.v] %}{% "
+      "endfor %}";
   EXPECT_NE(error_of(nest + "{{ ns.v }}"), "");
   EXPECT_NE(error_of(nest + "{{ ns.v|tojson }}"), "");
   EXPECT_NE(error_of(nest + "{{ ns }}"), "");
-  EXPECT_NE(error_of(nest + "{% set other = namespace(v=['x']) %}{% for i in range(90) %}{% set other.v = "
-                            "[other.v, other.v] %}{% endfor %}{{ ns.v == other.v }}"),
+  EXPECT_NE(error_of(nest +
+                     "{% set other = namespace(v=['x']) %}{% for i in range(90) %}{% set other.v = "
+                     "[other.v, other.v] %}{% endfor %}{{ ns.v == other.v }}"),
             "");
 }
 
@@ -148,29 +157,32 @@ TEST(JinjaLimit, BoundsDepth) {
 
 // Reference counts alone would never free these (LeakSanitizer tells).
 TEST(JinjaLimit, FreesCircles) {
+  EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.list = [ns] %}{{ "
+                     "ns.me.me is defined }}"),
+            "True");
+  EXPECT_EQ(rendered("{% set ns = namespace(n=0) %}{% for i in range(3) %}{% set ns.n = "
+                     "namespace(n=ns.n) %}{% endfor "
+                     "%}{{ ns.n.n.n.n }}"),
+            "0");
   EXPECT_EQ(
       rendered(
-          "{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.list = [ns] %}{{ ns.me.me is defined }}"),
-      "True");
+          "{% for i in l %}{% macro m() %}{{ i }}{% endmacro %}{% set keep = [m] %}{{ keep[0]() "
+          "}}{% endfor %}"),
+      "312");
   EXPECT_EQ(
-      rendered(
-          "{% set ns = namespace(n=0) %}{% for i in range(3) %}{% set ns.n = namespace(n=ns.n) %}{% endfor "
-          "%}{{ ns.n.n.n.n }}"),
-      "0");
-  EXPECT_EQ(rendered("{% for i in l %}{% macro m() %}{{ i }}{% endmacro %}{% set keep = [m] %}{{ keep[0]() "
-                     "}}{% endfor %}"),
-            "312");
-  EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.me = [ns] %}{{ ns.me }}{{ ns }}").substr(0, 17),
-            "[<Namespace …>]");
+      rendered("{% set ns = namespace() %}{% set ns.me = [ns] %}{{ ns.me }}{{ ns }}").substr(0, 17),
+      "[<Namespace …>]");
 }
 
 // Such chains would be destroyed recursively.
 TEST(JinjaLimit, HoldersDoNotNest) {
   const std::string each = "{% set ns = namespace(v='x') %}{% for i in range(9) %}{% set ns.v = ";
-  for (const char* const holder : {"[ns.v]|select", "joiner(ns.v)", "cycler(ns.v)", "[ns.v].index", "loop"})
+  for (const char* const holder :
+       {"[ns.v]|select", "joiner(ns.v)", "cycler(ns.v)", "[ns.v].index", "loop"})
     EXPECT_NE(error_of(each + holder + " %}{% endfor %}"), "") << holder;
   EXPECT_EQ(rendered(each + "[ns.v]|select|list %}{% endfor %}{{ ns.v|length }}"), "1");
-  EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.v = l|select('odd') %}{{ ns.v|join }}"), "31");
+  EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.v = l|select('odd') %}{{ ns.v|join }}"),
+            "31");
   EXPECT_EQ(rendered("{% for i in l %}{{ loop.changed(loop) }}{% endfor %}"), "TrueTrueTrue");
 }
 
@@ -178,7 +190,8 @@ TEST(JinjaLimit, IntegersHave64Bits) {
   EXPECT_EQ(value_of("9223372036854775807"), "9223372036854775807");
   EXPECT_NE(error_of("{{ 9223372036854775807 + 1 }}").find("more than 64 bits"), std::string::npos);
   EXPECT_NE(error_of("{{ 2**64 }}").find("more than 64 bits"), std::string::npos);
-  EXPECT_NE(error_of("{{ (-9223372036854775807 - 1) // -1 }}").find("more than 64 bits"), std::string::npos);
+  EXPECT_NE(error_of("{{ (-9223372036854775807 - 1) // -1 }}").find("more than 64 bits"),
+            std::string::npos);
   EXPECT_EQ(value_of("(-9223372036854775807 - 1) % -1"), "0");
   EXPECT_NE(error_of("{{ 1e20|int }}").find("more than 64 bits"), std::string::npos);
   EXPECT_NE(error_of("{{ '1e20'|int(7) }}").find("more than 64 bits"), std::string::npos);

@@ -9,34 +9,42 @@ namespace {
 TEST(JinjaStatement, Loops) {
   const std::pair<const char*, const char*> cases[] = {
       {"{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ "
-       "loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }}{{ loop.previtem }}{{ "
+       "loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }}{{ "
+       "loop.previtem }}{{ "
        "loop.nextitem }}{{ loop.cycle('a','b') }}{{ loop.changed(i>1) }};{% endfor %}",
        "1032TrueFalse3101aTrue;2121FalseFalse31032bTrue;3210FalseTrue3101aTrue;"},
       {"{% for i in e %}x{% else %}none{% endfor %}", "none"},
       {"{% for i in l if i > 1 %}{{ i }}{{ loop.length }}{% else %}no{% endfor %}", "3222"},
       {"{% for i in l if i > 9 %}{{ i }}{% else %}no{% endfor %}", "no"},
-      {"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "b=1;a=[1, 2.0, None, True];items=I;"},
-      {"{% for k, v in d|items %}{{ k }}={{ v }};{% endfor %}", "b=1;a=[1, 2.0, None, True];items=I;"},
+      {"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}",
+       "b=1;a=[1, 2.0, None, True];items=I;"},
+      {"{% for k, v in d|items %}{{ k }}={{ v }};{% endfor %}",
+       "b=1;a=[1, 2.0, None, True];items=I;"},
       {"{% for a, b in [[1,2],[3,4]] %}{{ a }}{{ b }}{% endfor %}", "1234"},
       {"{% for c in 'añb' %}{{ c }}-{% endfor %}", "a-ñ-b-"},
-      {"{% for i in [[1,[2]],[3]] recursive %}{{ i if i is number else '<' ~ loop(i) ~ '>' }}{{ loop.depth "
+      {"{% for i in [[1,[2]],[3]] recursive %}{{ i if i is number else '<' ~ loop(i) ~ '>' }}{{ "
+       "loop.depth "
        "}}{% endfor %}",
        "<12<23>2>1<32>1"},
-      {"{% for i in range(10) %}{% if i == 3 %}{% continue %}{% endif %}{% if i == 6 %}{% break %}{% endif "
+      {"{% for i in range(10) %}{% if i == 3 %}{% continue %}{% endif %}{% if i == 6 %}{% break "
+       "%}{% endif "
        "%}{{ i }}{% endfor %}",
        "01245"},
       {"{% for i in l %}{{ loop }}{% break %}{% endfor %}", "<LoopContext 1/3>"},
-      {"{% for i in l %}{% for j in l %}{{ loop.index }}{{ loop.depth }}{% endfor %}{{ loop.index }}{% "
+      {"{% for i in l %}{% for j in l %}{{ loop.index }}{{ loop.depth }}{% endfor %}{{ loop.index "
+       "}}{% "
        "endfor %}",
        "112131111213121121313"},
       {"{% for x in l %}{{ x }}{% endfor %}{{ x }}", "3125"},
-      {"{% for m in messages %}{{ m.role ~ ': ' ~ m['content'] }}{% if not loop.last %}, {% endif %}{% "
+      {"{% for m in messages %}{{ m.role ~ ': ' ~ m['content'] }}{% if not loop.last %}, {% endif "
+       "%}{% "
        "endfor %}",
        R"(user:  Hi "there" ünï
 , assistant: Yo, user: )"},
       {"{% for i in (1,2),(3,4) %}{{ i }}{% endfor %}", "(1, 2)(3, 4)"},
       {"{% for i in 1,2 %}{{ i }}{% endfor %}", "12"},
-      {"{% for k in d %}{{ k }}{% endfor %}{% for k, v in d.items()|list %}{{ loop.last }}{% endfor %}",
+      {"{% for k in d %}{{ k }}{% endfor %}{% for k, v in d.items()|list %}{{ loop.last }}{% "
+       "endfor %}",
        "baitemsFalseFalseTrue"},
       {"{% for a in l recursive %}{{ a }}{% endfor %}", "312"},
       {"{% for (a, b) in [(1,2)] %}{{ a ~ b }}{% endfor %}", "12"},
@@ -51,18 +59,24 @@ TEST(JinjaStatement, Loops) {
 
 TEST(JinjaStatement, Variables) {
   const std::pair<const char*, const char*> cases[] = {
-      {"{% set y = 1 %}{% for i in l %}{{ y }}{% set y = i %}{{ y }}{% endfor %}{{ y }}", "1311121"},
-      {"{% set ns = namespace(a=0) %}{% for i in l %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }}", "6"},
+      {"{% set y = 1 %}{% for i in l %}{{ y }}{% set y = i %}{{ y }}{% endfor %}{{ y }}",
+       "1311121"},
+      {"{% set ns = namespace(a=0) %}{% for i in l %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a "
+       "}}",
+       "6"},
       {"{% set a, b = 1, 2 %}{{ a }}{{ b }}", "12"},
       {"{% set z %}hello {{ x }}{% endset %}[{{ z }}]", "[hello 5]"},
       {"{% set z | upper %}hello {{ x }}{% endset %}[{{ z }}]", "[HELLO 5]"},
-      {"{% for i in [1,2] %}{% set z %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endset %}[{{ z "
+      {"{% for i in [1,2] %}{% set z %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endset "
+       "%}[{{ z "
        "}}]{% endfor %}",
        "[2]"},
-      {"{% for i in [1,2] %}{% set z %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endset %}[{{ z }}]{% "
+      {"{% for i in [1,2] %}{% set z %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endset %}[{{ "
+       "z }}]{% "
        "endfor %}",
        "[1]"},
-      {"{% for i in [1,2] %}{% filter upper %}a{% if i == 1 %}{% continue %}{% endif %}b{% endfilter %}c{% "
+      {"{% for i in [1,2] %}{% filter upper %}a{% if i == 1 %}{% continue %}{% endif %}b{% "
+       "endfilter %}c{% "
        "endfor %}",
        "ABc"},
       {"{% set z = 'a' %}{% generation %}{% set z = 'b' %}{{ z }}{% endgeneration %}{{ z }}", "ba"},
@@ -76,16 +90,19 @@ line2)"},
       {"{% with %}{% set k=1 %}{{ k }}{% endwith %}{{ k }}", "1"},
       {"{% set it = l|map('string') %}{{ it|list }}{{ it|list }}", "['3', '1', '2'][]"},
       {"{% set loop = 3 %}{{ loop }}", "3"},
-      {"{% set ns = namespace({'a':1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns['a'] }}{{ ns.c is defined }}",
+      {"{% set ns = namespace({'a':1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns['a'] }}{{ ns.c is defined "
+       "}}",
        "121False"},
       {"{% set ns = namespace(a=1) %}{{ ns }}", "<Namespace {'a': 1}>"},
       {"{% if true %}{% set v = 3 %}{% endif %}{{ v }}", "3"},
-      {"{% set messages = messages[1:] %}{{ messages|length }}{{ messages[0].role }}", "2assistant"},
+      {"{% set messages = messages[1:] %}{{ messages|length }}{{ messages[0].role }}",
+       "2assistant"},
       {"{%- set a = '' -%}   {{- a -}}   end", "end"},
       {"{% set x = [] %}{% set x = x + [1] %}{{ x }}", "[1]"},
       {"{% set d2 = dict(d, c=3) %}{{ d2|length }}", "4"},
       {"{{ joiner()() }}{% set j = joiner('; ') %}{{ j() }}a{{ j() }}b{{ j() }}c", "a; b; c"},
-      {"{% set c = cycler('x','y') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}", "xyyx"},
+      {"{% set c = cycler('x','y') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}",
+       "xyyx"},
       {"{% set x = 1, 2 %}{{ x }}", "(1, 2)"},
       {"{% set (a, b) = (1, 2) %}{{ a ~ b }}", "12"},
   };
@@ -123,7 +140,8 @@ TEST(JinjaStatement, Rest) {
 ])"},
       {"{% if l %}{% endif %}x{% if e %}y{% endif %}", "x"},
       {"{% if 'a' in {'a':1} and 'b' not in {'a':1} %}yes{% endif %}", "yes"},
-      {"{% if d.a is string %}s{% elif d.a is iterable and d.a is not mapping %}it{% endif %}", "it"},
+      {"{% if d.a is string %}s{% elif d.a is iterable and d.a is not mapping %}it{% endif %}",
+       "it"},
       {"{{ x|default(1)|string|length }}{{ ''|default('e', true) }}", "1e"},
       {"{{ - 1 }}{{ -(-1) }}{{ not not x }}", "-11True"},
       {"{{ (l|sort)[0] }}{{ l|sort|first }}", "11"},
@@ -135,12 +153,16 @@ TEST(JinjaStatement, Rest) {
 
 TEST(JinjaStatement, MacrosAndCalls) {
   const std::pair<const char*, const char*> cases[] = {
-      {"{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }}{{ m(1, c=3) }}{{ m() }}{{ "
+      {"{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }}{{ m(1, c=3) }}{{ "
+       "m() }}{{ "
        "m(b=1,a=0) }}",
        "12x1232x01x"},
-      {"{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1,2,3,z=4) }}", "1(2, 3){'z': 4}"},
-      {"{% macro m(a) %}<{{ caller(a) }}>{% endmacro %}{% call(q) m(3) %}q={{ q }}{% endcall %}", "<q=3>"},
-      {"{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(3) }}", "3210"},
+      {"{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1,2,3,z=4) }}",
+       "1(2, 3){'z': 4}"},
+      {"{% macro m(a) %}<{{ caller(a) }}>{% endmacro %}{% call(q) m(3) %}q={{ q }}{% endcall %}",
+       "<q=3>"},
+      {"{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(3) }}",
+       "3210"},
       {"{% set g = 1 %}{% macro m() %}{{ g }}{% endmacro %}{% set g = 2 %}{{ m() }}", "2"},
       {"{% for i in l %}{% macro m() %}{{ i }}{% endmacro %}{{ m() }}{% endfor %}", "312"},
       {"{% macro a() %}{% set v = 3 %}{{ v }}{% endmacro %}{{ a() }}{{ v }}", "3"},
@@ -206,7 +228,8 @@ TEST(JinjaStatement, RaisesWhereJinjaDoes) {
       "{% set a, b = 1 %}",
       "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1,2) }}",
       "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(z=1) }}",
-      "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}body{{ x }}{% endcall %}{{ m() }}",
+      "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}body{{ x }}{% endcall %}{{ m() "
+      "}}",
       "{% macro m() %}x{% endmacro %}{% call m() %}b{% endcall %}",
       "{% break %}",
       "{% include 'x' %}",

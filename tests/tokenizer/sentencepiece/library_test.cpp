@@ -13,8 +13,9 @@
 namespace cria::testing {
 namespace {
 
-/// A vocabulary in the library's serialized form (the numbers are those of sentencepiece_model.proto): merges
-/// by score, bytes for what no token covers, no normalization but spaces to U+2581, and one before the text.
+/// A vocabulary in the library's serialized form (the numbers are those of
+/// sentencepiece_model.proto): merges by score, bytes for what no token covers, no normalization
+/// but spaces to U+2581, and one before the text.
 std::string serialized(const Vocabulary& vocabulary) {
   std::string bytes;
   protozero::pbf_writer model(bytes);
@@ -22,8 +23,9 @@ std::string serialized(const Vocabulary& vocabulary) {
     protozero::pbf_writer piece(model, 1);
     piece.add_string(1, std::string(vocabulary.tokens[id]));
     piece.add_float(2, vocabulary.scores[id]);
-    piece.add_enum(3,
-                   static_cast<std::int32_t>(vocabulary.types[id]));  // GGUF numbers them as the library does
+    piece.add_enum(
+        3,
+        static_cast<std::int32_t>(vocabulary.types[id]));  // GGUF numbers them as the library does
   }
   {
     protozero::pbf_writer trainer(model, 2);

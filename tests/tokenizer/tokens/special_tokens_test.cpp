@@ -12,8 +12,11 @@ TokenId match(const SpecialTokens& tokens, std::string_view text, bool control) 
 }
 
 TEST(SpecialTokens, LongestThatMayMatch) {
-  const SpecialTokens tokens(
-      {{"<a>", 1, true}, {"<a>b", 2, false}, {"<a>bc", 3, true}, {"\xFF", 4, false}, {"<", 5, false}});
+  const SpecialTokens tokens({{"<a>", 1, true},
+                              {"<a>b", 2, false},
+                              {"<a>bc", 3, true},
+                              {"\xFF", 4, false},
+                              {"<", 5, false}});
   EXPECT_EQ(match(tokens, "<a>bcd", true), 3);
   EXPECT_EQ(match(tokens, "<a>bcd", false), 2);
   EXPECT_EQ(match(tokens, "<a>", true), 1);

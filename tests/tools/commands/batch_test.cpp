@@ -38,8 +38,9 @@ std::string many_requests(int n) {
 
 TEST(Batch, EachAnswerIsThatOfRun) {
   const TempDirectory directory;
-  const std::string in = directory.write("in",
-                                         R"({"prompt": "What is the capital of France?", "temperature": 0}
+  const std::string in =
+      directory.write("in",
+                      R"({"prompt": "What is the capital of France?", "temperature": 0}
 {"custom_id": "b", "url": "/v1/chat/completions", "body": {"model": "x", "messages": [{"role": "user", "content": "What colour is grass?"}], "max_tokens": 20, "temperature": 0.7, "seed": 5}}
 
 {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "The river", "max_tokens": 10, "temperature": 0}}
@@ -59,8 +60,8 @@ TEST(Batch, EachAnswerIsThatOfRun) {
             cria({"run", "What colour is grass?", "-n", "20", "--temp", "0.7", "--seed", "5"}).out);
   EXPECT_EQ(answers[2]["response"]["body"]["choices"][0]["text"],
             cria({"run", "--raw", "The river", "-n", "10", "--temp", "0"}).out);
-  const Json run = Json::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed", "9", "--stop", "e",
-                                     "--logprobs", "0", "--json"})
+  const Json run = Json::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed", "9",
+                                     "--stop", "e", "--logprobs", "0", "--json"})
                                    .out);
   for (const char* key : {"text", "tokens", "stop_reason", "choices"})
     EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
@@ -108,11 +109,13 @@ TEST(Batch, ReadsConversationsAsTheyAreServed) {
   const std::string in = line("system", {{"say", "now"}}) +
                          line("developer", {{"chat_template_kwargs", {{"say", "now"}}}}) +
                          line("system", {{"say", "not now"}}) + line("user", {{"say", "now"}});
-  const std::string form = directory.write("form.jinja",
-                                           "{% for m in messages %}{% if m.role == 'system' %}System: {% "
-                                           "endif %}{{ m.content }} {% endfor %}{{ say }}");
+  const std::string form =
+      directory.write("form.jinja",
+                      "{% for m in messages %}{% if m.role == 'system' %}System: {% "
+                      "endif %}{{ m.content }} {% endfor %}{{ say }}");
   const std::string out = directory.path("out");
-  const Result result = cria({"batch", "-i", directory.write("in", in), "-o", out, "--chat-template", form});
+  const Result result =
+      cria({"batch", "-i", directory.write("in", in), "-o", out, "--chat-template", form});
   EXPECT_EQ(result.code, 0) << result.err;
   const std::vector<Json> answers = answers_in(out);
   ASSERT_EQ(answers.size(), 4U);
@@ -134,11 +137,12 @@ TEST(Batch, WhatCannotBeHonouredIsRefused) {
       {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
       {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
   };
-  const Json taken[] = {Json::object(),
-                        {{"tools", tools}, {"tool_choice", "none"}},
-                        {{"tool_choice", "auto"}, {"parallel_tool_calls", false}, {"modalities", {"text"}}},
-                        {{"tools", Json::array()}, {"parallel_tool_calls", false}},
-                        {{"guided_json", nullptr}}};
+  const Json taken[] = {
+      Json::object(),
+      {{"tools", tools}, {"tool_choice", "none"}},
+      {{"tool_choice", "auto"}, {"parallel_tool_calls", false}, {"modalities", {"text"}}},
+      {{"tools", Json::array()}, {"parallel_tool_calls", false}},
+      {{"guided_json", nullptr}}};
   const auto line = [](Json more) {
     more.update({{"messages", {{{"role", "user"}, {"content", "What is the capital of France?"}}}},
                  {"temperature", 0}});
@@ -212,7 +216,8 @@ TEST(Batch, GoesOnWhereItWasKilled) {
   const std::string others = directory.write("others", "{\"prompt\": \"x\"}\n");
   const Result refused = cria({"batch", "-i", others, "-o", out});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_NE(refused.err.find("holds more than answers to these requests"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("holds more than answers to these requests"), std::string::npos)
+      << refused.err;
   EXPECT_EQ(read_file(out), want);
 }
 
@@ -220,12 +225,14 @@ TEST(Batch, GoesOnWhereItWasKilled) {
 TEST(Batch, AnotherTextIsNotCut) {
   const TempDirectory directory;
   const std::string request = "{\"prompt\": \"x\"}";
-  const std::string in = directory.write("in", request), notes = directory.write("notes", "my notes");
+  const std::string in = directory.write("in", request),
+                    notes = directory.write("notes", "my notes");
   for (const std::string& out : {notes, in}) {
     const std::string before = read_file(out);
     const Result refused = cria({"batch", "-i", in, "-o", out, "-n", "1"});
     EXPECT_EQ(refused.code, 1);
-    EXPECT_NE(refused.err.find(out + ": holds more than answers to these requests"), std::string::npos)
+    EXPECT_NE(refused.err.find(out + ": holds more than answers to these requests"),
+              std::string::npos)
         << refused.err;
     EXPECT_EQ(read_file(out), before);
   }
@@ -236,8 +243,10 @@ TEST(Batch, GoesOnWithItsSeed) {
   const TempDirectory directory;
   std::string requests;
   for (int i = 0; i < 8; ++i) {
-    Json request = {
-        {"prompt", "Item " + std::to_string(i)}, {"raw", true}, {"max_tokens", 6}, {"temperature", 2}};
+    Json request = {{"prompt", "Item " + std::to_string(i)},
+                    {"raw", true},
+                    {"max_tokens", 6},
+                    {"temperature", 2}};
     if (i == 0) request["seed"] = 3;
     requests += (i % 2 == 0 ? request : Json{{"body", request}}).dump() + "\n";
   }
@@ -264,7 +273,8 @@ TEST(Batch, GuessesChangeNothing) {
   EXPECT_EQ(read_file(one), read_file(two));
 }
 
-// What was answered before is no work of this run: its bar begins at nothing, and so its speed and time left are its own.
+// What was answered before is no work of this run: its bar begins at nothing, and so its speed and
+// time left are its own.
 TEST(Batch, ProgressIsThatOfTheRunThatGoesOn) {
   const TempDirectory directory;
   const std::string line =
@@ -272,7 +282,8 @@ TEST(Batch, ProgressIsThatOfTheRunThatGoesOn) {
   std::string requests, answers;
   for (std::size_t i = 0; i < 2000; ++i) {
     requests += line + "\n";
-    if (i < 1900) answers += Json{{"id", tools::batch_answer_id(i, line)}, {"text", ""}}.dump() + "\n";
+    if (i < 1900)
+      answers += Json{{"id", tools::batch_answer_id(i, line)}, {"text", ""}}.dump() + "\n";
   }
   const std::string in = directory.write("in", requests), out = directory.write("out", answers);
   Child child(Child::Kind::Terminal, {"batch", "-i", in, "-o", out, "--parallel", "1", "-t", "1"},

@@ -36,7 +36,8 @@ TEST(Bench, JsonHasOneObjectPerTest) {
 }
 
 TEST(Bench, RooflineIsMeasuredAndUsed) {
-  const Result result = cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--roofline", "--json"});
+  const Result result =
+      cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--roofline", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   for (const auto& row : nlohmann::json::parse(result.out)) {
     EXPECT_EQ(row["stddev"], 0) << "of one run";
@@ -47,8 +48,9 @@ TEST(Bench, RooflineIsMeasuredAndUsed) {
 }
 
 TEST(Bench, ScalarKernelsHaveNoPeakButTheMemorys) {
-  const Result result = cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--roofline", "--json"},
-                             "", {"CRIA_ISA=scalar"});
+  const Result result =
+      cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--roofline", "--json"}, "",
+           {"CRIA_ISA=scalar"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto rows = nlohmann::json::parse(result.out);
   EXPECT_TRUE(rows.at(0)["roofline_fraction"].is_null());
@@ -58,7 +60,8 @@ TEST(Bench, ScalarKernelsHaveNoPeakButTheMemorys) {
 }
 
 TEST(Bench, PassesOfFewTokensAreHeldAgainstTheMachine) {
-  const Result result = cria({"bench", "--verify", "1,3,17", "-r", "1", "-t", "1,2", "-d", "5", "--json"});
+  const Result result =
+      cria({"bench", "--verify", "1,3,17", "-r", "1", "-t", "1,2", "-d", "5", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto rows = nlohmann::json::parse(result.out);
   ASSERT_EQ(rows.size(), 2U * 3);
@@ -85,8 +88,9 @@ TEST(Bench, APassIsOne) {
   const Result larger = cria({"bench", "--verify", "8,5000", "-r", "1", "-t", "1"});
   EXPECT_EQ(larger.code, 1);
   EXPECT_EQ(larger.out, "");
-  EXPECT_NE(larger.err.find("cria: error: too many tokens for one pass of this model: expected at most "),
-            std::string::npos)
+  EXPECT_NE(
+      larger.err.find("cria: error: too many tokens for one pass of this model: expected at most "),
+      std::string::npos)
       << larger.err;
 }
 
@@ -102,10 +106,12 @@ TEST(Bench, SequencesAreCountedTogether) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double n = i == 0 ? 1 : 3, read = 70 * (shared ? 1 : n), written = 5 * n;
       EXPECT_EQ(rows[i]["sequences"], n);
-      EXPECT_TRUE(rows[i]["sequences"].is_number_integer() && rows[i]["threads"].is_number_integer());
+      EXPECT_TRUE(rows[i]["sequences"].is_number_integer() &&
+                  rows[i]["threads"].is_number_integer());
       const double seconds = read / rows[i]["prompt_tokens_per_second"].get<double>() +
                              written / rows[i]["decode_tokens_per_second"].get<double>();
-      EXPECT_NEAR((read + written) / seconds, rows[i]["tokens_per_second"].get<double>(), 0.01 / seconds);
+      EXPECT_NEAR((read + written) / seconds, rows[i]["tokens_per_second"].get<double>(),
+                  0.01 / seconds);
     }
   }
   EXPECT_EQ(cria({"bench", "--shared-prompt"}).code, 2);
@@ -114,8 +120,8 @@ TEST(Bench, SequencesAreCountedTogether) {
 }
 
 TEST(Bench, GuessesOfAnOracle) {
-  const Result result =
-      cria({"bench", "--speculate-rates", "0,100", "-p", "8", "-n", "64", "-r", "1", "-t", "1", "--json"});
+  const Result result = cria({"bench", "--speculate-rates", "0,100", "-p", "8", "-n", "64", "-r",
+                              "1", "-t", "1", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto rows = nlohmann::json::parse(result.out);
   ASSERT_EQ(rows.size(), 3U);
@@ -160,7 +166,8 @@ TEST(Bench, CsvQuotesNamesThatNeedIt) {
 TEST(Bench, SyntheticModelsOfEveryTypeRun) {
   for (const DType id : types_where([](DotClass dot) { return dot != DotClass::None; })) {
     const std::string type(name(id)), label = "demo:" + type;
-    const Result result = cria({"bench", "--synthetic", label, "-p", "20", "-n", "1", "-r", "1", "--csv"});
+    const Result result =
+        cria({"bench", "--synthetic", label, "-p", "20", "-n", "1", "-r", "1", "--csv"});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(count_lines(result.out), 3U) << type;
     EXPECT_NE(result.out.find(label + "," + type), std::string::npos) << result.out;
@@ -169,8 +176,8 @@ TEST(Bench, SyntheticModelsOfEveryTypeRun) {
 
 TEST(Bench, WhatWasMeasuredIsPrintedWhereTheNextFails) {
   for (const char* const mode : {"-p", "--verify"}) {
-    const Result result =
-        cria({"bench", "-m", kDemo, "-m", "/no/such.gguf", "-r", "1", "-t", "1", mode, "2", "--json"});
+    const Result result = cria(
+        {"bench", "-m", kDemo, "-m", "/no/such.gguf", "-r", "1", "-t", "1", mode, "2", "--json"});
     EXPECT_EQ(result.code, 1);
     EXPECT_NE(result.err.find("/no/such.gguf"), std::string::npos) << result.err;
     EXPECT_EQ(nlohmann::json::parse(result.out).at(0).at("model"), "cria-demo-Q8_0.gguf");
@@ -207,7 +214,8 @@ TEST(Bench, ShowsProgressAndStopsAtCtrlC) {
 }
 
 TEST(Bench, DumbTerminalsGetNoBar) {
-  const std::vector<std::string> takes_long = {"bench", "-p", "16", "-n", "0", "-r", "1000", "-t", "1"};
+  const std::vector<std::string> takes_long = {"bench", "-p",   "16", "-n", "0",
+                                               "-r",    "1000", "-t", "1"};
   Child usual(Child::Kind::Terminal, takes_long, {"CRIA_ISA=scalar"});
   Child dumb(Child::Kind::Terminal, takes_long, {"CRIA_ISA=scalar", "TERM=dumb"});
   ASSERT_TRUE(usual.wait_for("of 1001")) << usual.output();
@@ -220,8 +228,8 @@ TEST(Bench, DumbTerminalsGetNoBar) {
 TEST(Bench, KeepsASyntheticFileWhereTold) {
   const TempDirectory directory;
   const std::string path = directory.path("model.gguf");
-  const Result result =
-      cria({"bench", "--synthetic", "demo:Q6_K", "--write", path, "-p", "0", "-n", "1", "-r", "1", "--md"});
+  const Result result = cria({"bench", "--synthetic", "demo:Q6_K", "--write", path, "-p", "0", "-n",
+                              "1", "-r", "1", "--md"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out.substr(0, 9), "| model |");
   const GgufFile file = GgufFile::open(path);
@@ -231,9 +239,10 @@ TEST(Bench, KeepsASyntheticFileWhereTold) {
 
 TEST(Bench, LeavesNoSyntheticFileWhateverEndsIt) {
   const TempDirectory directory;
-  Child child(Child::Kind::Terminal,
-              {"bench", "--synthetic", "demo:Q8_0", "-p", "16", "-n", "16", "-r", "1000", "-t", "1"},
-              {"CRIA_ISA=scalar", "TMPDIR=" + directory.path()});
+  Child child(
+      Child::Kind::Terminal,
+      {"bench", "--synthetic", "demo:Q8_0", "-p", "16", "-n", "16", "-r", "1000", "-t", "1"},
+      {"CRIA_ISA=scalar", "TMPDIR=" + directory.path()});
   ASSERT_TRUE(child.wait_for("pp16 [")) << child.output();
   child.signal(SIGKILL);
   EXPECT_EQ(child.exit_code(), 128 + SIGKILL);
@@ -244,7 +253,8 @@ TEST(Bench, RefusesWhatDoesNotExist) {
   EXPECT_EQ(cria({"bench", "--parallel", "2", "--roofline"}).code, 2) << "its table has no share";
   EXPECT_EQ(cria({"bench", "--speculate-rates", "50", "--roofline"}).code, 2);
   EXPECT_EQ(cria({"bench", "--synthetic", "9b:Q4_K"}).code, 2);
-  EXPECT_NE(cria({"bench", "--synthetic", "9b:Q4_K"}).err.find("there are: demo, "), std::string::npos);
+  EXPECT_NE(cria({"bench", "--synthetic", "9b:Q4_K"}).err.find("there are: demo, "),
+            std::string::npos);
   EXPECT_EQ(cria({"bench", "--synthetic", "demo:Q9_K"}).code, 2);
   EXPECT_NE(cria({"bench", "--synthetic", "demo:Q9_K"}).err.find("IQ4_XS"), std::string::npos);
   EXPECT_EQ(cria({"bench", "--synthetic", "demo:Q8_K"}).code, 2);

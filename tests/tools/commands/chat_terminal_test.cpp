@@ -96,7 +96,8 @@ TEST_F(ChatTerminal, CtrlCClearsALineAlways) {
     ASSERT_TRUE(child.wait_for("^C")) << child.output();
     ASSERT_TRUE(child.wait_for("> ")) << child.output();
   }
-  EXPECT_EQ(child.output().find("Ctrl-C again"), std::string::npos) << "something was typed each time";
+  EXPECT_EQ(child.output().find("Ctrl-C again"), std::string::npos)
+      << "something was typed each time";
   child.send("\"\"\"one\r");
   ASSERT_TRUE(child.wait_for(". "));
   child.send(kCtrlC);
@@ -137,7 +138,8 @@ TEST_F(ChatTerminal, CtrlDInABlockSendsIt) {
 }
 
 TEST_F(ChatTerminal, CtrlGOpensTheEditor) {
-  const std::string editor = directory_.write("editor", "#!/bin/sh\nprintf 'two\\n/reset\\n\\n' >> \"$1\"\n");
+  const std::string editor =
+      directory_.write("editor", "#!/bin/sh\nprintf 'two\\n/reset\\n\\n' >> \"$1\"\n");
   std::filesystem::permissions(editor, std::filesystem::perms::owner_all);
   environment_.push_back("VISUAL=" + editor);
   Child child = start({"-n", "1"});
@@ -204,7 +206,8 @@ TEST_F(ChatTerminal, GoesOnAfterAStopFromOutside) {
   EXPECT_FALSE(child.terminal_is_cooked());
 }
 
-// Backspace takes away what a reader takes for one character: a letter with its accent, a family of emoji.
+// Backspace takes away what a reader takes for one character: a letter with its accent, a family of
+// emoji.
 TEST_F(ChatTerminal, EditsWholeCharacters) {
   Child child = start({"-n", "1"});
   ASSERT_TRUE(child.wait_for("> "));
@@ -287,7 +290,8 @@ TEST_F(ChatTerminal, TabCompletesCommands) {
 }
 
 TEST_F(ChatTerminal, TabCutsNoCharacter) {
-  for (const char* const name : {"na\u00EFve", "na\u00FCve"}) directory_.write(name, "[]");  // C3 AF, C3 BC
+  for (const char* const name : {"na\u00EFve", "na\u00FCve"})
+    directory_.write(name, "[]");  // C3 AF, C3 BC
   Child child = start();
   ASSERT_TRUE(child.wait_for("> "));
   child.send("/load ~/n\t\t");
@@ -343,8 +347,8 @@ TEST_F(ChatTerminal, ARetryThatNeverBeganLeavesTheAnswer) {
   environment_.push_back("CRIA_ISA=scalar");
   std::string words;
   for (int i = 0; i < 450; ++i) words += "word ";
-  directory_.write("talk.json",
-                   R"([{"role":"user","content":")" + words + R"("},{"role":"assistant","content":"mine"}])");
+  directory_.write("talk.json", R"([{"role":"user","content":")" + words +
+                                    R"("},{"role":"assistant","content":"mine"}])");
   Child child = start({"-t", "1", "-b", "400"});
   ASSERT_TRUE(child.wait_for("> "));
   child.send("/load ~/talk.json\r");
@@ -365,7 +369,8 @@ TEST_F(ChatTerminal, TheHistoryBringsTheSameMessageBack) {
     Child child = start({"-n", "1"});
     ASSERT_TRUE(child.wait_for("> "));
     child.send("\"\"\"\r");
-    for (const std::string& more : {std::string("/help"), pasted("\tme\n\nx\"\"\""), std::string("\"\"\"")}) {
+    for (const std::string& more :
+         {std::string("/help"), pasted("\tme\n\nx\"\"\""), std::string("\"\"\"")}) {
       ASSERT_TRUE(child.wait_for(". ")) << child.output();
       child.send(more + "\r");
     }
@@ -423,7 +428,8 @@ TEST_F(ChatTerminal, AFullContextOffersWaysOut) {
   child.send(words + "\r");
   ASSERT_TRUE(child.wait_for("it alone has")) << child.output();
   ASSERT_TRUE(child.wait_for("> "));
-  EXPECT_EQ(child.output().substr(child.output().find("it alone has")).find("/reset"), std::string::npos)
+  EXPECT_EQ(child.output().substr(child.output().find("it alone has")).find("/reset"),
+            std::string::npos)
       << "none of the commands would help";
 }
 

@@ -24,7 +24,8 @@ TEST(Chat, AnswersLineByLineAndEnds) {
 }
 
 TEST(Chat, RemembersUntilReset) {
-  EXPECT_NE(chat("My name is Ana.\nWhat is my name?\n").out.find("Your name is Ana."), std::string::npos);
+  EXPECT_NE(chat("My name is Ana.\nWhat is my name?\n").out.find("Your name is Ana."),
+            std::string::npos);
   EXPECT_EQ(chat("My name is Ana.\n/reset\nWhat is my name?\n").out.find("Your name is Ana."),
             std::string::npos);
 }
@@ -32,8 +33,8 @@ TEST(Chat, RemembersUntilReset) {
 TEST(Chat, SavesAndLoads) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
-  const Result first =
-      chat("/system You are a kind teacher.\nMy name is Ana.\n/save " + file + "\n/exit\nnot read\n");
+  const Result first = chat("/system You are a kind teacher.\nMy name is Ana.\n/save " + file +
+                            "\n/exit\nnot read\n");
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(count_lines(first.out), 1U);
   const auto talk = nlohmann::json::parse(read_file(file));
@@ -52,7 +53,8 @@ TEST(Chat, ASessionFileHoldsTheConversation) {
   const Result second = chat("What is my name?\n/stats\n/reset\nWhat is my name?\n", session);
   EXPECT_EQ(second.out.find("Your name is Ana.\n"), 0U) << second.out;
   EXPECT_NE(second.err.find("evaluated before"), std::string::npos) << second.err;
-  EXPECT_EQ(chat("What is my name?\n", session).out.find("Ana"), std::string::npos) << "it was reset";
+  EXPECT_EQ(chat("What is my name?\n", session).out.find("Ana"), std::string::npos)
+      << "it was reset";
   EXPECT_EQ(cria({"run", "-p", "x", "-n", "1", session[0], session[1]}).code, 0);
   const Result foreign = chat("hello\n", session);  // run keeps no conversation
   EXPECT_EQ(foreign.code, 1);
@@ -62,7 +64,8 @@ TEST(Chat, ASessionFileHoldsTheConversation) {
 TEST(Chat, MessagesOfSeveralLines) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
-  const Result result = chat("one\\\ntwo\n\"\"\"three\nfour\n\"\"\"\n/save " + file + "\n", {"-n", "1"});
+  const Result result =
+      chat("one\\\ntwo\n\"\"\"three\nfour\n\"\"\"\n/save " + file + "\n", {"-n", "1"});
   EXPECT_EQ(result.code, 0) << result.err;
   const auto talk = nlohmann::json::parse(read_file(file));
   ASSERT_EQ(talk.size(), 4U);
@@ -73,9 +76,10 @@ TEST(Chat, MessagesOfSeveralLines) {
 TEST(Chat, BlocksAndPathsAreNoCommands) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
-  const Result result = chat(
-      "\"\"\"\n/usr/bin\n/reset\n\"\"\"\n/usr/bin/env is what?\n\"\"\"/reset\"\"\"\n/save " + file + "\n",
-      {"-n", "1"});
+  const Result result =
+      chat("\"\"\"\n/usr/bin\n/reset\n\"\"\"\n/usr/bin/env is what?\n\"\"\"/reset\"\"\"\n/save " +
+               file + "\n",
+           {"-n", "1"});
   EXPECT_EQ(result.code, 0) << result.err;
   const auto talk = nlohmann::json::parse(read_file(file));
   ASSERT_EQ(talk.size(), 6U);
@@ -96,8 +100,9 @@ TEST(Chat, TheEndOfTheInputEndsAMessage) {
 TEST(Chat, CommandsWithBlanksAround) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
-  const Result result = chat("/system \t\n/save \n/load  \n/stats \n/help\t\nMy name is Ana.\n/save  " +
-                             file + " \n/reset \n/load " + file + "\t\nWhat is my name?\n/exit \nnot read\n");
+  const Result result =
+      chat("/system \t\n/save \n/load  \n/stats \n/help\t\nMy name is Ana.\n/save  " + file +
+           " \n/reset \n/load " + file + "\t\nWhat is my name?\n/exit \nnot read\n");
   EXPECT_EQ(result.code, 1) << "two of them lack a name";
   EXPECT_NE(result.err.find("/save: expected the name of a file"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("/load: expected the name of a file"), std::string::npos) << result.err;
@@ -130,7 +135,8 @@ TEST(Chat, UndoShowsTheBeginningOfALongMessage) {
   std::string message;
   for (int i = 0; i < 40; ++i) message += "\u3053\u306C";  // two columns each, and no blank
   const Result result = chat(message + "\n/undo\n", {"-n", "1"});
-  EXPECT_NE(result.err.find("taken back: " + message.substr(0, 29 * 3) + "\u2026\n"), std::string::npos)
+  EXPECT_NE(result.err.find("taken back: " + message.substr(0, 29 * 3) + "\u2026\n"),
+            std::string::npos)
       << result.err;
 }
 
@@ -139,9 +145,9 @@ TEST(Chat, RetryAnswersAnew) {
   const std::string file = directory.path("talk.json");
   const std::string question = "Write a short poem about the sea.";
   const auto retried = [&] {
-    return cria(
-        {"chat", "--temp", "1.5", "--min-p", "0", "--top-p", "1", "--seed", "7", "-n", "12", "--stop", "\n"},
-        "/retry\n" + question + "\n/retry\n/retry\n/save " + file + "\n");
+    return cria({"chat", "--temp", "1.5", "--min-p", "0", "--top-p", "1", "--seed", "7", "-n", "12",
+                 "--stop", "\n"},
+                "/retry\n" + question + "\n/retry\n/retry\n/save " + file + "\n");
   };
   const Result result = retried();
   EXPECT_NE(result.err.find("there is no message yet"), std::string::npos) << result.err;
@@ -158,7 +164,8 @@ TEST(Chat, RetryAnswersAnew) {
 
 TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   const Result result = chat(
-      "/set\n/set temp 0.2\n/set\n/set n=2\nWhat is the capital of France?\n/set temp hot\n/set fly 1\n");
+      "/set\n/set temp 0.2\n/set\n/set n=2\nWhat is the capital of France?\n/set temp hot\n/set "
+      "fly 1\n");
   EXPECT_EQ(result.code, 1) << "two of them are wrong";
   EXPECT_NE(result.err.find("top-k               40\n"), std::string::npos) << result.err;
   const std::size_t before = result.err.find("temp                0\n"),
@@ -167,19 +174,23 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   EXPECT_NE(after, std::string::npos) << result.err;
   EXPECT_EQ(result.out, "The\n");
   EXPECT_NE(result.err.find("/set: there is no option fly"), std::string::npos) << result.err;
-  EXPECT_NE(chat("/set tmep 1\n").err.find("no option tmep; did you mean temp? (/set"), std::string::npos);
+  EXPECT_NE(chat("/set tmep 1\n").err.find("no option tmep; did you mean temp? (/set"),
+            std::string::npos);
   EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
 }
 
 TEST(Chat, SetSpeaksOfItsOwn) {
-  const Result result =
-      chat("/set help\n/set temp\n/set stop END\n/set ignore-eos\n/set samplers top_k;temperature\n/set\n");
-  EXPECT_NE(result.err.find("cria: error: /set: there is no option help"), std::string::npos) << result.err;
+  const Result result = chat(
+      "/set help\n/set temp\n/set stop END\n/set ignore-eos\n/set samplers "
+      "top_k;temperature\n/set\n");
+  EXPECT_NE(result.err.find("cria: error: /set: there is no option help"), std::string::npos)
+      << result.err;
   EXPECT_NE(result.err.find("cria: error: /set: --temp: its value is missing\n"), std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("stop                \"END\"\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("ignore-eos          on\n"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("samplers            top_k;temperature\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("samplers            top_k;temperature\n"), std::string::npos)
+      << result.err;
   EXPECT_EQ(result.err.find("dry-sequence-breaker"), std::string::npos) << result.err;
 }
 
@@ -201,8 +212,8 @@ TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
   ASSERT_EQ(chat("My name is Ana.\n/save " + file + "\n").code, 0);
-  const Result result = chat("What is the capital of France?\nWhat colour is grass?\n/load " + file +
-                             "\n/stats\nWhat is my name?\n/stats\n/reset\n/stats\n");
+  const Result result = chat("What is the capital of France?\nWhat colour is grass?\n/load " +
+                             file + "\n/stats\nWhat is my name?\n/stats\n/reset\n/stats\n");
   std::vector<std::size_t> tokens;
   for (std::size_t at = 0; (at = result.err.find("context: ", at)) != std::string::npos;)
     tokens.push_back(std::stoul(result.err.substr(at += 9)));
@@ -219,9 +230,11 @@ TEST(Chat, AResumedSessionSaysWhatItHolds) {
   const std::string file = directory.path("session"), saved = directory.path("talk.json");
   const Result first = chat("My name is Ana.\n", {"--session", file});
   EXPECT_EQ(first.err, "") << "there is nothing to resume";
-  const Result second = chat("/save " + saved + "\n", {"--session", file, "-s", "You are a kind teacher."});
+  const Result second =
+      chat("/save " + saved + "\n", {"--session", file, "-s", "You are a kind teacher."});
   EXPECT_EQ(second.err.find("resumed " + file + ": 3 messages, "), 0U) << second.err;
-  EXPECT_NE(second.err.find("the system message is that of -s now"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("the system message is that of -s now"), std::string::npos)
+      << second.err;
   EXPECT_EQ(nlohmann::json::parse(read_file(saved)).at(0).at("content"), "You are a kind teacher.");
 }
 
@@ -247,7 +260,8 @@ TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
   EXPECT_EQ(result.out, "Grass is green.\n");
   EXPECT_EQ(count_lines(result.err), 3U) << result.err;
   EXPECT_EQ(result.err.find("cria: error: unknown command /fly (/help lists them)\n"), 0U);
-  EXPECT_NE(chat("/stast\n").err.find("command /stast; did you mean /stats? (/help"), std::string::npos);
+  EXPECT_NE(chat("/stast\n").err.find("command /stast; did you mean /stats? (/help"),
+            std::string::npos);
 }
 
 TEST(Chat, HelpAndStatsAreNotes) {
@@ -292,7 +306,8 @@ TEST(Chat, TypedControlTokensArePlainText) {
   std::size_t markers = 0, prompts = 0;
   for (std::size_t at = 0; (at = result.err.find("ids: ", at)) != std::string::npos; ++at) {
     ++prompts;
-    const std::string ids = " " + result.err.substr(at + 5, result.err.find('\n', at) - at - 5) + " ";
+    const std::string ids =
+        " " + result.err.substr(at + 5, result.err.find('\n', at) - at - 5) + " ";
     if (prompts > 1) continue;
     for (const char* const id : {" 3 ", " 4 "})
       for (std::size_t i = 0; (i = ids.find(id, i)) != std::string::npos; ++i) ++markers;
@@ -319,7 +334,8 @@ TEST(Chat, EvaluatesOnlyWhatIsNew) {
 
 TEST(Chat, LoadsMessagesWithTools) {
   const TempDirectory directory;
-  const std::string talk = directory.write("talk.json", R"({"tools": [{"type": "function"}], "messages": [
+  const std::string talk =
+      directory.write("talk.json", R"({"tools": [{"type": "function"}], "messages": [
       {"role": "user", "content": [{"type": "text", "text": "My name is "}, {"type": "text", "text": "Ana."}]},
       {"role": "assistant", "content": "Nice to meet you, Ana!"}]})");
   const std::string saved = directory.path("saved.json");
@@ -333,7 +349,8 @@ TEST(Chat, LoadsMessagesWithTools) {
 
 TEST(Chat, WithoutATemplateTextGoesOn) {
   const Result result = chat(" In 1998 , the band released\n", {"--no-template", "-n", "4"});
-  const Result run = cria({"run", "--raw", "-p", " In 1998 , the band released", "--temp", "0", "-n", "4"});
+  const Result run =
+      cria({"run", "--raw", "-p", " In 1998 , the band released", "--temp", "0", "-n", "4"});
   EXPECT_EQ(result.out, run.out + "\n");
 }
 

@@ -29,8 +29,8 @@ TEST(Constrain, RunKeepsToTheSchema) {
   const TempDirectory directory;
   for (const std::string& schema : {kCatSchema, directory.write("schema", kCatSchema)}) {
     for (const char* const temperature : {"0", "1.2"}) {
-      const Result result =
-          cria({"run", "Describe a cat.", "--json-schema", schema, "--temp", temperature, "--seed", "3"});
+      const Result result = cria({"run", "Describe a cat.", "--json-schema", schema, "--temp",
+                                  temperature, "--seed", "3"});
       EXPECT_EQ(result.code, 0) << result.err;
       expect_cat(result.out);
     }
@@ -42,7 +42,8 @@ TEST(Constrain, RunKeepsToAGrammarAndAnExpression) {
   const std::string grammar = directory.write("grammar", "root ::= \"yes\" | \"no\"\n");
   const std::string out = cria({"run", "Is grass green?", "--grammar", grammar, "--seed", "1"}).out;
   EXPECT_TRUE(out == "yes" || out == "no") << out;
-  const std::string name = cria({"run", "A name", "--regex", "[A-Z][a-z]{3,8}[.]", "--temp", "0"}).out;
+  const std::string name =
+      cria({"run", "A name", "--regex", "[A-Z][a-z]{3,8}[.]", "--temp", "0"}).out;
   EXPECT_TRUE(std::regex_match(name, std::regex("[A-Z][a-z]{3,8}[.]"))) << name;
 }
 
@@ -84,8 +85,8 @@ TEST(Constrain, RequestsOfABatchSayIt) {
     lines += request.dump() + "\n";
   }
   const std::string out = directory.path("out");
-  const Result result = cria({"batch", "-i", directory.write("in", lines), "-o", out, "--regex", "xy+z",
-                              "--temp", "0", "-n", "100"});
+  const Result result = cria({"batch", "-i", directory.write("in", lines), "-o", out, "--regex",
+                              "xy+z", "--temp", "0", "-n", "100"});
   EXPECT_EQ(result.code, 0) << result.err;
   std::vector<Json> answers;
   std::istringstream text(read_file(out));
@@ -96,8 +97,10 @@ TEST(Constrain, RequestsOfABatchSayIt) {
   EXPECT_EQ(answers[2].at("text").get<std::string>().substr(0, 2), "xy");
   EXPECT_NE(answers[3].at("text").get<std::string>().substr(0, 2), "xy");
   EXPECT_NE(answers[4].at("error").dump().find("at /not"), std::string::npos) << answers[4];
-  EXPECT_NE(answers[5].at("error").dump().find("line 1, column 10"), std::string::npos) << answers[5];
-  EXPECT_NE(answers[6].at("error").dump().find("cannot stand beside"), std::string::npos) << answers[6];
+  EXPECT_NE(answers[5].at("error").dump().find("line 1, column 10"), std::string::npos)
+      << answers[5];
+  EXPECT_NE(answers[6].at("error").dump().find("cannot stand beside"), std::string::npos)
+      << answers[6];
 }
 
 }  // namespace

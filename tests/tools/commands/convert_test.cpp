@@ -21,7 +21,8 @@ std::vector<float> tensor_values(const GgufFile& file, const std::string& name) 
   return out;
 }
 
-/// The row of a Hugging Face matrix that stands in a row of llama's: pairs (i, i+8) of a head side by side.
+/// The row of a Hugging Face matrix that stands in a row of llama's: pairs (i, i+8) of a head side
+/// by side.
 std::uint64_t paired_row(std::uint64_t row) { return row / 16 * 16 + row % 16 / 2 + row % 2 * 8; }
 std::uint64_t same_row(std::uint64_t row) { return row; }
 
@@ -41,7 +42,8 @@ struct Converted {
   explicit Converted(const HfDirectory& directory, std::vector<std::string> options = {},
                      std::size_t shards = 1) {
     path = out.path("x.gguf");
-    options.insert(options.begin(), {"convert", directory.write(in, shards), "-o", path, "--name", "tiny"});
+    options.insert(options.begin(),
+                   {"convert", directory.write(in, shards), "-o", path, "--name", "tiny"});
     result = cria(options);
   }
   [[nodiscard]] GgufFile open() const { return GgufFile::open(path); }
@@ -52,7 +54,8 @@ TEST(Convert, LlamaByteForByte) {
   const Converted converted{HfDirectory{}};
   ASSERT_EQ(converted.result.code, 0) << converted.result.err;
   EXPECT_EQ(converted.result.err, "");
-  EXPECT_NE(converted.result.out.find("x.gguf: 21 tensors, "), std::string::npos) << converted.result.out;
+  EXPECT_NE(converted.result.out.find("x.gguf: 21 tensors, "), std::string::npos)
+      << converted.result.out;
   const GgufFile file = converted.open();
   EXPECT_EQ(file.get_string("general.architecture"), "llama");
   EXPECT_EQ(file.get_string("general.name"), "tiny");
@@ -90,14 +93,16 @@ TEST(Convert, TheTokenizer) {
   EXPECT_EQ(file.get_uint("tokenizer.ggml.eos_token_id"), 257U);
   EXPECT_EQ(file.get_uint("tokenizer.ggml.padding_token_id"), 257U);
   EXPECT_EQ(file.find_bool("tokenizer.ggml.add_bos_token"), true);
-  EXPECT_EQ(file.get_string("tokenizer.chat_template"), "{% for m in messages %}{{ m.content }}{% endfor %}");
+  EXPECT_EQ(file.get_string("tokenizer.chat_template"),
+            "{% for m in messages %}{{ m.content }}{% endfor %}");
   const auto tokens = *file.find_strings("tokenizer.ggml.tokens");
   ASSERT_EQ(tokens.size(), HfDirectory::kVocabulary) << "as many as embeddings";
   EXPECT_EQ(tokens[269], "[PAD269]");
   EXPECT_EQ((*file.find_ints("tokenizer.ggml.token_type"))[269], 5);
   EXPECT_EQ((*file.find_ints("tokenizer.ggml.token_type"))[256], 3);
   EXPECT_EQ((*file.find_ints("tokenizer.ggml.token_type"))[259], 4);
-  EXPECT_EQ(cria({"tokenize", "-m", converted.path, "--ids", "-p", "thexyzzy"}).out, "256 258 101 259\n");
+  EXPECT_EQ(cria({"tokenize", "-m", converted.path, "--ids", "-p", "thexyzzy"}).out,
+            "256 258 101 259\n");
   const Result run = cria({"run", "-m", converted.path, "-p", "the", "-n", "2", "--temp", "0"});
   EXPECT_EQ(run.code, 0) << run.err;
 }
@@ -116,8 +121,10 @@ TEST(Convert, TypesOfMatrices) {
     EXPECT_EQ(file.tensor("blk.0.ffn_down.weight")->dtype, expected) << type;
     EXPECT_EQ(file.tensor("blk.0.ffn_norm.weight")->dtype, DType::F32) << type;
     if (type != "q8_0")
-      expect_values(file, "blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight", paired_row);
-    EXPECT_EQ(cria({"run", "-m", converted.path, "-p", "a", "-n", "1", "--temp", "0"}).code, 0) << type;
+      expect_values(file, "blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight",
+                    paired_row);
+    EXPECT_EQ(cria({"run", "-m", converted.path, "-p", "a", "-n", "1", "--temp", "0"}).code, 0)
+        << type;
   }
 }
 
@@ -156,7 +163,8 @@ TEST(Convert, BiasesOfLlamaStandAsItsRows) {
   directory.add_biases();
   const Converted converted(directory);
   ASSERT_EQ(converted.result.code, 0) << converted.result.err;
-  expect_values(converted.open(), "blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj.bias", paired_row);
+  expect_values(converted.open(), "blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj.bias",
+                paired_row);
   expect_values(converted.open(), "blk.0.attn_v.bias", "model.layers.0.self_attn.v_proj.bias");
 }
 
@@ -178,8 +186,10 @@ TEST(Convert, Llama3FactorsBecomeATensor) {
 
 TEST(Convert, SeveralEndsOfAnAnswer) {
   HfDirectory directory;
-  directory.tokenizer["added_tokens"].push_back({{"id", 260}, {"content", "<|eot_id|>"}, {"special", true}});
-  directory.tokenizer["added_tokens"].push_back({{"id", 261}, {"content", "<|eom_id|>"}, {"special", true}});
+  directory.tokenizer["added_tokens"].push_back(
+      {{"id", 260}, {"content", "<|eot_id|>"}, {"special", true}});
+  directory.tokenizer["added_tokens"].push_back(
+      {{"id", 261}, {"content", "<|eom_id|>"}, {"special", true}});
   Converted first(directory);  // for its directory
   first.in.write("generation_config.json", R"({"eos_token_id": [257, 261, 260]})");
   first.in.write("chat_template.jinja", "from its own file");
@@ -202,10 +212,12 @@ TEST(Convert, SamplingIsThatOfGenerationConfig) {
                  "min_p": "small", "repetition_penalty": -1})");
   const Result result = cria({"convert", first.in.path(), "-o", first.path});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_NE(result.err.find("generation_config.json: \"min_p\" is left out: expected a number, got string\n"),
+  EXPECT_NE(result.err.find(
+                "generation_config.json: \"min_p\" is left out: expected a number, got string\n"),
             std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find("\"repetition_penalty\" is left out: "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("\"repetition_penalty\" is left out: "), std::string::npos)
+      << result.err;
   {
     const GgufFile file = first.open();
     EXPECT_FLOAT_EQ(static_cast<float>(file.get_float("general.sampling.temp")), 0.6F);
@@ -219,15 +231,18 @@ TEST(Convert, SamplingIsThatOfGenerationConfig) {
   EXPECT_EQ(first.open().find("general.sampling.temp"), nullptr);
 }
 
-/// Packs the matrices of a directory as MLX does, with codes of a pattern; returns the value at an index.
+/// Packs the matrices of a directory as MLX does, with codes of a pattern; returns the value at an
+/// index.
 float mlx_value(std::uint32_t bits, std::uint64_t index) {
-  const std::uint32_t code = static_cast<std::uint32_t>(index * 7 + index / 64) & ((1U << bits) - 1);
+  const std::uint32_t code =
+      static_cast<std::uint32_t>(index * 7 + index / 64) & ((1U << bits) - 1);
   return 0.03125F * static_cast<float>(code) + (index / 32 % 2 == 0 ? -0.25F : 0.125F);
 }
 
 HfDirectory mlx_directory(std::uint32_t bits) {
   HfDirectory directory;
-  directory.config["quantization"] = {{"group_size", 32}, {"bits", bits}, {"model.embed_tokens", false}};
+  directory.config["quantization"] = {
+      {"group_size", 32}, {"bits", bits}, {"model.embed_tokens", false}};
   for (const auto& [name, shape] : HfDirectory::shapes()) {
     if (shape.size() == 1 || name.starts_with("model.embed")) continue;
     const std::uint64_t rows = shape[0], cols = shape[1];
@@ -287,14 +302,16 @@ TEST(Convert, DryRunShowsThePlanAndWritesNothing) {
   const Converted converted(mlx_directory(4), {"--dry-run"});
   ASSERT_EQ(converted.result.code, 0) << converted.result.err;
   EXPECT_EQ(count_lines(converted.result.out), 22U);
-  EXPECT_NE(converted.result.out.find("blk.0.ffn_up.weight: 64 × 96, MLX 4 bits → Q4_1, 3.75 KiB\n"),
-            std::string::npos)
+  EXPECT_NE(
+      converted.result.out.find("blk.0.ffn_up.weight: 64 × 96, MLX 4 bits → Q4_1, 3.75 KiB\n"),
+      std::string::npos)
       << converted.result.out;
   EXPECT_TRUE(converted.left_nothing());
 }
 
 TEST(Convert, TellsProgramsWhatItWrites) {
-  const Converted plan(mlx_directory(4), {"--dry-run", "--json"}), made(mlx_directory(4), {"--json"});
+  const Converted plan(mlx_directory(4), {"--dry-run", "--json"}),
+      made(mlx_directory(4), {"--json"});
   ASSERT_EQ(plan.result.code, 0) << plan.result.err;
   ASSERT_EQ(made.result.code, 0) << made.result.err;
   EXPECT_EQ(made.result.err, "");
@@ -302,7 +319,8 @@ TEST(Convert, TellsProgramsWhatItWrites) {
              written = nlohmann::json::parse(made.result.out);
   EXPECT_EQ(planned.at("written"), false);
   EXPECT_EQ(written.at("written"), true);
-  for (const char* const key : {"tensors", "bytes"}) EXPECT_EQ(planned.at(key), written.at(key)) << key;
+  for (const char* const key : {"tensors", "bytes"})
+    EXPECT_EQ(planned.at(key), written.at(key)) << key;
   EXPECT_EQ(written.at("bytes"), std::filesystem::file_size(written.at("file").get<std::string>()));
 }
 
@@ -326,7 +344,8 @@ const ConvertDefect kConvertDefects[] = {
      "a tensor is missing (tensor lm_head.weight)"},
     {"missing bias", [](HfDirectory& d) { d.config["attention_bias"] = true; },
      "a tensor is missing (tensor model.layers.0.self_attn.q_proj.bias)"},
-    {"surplus tensor", [](HfDirectory& d) { d.tensors["model.layers.0.self_attn.q_norm.weight"] = {16}; },
+    {"surplus tensor",
+     [](HfDirectory& d) { d.tensors["model.layers.0.self_attn.q_norm.weight"] = {16}; },
      "no place for it in a GGUF file of this class of models (tensor "
      "model.layers.0.self_attn.q_norm.weight)"},
     {"type",
@@ -345,7 +364,8 @@ const ConvertDefect kConvertDefects[] = {
     {"pre-tokenizer",
      [](HfDirectory& d) {
        d.tokenizer["pre_tokenizer"] = {
-           {"type", "Sequence"}, {"pretokenizers", {{{"type", "Whitespace"}}, {{"type", "ByteLevel"}}}}};
+           {"type", "Sequence"},
+           {"pretokenizers", {{{"type", "Whitespace"}}, {{"type", "ByteLevel"}}}}};
      },
      "--pre NAME takes the one of that name"},
 };
@@ -369,23 +389,27 @@ TEST(Convert, RefusesWhatIsNoModel) {
   const TempDirectory empty;
   const Result result = cria({"convert", empty.path(), "-o", empty.path("x.gguf")});
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err, "cria: error: " + empty.path() +
-                            ": no config.json: expected the directory of a Hugging Face or MLX model\n");
+  EXPECT_EQ(result.err,
+            "cria: error: " + empty.path() +
+                ": no config.json: expected the directory of a Hugging Face or MLX model\n");
   EXPECT_EQ(cria({"convert", empty.path()}).code, 2) << "no -o";
   EXPECT_EQ(cria({"convert", empty.path(), "-o", "x", "--type", "q4_k"}).code, 2);
 }
 
 TEST(Convert, WhatCannotBeWrittenLeavesTheOldFile) {
   HfDirectory directory;
-  directory.other["lm_head.weight"] = "F32 " + [] {  // found when it is converted, after much was written
-    std::vector<float> values(270 * 64, 1e6F);
-    return bytes_of(values);
-  }();
+  directory.other["lm_head.weight"] =
+      "F32 " + [] {  // found when it is converted, after much was written
+        std::vector<float> values(270 * 64, 1e6F);
+        return bytes_of(values);
+      }();
   const TempDirectory in, out;
   out.write("x.gguf", "old");
-  const Result result = cria({"convert", directory.write(in), "-o", out.path("x.gguf"), "--type", "f16"});
+  const Result result =
+      cria({"convert", directory.write(in), "-o", out.path("x.gguf"), "--type", "f16"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("a value that F16 does not hold: expected finite numbers up to 65504, got 1e+06"),
+  EXPECT_NE(result.err.find(
+                "a value that F16 does not hold: expected finite numbers up to 65504, got 1e+06"),
             std::string::npos)
       << result.err;
   EXPECT_EQ(read_file(out.path("x.gguf")), "old");

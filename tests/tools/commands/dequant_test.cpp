@@ -32,7 +32,8 @@ TEST(Dequant, NothingGivesNothing) {
   EXPECT_EQ(result.out, "");
 }
 
-/// Rows of IQ4_KS, two blocks each: the row's d, then zero bytes, which are scales of -127 and values of -127.
+/// Rows of IQ4_KS, two blocks each: the row's d, then zero bytes, which are scales of -127 and
+/// values of -127.
 std::string iq4_ks_rows(std::initializer_list<float> scales) {
   std::string rows;
   for (const float d : scales) {
@@ -48,7 +49,8 @@ TEST(Dequant, RowsThatBeginWithAHeader) {
   ASSERT_EQ(result.out.size(), 2 * 512 * sizeof(float));
   std::vector<float> values(1024);
   std::memcpy(values.data(), result.out.data(), result.out.size());
-  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], i < 512 ? 16129 : 8064.5F) << i;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], i < 512 ? 16129 : 8064.5F) << i;
   EXPECT_EQ(cria({"dequant", "Q8_0", "--columns", "64"}, q8_0_block() + q8_0_block()).out,
             cria({"dequant", "Q8_0"}, q8_0_block() + q8_0_block()).out);
 }
@@ -61,13 +63,15 @@ TEST(Dequant, WantsToKnowHowLongSuchRowsAre) {
     EXPECT_EQ(cria({"dequant", "IQ4_KS", "--columns", columns}, "").code, 2) << columns;
   const Result part = cria({"dequant", "IQ4_KS", "--columns", "256"}, iq4_ks_rows({1}));
   EXPECT_EQ(part.code, 1);
-  EXPECT_EQ(part.err, "cria: error: stdin: not whole rows: expected a multiple of 140 bytes, got 276\n");
+  EXPECT_EQ(part.err,
+            "cria: error: stdin: not whole rows: expected a multiple of 140 bytes, got 276\n");
 }
 
 TEST(Dequant, RefusesPartOfABlock) {
   const Result result = cria({"dequant", "Q8_0"}, q8_0_block() + "x");
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err, "cria: error: stdin: not whole blocks: expected a multiple of 34 bytes, got 35\n");
+  EXPECT_EQ(result.err,
+            "cria: error: stdin: not whole blocks: expected a multiple of 34 bytes, got 35\n");
 }
 
 }  // namespace

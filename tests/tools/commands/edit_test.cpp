@@ -19,20 +19,24 @@ class Edit : public testing::Test {
     arguments.insert(arguments.begin(), {"edit", input, out_});
     return cria(std::move(arguments));
   }
-  Json metadata() { return Json::parse(cria({"inspect", out_, "--json", "--kv"}).out).at("metadata"); }
+  Json metadata() {
+    return Json::parse(cria({"inspect", out_, "--json", "--kv"}).out).at("metadata");
+  }
 
   TempDirectory directory_;
   std::string out_ = directory_.path("out.gguf");
 };
 
 TEST_F(Edit, SetsReplacesAndRemovesKeysAndLeavesTheRest) {
-  const Result result = edit({"--set", "general.name=string:a = b: c", "--set", "new.key=u32:7", "--remove",
-                              "general.license", "--json"});
+  const Result result = edit({"--set", "general.name=string:a = b: c", "--set", "new.key=u32:7",
+                              "--remove", "general.license", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(
-      Json::parse(result.out),
-      Json({{"file", out_}, {"set", 2}, {"removed", 1}, {"tensors", 74}, {"bytes", fs::file_size(out_)}}));
+  EXPECT_EQ(Json::parse(result.out), Json({{"file", out_},
+                                           {"set", 2},
+                                           {"removed", 1},
+                                           {"tensors", 74},
+                                           {"bytes", fs::file_size(out_)}}));
   const GgufFile before = GgufFile::open(kDemo), after = GgufFile::open(out_);
   EXPECT_EQ(after.find_string("general.name"), "a = b: c");
   EXPECT_EQ(after.find_uint("new.key"), 7U);
@@ -75,30 +79,32 @@ TEST_F(Edit, SetsEveryTypeAtItsLimits) {
     std::string value;
     Json read;
   };
-  const std::vector<Case> cases = {{"u8:255", 255},
-                                   {"i8:-128", -128},
-                                   {"u16:65535", 65535},
-                                   {"i16:-32768", -32768},
-                                   {"u32:4294967295", 4294967295U},
-                                   {"i32:-2147483648", std::int64_t{-2147483648}},
-                                   {"u64:18446744073709551615", UINT64_MAX},
-                                   {"i64:-9223372036854775808", INT64_MIN},
-                                   {"f32:-1.5e-3", -0.0015F},
-                                   {"f64:1e300", 1e300},
-                                   {"bool:true", true},
-                                   {"bool:false", false},
-                                   {"string:", ""},
-                                   {"string:a:b=c\n\"é\"", "a:b=c\n\"é\""},
-                                   {"u8[]:[]", Json::array()},
-                                   {"i16[]:[-1,0,32767]", {-1, 0, 32767}},
-                                   {"f32[]:[1, 2.5]", {1.0, 2.5}},
-                                   {"bool[]:[true,false]", {true, false}},
-                                   {"string[]:[\"a\",\"b,\\\"c\\\"\"]", {"a", "b,\"c\""}},
-                                   {"u64[]:[18446744073709551615]", {UINT64_MAX}},
-                                   {"i32[][]:[[1,2],[],[3]]", {{1, 2}, Json::array(), Json::array({3})}}};
+  const std::vector<Case> cases = {
+      {"u8:255", 255},
+      {"i8:-128", -128},
+      {"u16:65535", 65535},
+      {"i16:-32768", -32768},
+      {"u32:4294967295", 4294967295U},
+      {"i32:-2147483648", std::int64_t{-2147483648}},
+      {"u64:18446744073709551615", UINT64_MAX},
+      {"i64:-9223372036854775808", INT64_MIN},
+      {"f32:-1.5e-3", -0.0015F},
+      {"f64:1e300", 1e300},
+      {"bool:true", true},
+      {"bool:false", false},
+      {"string:", ""},
+      {"string:a:b=c\n\"é\"", "a:b=c\n\"é\""},
+      {"u8[]:[]", Json::array()},
+      {"i16[]:[-1,0,32767]", {-1, 0, 32767}},
+      {"f32[]:[1, 2.5]", {1.0, 2.5}},
+      {"bool[]:[true,false]", {true, false}},
+      {"string[]:[\"a\",\"b,\\\"c\\\"\"]", {"a", "b,\"c\""}},
+      {"u64[]:[18446744073709551615]", {UINT64_MAX}},
+      {"i32[][]:[[1,2],[],[3]]", {{1, 2}, Json::array(), Json::array({3})}}};
   std::vector<std::string> arguments;
   for (std::size_t i = 0; i < cases.size(); ++i)
-    arguments.insert(arguments.end(), {"--set", "test." + std::to_string(i) + "=" + cases[i].value});
+    arguments.insert(arguments.end(),
+                     {"--set", "test." + std::to_string(i) + "=" + cases[i].value});
   const Result result = edit(arguments);
   ASSERT_EQ(result.code, 0) << result.err;
   const Json read = metadata();
@@ -172,7 +178,8 @@ TEST_F(Edit, RefusesKeysThatCannotBe) {
            {{"--remove", "split.count"},
             "cannot be changed: it says how the file is laid out (key split.count)"},
            {{"--set", "a=u8:1", "--set", "a=u8:2"}, "named twice (key a)"},
-           {{"--set", "general.name=u8:1", "--remove", "general.name"}, "named twice (key general.name)"},
+           {{"--set", "general.name=u8:1", "--remove", "general.name"},
+            "named twice (key general.name)"},
            {{"--set", "a\xFF=u8:1"}, "key is not UTF-8 (key a\xFF)"},
            {{"--set", "a=string:\xFF"}, "string is not UTF-8 (key a)"},
            {{"--set", std::string(65537, 'k') + "=u8:1"},
@@ -210,16 +217,20 @@ TEST_F(Edit, SamplingThatTheFileSaysIsInForceUnlessTheCommandLineSaysElse) {
     return cria(std::move(arguments));
   };
   ASSERT_EQ(edit({"--set", "general.sampling.temp=f32:0"}).code, 0);
-  const std::string greedy = run(kDemo, {"--temp", "0"}).out, hot = run(kDemo, {"--temp", "1.5"}).out;
+  const std::string greedy = run(kDemo, {"--temp", "0"}).out,
+                    hot = run(kDemo, {"--temp", "1.5"}).out;
   ASSERT_NE(greedy, hot);
   EXPECT_EQ(run(out_, {}).out, greedy);
   EXPECT_EQ(run(out_, {"--temp", "1.5"}).out, hot);
-  EXPECT_NE(cria({"inspect", out_}).out.find("\nsampling: temp 0 (the model's: temp)\n"), std::string::npos);
+  EXPECT_NE(cria({"inspect", out_}).out.find("\nsampling: temp 0 (the model's: temp)\n"),
+            std::string::npos);
   EXPECT_EQ(Json::parse(cria({"inspect", out_, "--json"}).out).at("summary").at("sampling"),
             "temp 0 (the model's: temp)");
-  EXPECT_NE(cria({"chat", "-m", out_}, "/stats\n").err.find("; sampling: temp 0 (the model's: temp)\n"),
-            std::string::npos);
-  EXPECT_NE(cria({"chat", "-m", out_, "--temp", "0.5"}, "/stats\n").err.find("; sampling: temp 0.5, top_k"),
+  EXPECT_NE(
+      cria({"chat", "-m", out_}, "/stats\n").err.find("; sampling: temp 0 (the model's: temp)\n"),
+      std::string::npos);
+  EXPECT_NE(cria({"chat", "-m", out_, "--temp", "0.5"}, "/stats\n")
+                .err.find("; sampling: temp 0.5, top_k"),
             std::string::npos);
 
   ASSERT_EQ(edit({"--set", "general.sampling.top_p=f32:7"}).code, 0);

@@ -104,7 +104,8 @@ TEST(Export, IdentityOfOtherModels) {
   mistral.config["head_dim"] = 32;
   for (auto& [name, shape] : mistral.tensors) {
     if (name.find("q_proj") != std::string::npos) shape[0] = 128;
-    if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos) shape[0] = 64;
+    if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos)
+      shape[0] = 64;
     if (name.find("o_proj") != std::string::npos) shape[1] = 128;
   }
   expect_identity(ExportModel(mistral));
@@ -155,7 +156,8 @@ TEST(Export, ConfigSaysWhatTheFileSays) {
   const auto tokenizer = nlohmann::json::parse(read_file(directory + "tokenizer_config.json"));
   EXPECT_EQ(tokenizer["eos_token"], "<|end|>");
   EXPECT_EQ(tokenizer["chat_template"], "{% for m in messages %}{{ m.content }}{% endfor %}");
-  EXPECT_EQ(nlohmann::json::parse(read_file(directory + "generation_config.json"))["eos_token_id"], 257);
+  EXPECT_EQ(nlohmann::json::parse(read_file(directory + "generation_config.json"))["eos_token_id"],
+            257);
 }
 
 TEST(Export, QuantizedAndBackReadsTextsAlike) {
@@ -173,7 +175,8 @@ TEST(Export, QuantizedAndBackReadsTextsAlike) {
     for (std::size_t i = 0; i < a.size(); ++i)
       ASSERT_NEAR(a[i], b[i], std::abs(a[i]) / 2048 + 6e-8) << tensor.name;
   }
-  for (const char* key : {"tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
+  for (const char* key :
+       {"tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
     const GgufValue &a = *before.find(key), &b = *after.find(key);
     ASSERT_EQ(a.bytes, b.bytes) << key;
     EXPECT_EQ(std::memcmp(a.data, b.data, a.bytes), 0) << key;
@@ -189,16 +192,16 @@ TEST(Export, RefusesADirectoryThatHoldsSomething) {
   work.write("full/mine", "mine");
   const Result result = cria({"export", kDemo, "-o", work.path("full")});
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err,
-            "cria: error: " + work.path("full") + ": is not empty: expected a new or empty directory\n");
+  EXPECT_EQ(result.err, "cria: error: " + work.path("full") +
+                            ": is not empty: expected a new or empty directory\n");
   EXPECT_EQ(std::distance(fs::directory_iterator(work.path("full")), {}), 1);
   const Result file = cria({"export", kDemo, "-o", work.path("full/mine")});
   EXPECT_EQ(file.code, 1);
   EXPECT_NE(file.err.find("is no directory"), std::string::npos) << file.err;
   const Result nowhere = cria({"export", kDemo, "-o", work.path("no/where")});
   EXPECT_EQ(nowhere.code, 1);
-  EXPECT_EQ(nowhere.err,
-            "cria: error: " + work.path("no/where") + ": cannot write: No such file or directory\n");
+  EXPECT_EQ(nowhere.err, "cria: error: " + work.path("no/where") +
+                             ": cannot write: No such file or directory\n");
 }
 
 TEST(Export, AFileThatIsNone) {

@@ -16,7 +16,8 @@ class Imatrix : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string text;
-    for (int i = 1; i < 80; ++i) text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
+    for (int i = 1; i < 80; ++i)
+      text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
     text_ = directory_.write("text", text);
   }
   Result imatrix(const std::vector<std::string>& more, const std::string& out) const {
@@ -42,8 +43,8 @@ TEST_F(Imatrix, WritesBothFormsAndQuantizeReadsThem) {
   const std::string f16 = directory_.path("f16.gguf");
   ASSERT_EQ(cria({"quantize", kDemo, f16, "F16"}).code, 0);
   for (const char* name : {"m.gguf", "m.dat"}) {
-    const Result result = cria(
-        {"quantize", f16, directory_.path("q4.gguf"), "Q4_0", "--pure", "--imatrix", directory_.path(name)});
+    const Result result = cria({"quantize", f16, directory_.path("q4.gguf"), "Q4_0", "--pure",
+                                "--imatrix", directory_.path(name)});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(GgufFile::open(directory_.path("q4.gguf")).get_string("quantize.imatrix.file"), name);
   }
@@ -52,11 +53,13 @@ TEST_F(Imatrix, WritesBothFormsAndQuantizeReadsThem) {
 TEST_F(Imatrix, MergesAndConverts) {
   ASSERT_EQ(imatrix({"--chunks", "4"}, "a.gguf").code, 0);
   ASSERT_EQ(imatrix({"--chunks", "2"}, "b.dat").code, 0);
-  const Result merged = cria({"imatrix", "--merge", directory_.path("a.gguf"), directory_.path("b.dat"), "-o",
-                              directory_.path("both.gguf"), "--json"});
+  const Result merged =
+      cria({"imatrix", "--merge", directory_.path("a.gguf"), directory_.path("b.dat"), "-o",
+            directory_.path("both.gguf"), "--json"});
   ASSERT_EQ(merged.code, 0) << merged.err;
   EXPECT_EQ(Json::parse(merged.out).at("chunks"), 6);
-  const Result more = imatrix({"--chunks", "3", "--merge", directory_.path("a.gguf"), "--json"}, "more.gguf");
+  const Result more =
+      imatrix({"--chunks", "3", "--merge", directory_.path("a.gguf"), "--json"}, "more.gguf");
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_EQ(Json::parse(more.out).at("chunks"), 7);
 }
@@ -92,11 +95,13 @@ TEST_F(Imatrix, DoesNotReplaceWhatItReads) {
   const std::string model = directory_.write("model.gguf", read_file(kDemo));
   const auto refused = [](const Result& result, const std::string& file) {
     EXPECT_EQ(result.code, 1);
-    EXPECT_EQ(result.err, "cria: error: " + file + ": cannot write: it is the input itself (" + file + ")\n");
+    EXPECT_EQ(result.err,
+              "cria: error: " + file + ": cannot write: it is the input itself (" + file + ")\n");
   };
   refused(cria({"imatrix", "-m", model, "-f", text_, "-c", "64", "-o", model}), model);
   refused(imatrix({}, "text"), text_);
-  refused(cria({"perplexity", "-m", model, "-f", text_, "-c", "64", "--save-logits", model}), model);
+  refused(cria({"perplexity", "-m", model, "-f", text_, "-c", "64", "--save-logits", model}),
+          model);
   refused(cria({"perplexity", "-f", text_, "-c", "64", "--save-logits", text_}), text_);
   const std::string both = directory_.path("both.gguf");
   EXPECT_EQ(imatrix({"--chunks", "1", "--state", directory_.path("./both.gguf")}, "both.gguf").err,

@@ -45,7 +45,8 @@ TEST(Inspect, AndSplitTakeMemoryInProportionToAnArray) {
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_GT(count_lines(shown.out), kElements);
   EXPECT_EQ(shown.out.substr(shown.out.find("\"large\""), 20), "\"large\": [\n   7,\n   ");
-  const Result split = cria_in({.address_space = kMost}, {"split", path, out, "--max-tensors", "1"});
+  const Result split =
+      cria_in({.address_space = kMost}, {"split", path, out, "--max-tensors", "1"});
   EXPECT_EQ(split.code, 0) << split.err;
   EXPECT_EQ(GgufFile::open(out + "-00001-of-00002.gguf").find("large")->bytes, kElements);
 }
@@ -56,7 +57,8 @@ TEST(Inspect, TablesOfTheDemoModel) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("GGUF version 3"), std::string::npos);
   EXPECT_NE(result.out.find("architecture llama"), std::string::npos);
-  EXPECT_NE(result.out.find("7.34 M parameters, 8.5"), std::string::npos) << result.out.substr(0, 300);
+  EXPECT_NE(result.out.find("7.34 M parameters, 8.5"), std::string::npos)
+      << result.out.substr(0, 300);
   EXPECT_NE(result.out.find("string[4096]"), std::string::npos);
   EXPECT_NE(result.out.find("blk.7.ffn_down.weight"), std::string::npos);
   EXPECT_LT(result.out.find("general.architecture"), result.out.find("token_embd.weight"));
@@ -101,7 +103,8 @@ TEST(Inspect, NestedArraysAndOddBytes) {
   const std::string path = odd_file(directory, {1, 2, 3, 4});
   const Result table = cria({"inspect", path});
   ASSERT_EQ(table.code, 0) << table.err;
-  EXPECT_EQ(table.out.find('\033'), std::string::npos) << "control characters of a file reach the terminal";
+  EXPECT_EQ(table.out.find('\033'), std::string::npos)
+      << "control characters of a file reach the terminal";
   EXPECT_NE(table.out.find(R"([[1,2,3],["x","y"]])"), std::string::npos) << table.out;
   const auto json = nlohmann::json::parse(cria({"inspect", path, "--json"}).out);
   EXPECT_EQ(json.at("metadata").at("odd.nested"), nlohmann::json::parse(R"([[1,2,3],["x","y"]])"));
@@ -109,16 +112,19 @@ TEST(Inspect, NestedArraysAndOddBytes) {
 }
 
 TEST(Inspect, JsonHasEveryPeakOfTheText) {
-  const auto limits =
-      nlohmann::json::parse(cria({"inspect", "--cpu", "--measure", "--json"}).out).at("cpu").at("limits");
+  const auto limits = nlohmann::json::parse(cria({"inspect", "--cpu", "--measure", "--json"}).out)
+                          .at("cpu")
+                          .at("limits");
   const std::string text = cria({"inspect", "--cpu", "--measure"}).out;
-  const std::pair<const char*, const char*> peaks[] = {{"int8 dot", "int8_gmac_per_second"},
-                                                       {"float32", "float32_gmac_per_second"},
-                                                       {"bfloat16", "bfloat16_gmac_per_second"},
-                                                       {"int8 matrix unit", "int8_matrix_gmac_per_second"}};
+  const std::pair<const char*, const char*> peaks[] = {
+      {"int8 dot", "int8_gmac_per_second"},
+      {"float32", "float32_gmac_per_second"},
+      {"bfloat16", "bfloat16_gmac_per_second"},
+      {"int8 matrix unit", "int8_matrix_gmac_per_second"}};
   for (const auto& [name, key] : peaks)
-    EXPECT_EQ(limits.at(key) > 0, text.find(std::string(", ") + name + " ") != std::string::npos ||
-                                      text.find(std::string("\n") + name + " ") != std::string::npos)
+    EXPECT_EQ(limits.at(key) > 0,
+              text.find(std::string(", ") + name + " ") != std::string::npos ||
+                  text.find(std::string("\n") + name + " ") != std::string::npos)
         << key << text;
 }
 
@@ -145,7 +151,8 @@ TEST(Inspect, CheckFindsWhatIsNotANumber) {
                   kInf = std::numeric_limits<float>::infinity();
   const Result bad = cria({"inspect", odd_file(directory, {1, kNan, kInf, -kInf}), "--check"});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_NE(bad.out.find("values: 1 NaN, 2 infinite, the first at value 1\n0 of 1 tensor"), std::string::npos)
+  EXPECT_NE(bad.out.find("values: 1 NaN, 2 infinite, the first at value 1\n0 of 1 tensor"),
+            std::string::npos)
       << bad.out;
   const auto json =
       nlohmann::json::parse(cria({"inspect", directory.path("odd.gguf"), "--check", "--json"}).out);
@@ -191,9 +198,11 @@ TEST(Inspect, DiffSaysWhatDiffers) {
   EXPECT_EQ(text.code, 1);
   EXPECT_NE(text.out.find(R"("odd" / "even")"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("only in B"), std::string::npos) << text.out;
-  const auto json = nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
+  const auto json =
+      nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
   EXPECT_EQ(json.at("equal"), false);
-  EXPECT_EQ(json.at("keys").size(), 6U) << "two others, three missing, one more: " << json.at("keys");
+  EXPECT_EQ(json.at("keys").size(), 6U)
+      << "two others, three missing, one more: " << json.at("keys");
   EXPECT_EQ(json.at("tensors").size(), 1U);
   EXPECT_EQ(json.at("values").at(0).at("different"), 2);
   EXPECT_EQ(json.at("values").at(0).at("largest"), 2);
@@ -208,12 +217,14 @@ TEST(Inspect, DiffCountsWhatIsNotANumber) {
   const TempDirectory first, second;
   const std::string a = odd_file(first, {1, 2, kNan, kInf, kNan, kInf}),
                     b = odd_file(second, {1, 5, 3, -kInf, kNan, 0});
-  const auto json = nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
+  const auto json =
+      nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
   const auto& values = json.at("values").at(0);
   EXPECT_EQ(values.at("different"), 4);
   EXPECT_EQ(values.at("not_finite"), 3);
   EXPECT_EQ(values.at("largest"), 3);
-  EXPECT_NEAR(values.at("rmse"), std::sqrt(9.0 / 3), 1e-12) << "of one, two and the NaN that both have";
+  EXPECT_NEAR(values.at("rmse"), std::sqrt(9.0 / 3), 1e-12)
+      << "of one, two and the NaN that both have";
   const std::string text = cria({"inspect", a, "--diff", b}).out;
   EXPECT_NE(text.find("values of  differ  of  largest difference   RMSE  NaN, infinite\n"
                       "values          4   6                   3  1.732              3\n"),
@@ -249,7 +260,8 @@ TEST(Inspect, GraphAndInstructionSets) {
   for (const std::string node : {"blk.0.attn", "blk.7.ffn_down", "logits"})
     EXPECT_NE(graph.out.find(node), std::string::npos) << graph.out;
   const auto cpu =
-      nlohmann::json::parse(cria({"inspect", "--cpu", "--json"}, "", {"CRIA_ISA=scalar"}).out).at("cpu");
+      nlohmann::json::parse(cria({"inspect", "--cpu", "--json"}, "", {"CRIA_ISA=scalar"}).out)
+          .at("cpu");
   EXPECT_EQ(cpu.at("used"), "scalar");
   EXPECT_EQ(cpu.at("available").back(), "scalar");
   EXPECT_NE(cria({"inspect", "--cpu"}).out.find("in use: "), std::string::npos);

@@ -17,9 +17,12 @@ TEST(Logits, OneRowPerToken) {
   EXPECT_EQ(result.out + result.err, "");
   const std::string all = read_file(directory.path("out.f32"));
   ASSERT_EQ(all.size(), 3 * kRow);
-  ASSERT_EQ(cria({"logits", "--tokens", "1 400", "-b", "1", "-t", "1", "-o", directory.path("two.f32")}).code,
-            0);
-  EXPECT_TRUE(all.substr(0, 2 * kRow) == read_file(directory.path("two.f32"))) << "a prefix has other logits";
+  ASSERT_EQ(
+      cria({"logits", "--tokens", "1 400", "-b", "1", "-t", "1", "-o", directory.path("two.f32")})
+          .code,
+      0);
+  EXPECT_TRUE(all.substr(0, 2 * kRow) == read_file(directory.path("two.f32")))
+      << "a prefix has other logits";
   EXPECT_FALSE(all.substr(0, kRow) == all.substr(kRow, kRow));
 }
 
@@ -29,7 +32,8 @@ TEST(Logits, LeavesNothingBehindWhenItFails) {
   const Result result = cria({"logits", "--tokens", "1,4096", "-o", target});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
-            "cria: error: --tokens: not a token id: expected 0 to 4095, got 4096 (see cria logits --help)\n");
+            "cria: error: --tokens: not a token id: expected 0 to 4095, got 4096 (see cria logits "
+            "--help)\n");
   EXPECT_EQ(read_file(target), "old");
   EXPECT_EQ(cria({"logits", "--tokens", "1,2,3", "-c", "2", "-o", target}).code, 1);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
@@ -70,7 +74,8 @@ TEST(Logits, ATerminalGetsNoRawValues) {
 
 TEST(Logits, ProfileIsATableOnStderr) {
   const TempDirectory directory;
-  const Result result = cria({"logits", "--tokens", "1,2,3", "-o", directory.path("out"), "--profile"});
+  const Result result =
+      cria({"logits", "--tokens", "1,2,3", "-o", directory.path("out"), "--profile"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("attn"), std::string::npos) << result.err;

@@ -56,17 +56,20 @@ TEST(Lora, MergedSaysTheSame) {
   const std::string file = write_adapter(directory), out = directory.path("merged.gguf");
   const Result merged = cria({"merge", kDemo, "--lora", file, out, "--type", "f32"});
   ASSERT_EQ(merged.code, 0) << merged.err;
-  const std::string base = directory.path("base.gguf");  // the same matrices in floats: the same arithmetic
+  const std::string base =
+      directory.path("base.gguf");  // the same matrices in floats: the same arithmetic
   ASSERT_EQ(cria({"merge", kDemo, "--lora", file + ":0", base, "--type", "f32"}).code, 0);
   EXPECT_EQ(say(out).out, say(base, {"--lora", file}).out);
   EXPECT_NE(say(out).out, say(base).out);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::F32);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_gate.weight")->dtype, DType::Q8_0);
-  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 7U) << "most matrices are Q8_0 still";
+  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 7U)
+      << "most matrices are Q8_0 still";
   const std::string mix = directory.path("mix.gguf");
   ASSERT_EQ(cria({"quantize", kDemo, mix, "Q4_K_S", "--allow-requantize"}).code, 0);
   ASSERT_EQ(cria({"merge", mix, "--lora", file, out, "--type", "f16"}).code, 0);
-  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 14U) << "the base knows which mix it is";
+  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 14U)
+      << "the base knows which mix it is";
   ASSERT_EQ(cria({"merge", kDemo, out, "--lora", file}).code, 0);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::Q8_0);
 }
@@ -76,8 +79,9 @@ TEST(Lora, SaysWhatIsWrong) {
   const std::string file = write_adapter(directory, "dora");
   const Result bad = say(kDemo, {"--lora", file});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_EQ(bad.err, "cria: error: " + file +
-                         ": no adapter for this model: expected 'lora', got 'dora' (key adapter.type)\n");
+  EXPECT_EQ(bad.err,
+            "cria: error: " + file +
+                ": no adapter for this model: expected 'lora', got 'dora' (key adapter.type)\n");
   EXPECT_EQ(say(kDemo, {"--lora", directory.path("none.gguf")}).code, 1);
   EXPECT_EQ(say(kDemo, {"--lora", file + ":strong"}).code, 2);
   EXPECT_EQ(say(kDemo, {"--lora", file + ":nan"}).code, 2);

@@ -18,8 +18,8 @@ using Json = nlohmann::json;
 std::string long_text() {
   std::string text;
   for (int i = 1; i < 300; ++i)
-    text +=
-        " In " + std::to_string(1700 + i) + " , the river rose by " + std::to_string(i % 17) + " metres .";
+    text += " In " + std::to_string(1700 + i) + " , the river rose by " + std::to_string(i % 17) +
+            " metres .";
   return text;
 }
 
@@ -45,25 +45,27 @@ TEST(Perplexity, JsonForAFileOrStdin) {
   EXPECT_GT(object["ppl_stderr"], 0);
   EXPECT_GT(object["tokens_per_second"], 0);
   EXPECT_EQ(result.out.find("{\n \"ppl\": "), 0U) << "the layout of all JSON";
-  const Result piped =
-      cria({"perplexity", "-c", "128", "--chunks", "3", "--json", "-t", "1", "-b", "17"}, long_text());
+  const Result piped = cria(
+      {"perplexity", "-c", "128", "--chunks", "3", "--json", "-t", "1", "-b", "17"}, long_text());
   EXPECT_EQ(figures(piped), figures(result));
   const Result people = cria({"perplexity", "-c", "128", "--chunks", "3"}, long_text());
   EXPECT_EQ(people.out.find("perplexity "), 0U) << people.out;
-  EXPECT_NE(people.out.find("3 windows of 128 tokens, 189 scored"), std::string::npos) << people.out;
+  EXPECT_NE(people.out.find("3 windows of 128 tokens, 189 scored"), std::string::npos)
+      << people.out;
 }
 
 // A context for talks, in the configuration, does not change figures.
 TEST(Perplexity, WindowsAreNotTheContextOfSettings) {
   const std::vector<std::string> arguments = {"perplexity", "--chunks", "1", "--json"};
-  EXPECT_EQ(figures(cria(arguments, long_text(), {"CRIA_CTX=64"})), figures(cria(arguments, long_text())));
+  EXPECT_EQ(figures(cria(arguments, long_text(), {"CRIA_CTX=64"})),
+            figures(cria(arguments, long_text())));
   const Json windows = figures(cria(arguments, long_text(), {"CRIA_WINDOW=64"}));
   EXPECT_EQ(windows["tokens"], 31);
 }
 
 TEST(Perplexity, StrideScoresAlmostEveryToken) {
-  const Json object =
-      figures(cria({"perplexity", "-c", "128", "--stride", "64", "--chunks", "4", "--json"}, long_text()));
+  const Json object = figures(
+      cria({"perplexity", "-c", "128", "--stride", "64", "--chunks", "4", "--json"}, long_text()));
   EXPECT_EQ(object["tokens"], 127 + 3 * 64);
   EXPECT_EQ(object["stride"], 64);
 }
@@ -73,7 +75,8 @@ TEST(Perplexity, SaysWhatIsWrong) {
   const Result brief = cria({"perplexity", "-f", "-"}, "A few words.");
   EXPECT_EQ(brief.code, 1);
   EXPECT_EQ(
-      brief.err.find("cria: error: the text is too short: expected at least a window of 512 tokens, got "),
+      brief.err.find(
+          "cria: error: the text is too short: expected at least a window of 512 tokens, got "),
       0U)
       << brief.err;
   EXPECT_EQ(brief.out, "");
@@ -86,11 +89,12 @@ TEST(Perplexity, SaysWhatIsWrong) {
   const std::string text = directory.write("text", "text");
   EXPECT_EQ(cria({"perplexity", "--compare", text}).err,
             "cria: error: " + text + ": no log-probabilities of cria: too short\n");
-  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--compare", "a", "--base", "b"},
-                                                {"--save-logits", "a", "--compare", "b"},
-                                                {"--save-logits", "a", "--state", "b"},
-                                                {"--choices", "a", "--stride", "3"},
-                                                {"--stride", "0"}}) {
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--compare", "a", "--base", "b"},
+        {"--save-logits", "a", "--compare", "b"},
+        {"--save-logits", "a", "--state", "b"},
+        {"--choices", "a", "--stride", "3"},
+        {"--stride", "0"}}) {
     std::vector<std::string> arguments = {"perplexity"};
     arguments.insert(arguments.end(), wrong.begin(), wrong.end());
     EXPECT_EQ(cria(arguments).code, 2) << wrong.front() << ' ' << wrong[2 % wrong.size()];
@@ -100,14 +104,15 @@ TEST(Perplexity, SaysWhatIsWrong) {
 TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
   const TempDirectory directory;
   const std::string file = directory.path("logits");
-  const Result saved =
-      cria({"perplexity", "-c", "128", "--chunks", "3", "--json", "--save-logits", file}, long_text());
+  const Result saved = cria(
+      {"perplexity", "-c", "128", "--chunks", "3", "--json", "--save-logits", file}, long_text());
   const double ppl = figures(saved)["ppl"];
-  // The head, 384 tokens of text, rows of 4 + 2·4096 bytes, a checksum per window and one of the head.
+  // The head, 384 tokens of text, rows of 4 + 2·4096 bytes, a checksum per window and one of the
+  // head.
   EXPECT_EQ(std::filesystem::file_size(file), 56 + 384 * 4 + 189 * (4 + 2 * 4096) + 4 * 8);
   const Json with_file = figures(cria({"perplexity", "--compare", file, "--json"}));
-  const Json with_base =
-      figures(cria({"perplexity", "-c", "128", "--chunks", "3", "--base", kDemo, "--json"}, long_text()));
+  const Json with_base = figures(
+      cria({"perplexity", "-c", "128", "--chunks", "3", "--base", kDemo, "--json"}, long_text()));
   for (const Json& object : {with_file, with_base}) {
     EXPECT_EQ(object["ppl"], ppl);
     EXPECT_NEAR(object["base_ppl"], ppl, 1e-4 * ppl);
@@ -119,7 +124,8 @@ TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
   EXPECT_EQ(with_base["ppl_ratio"], 1) << "the same model";
   EXPECT_EQ(with_base["kld"].get<double>(), 0);
   const std::string text = directory.write("text", long_text());
-  EXPECT_EQ(figures(cria({"perplexity", "--compare", file, "-f", text, "-c", "128", "--json"})), with_file);
+  EXPECT_EQ(figures(cria({"perplexity", "--compare", file, "-f", text, "-c", "128", "--json"})),
+            with_file);
   EXPECT_EQ(cria({"perplexity", "--compare", file, "-c", "64"}).err,
             "cria: error: " + file + ": made with another window (-c): expected 64, got 128\n");
   const std::string other = directory.write("other", "Another text ." + long_text());
@@ -156,8 +162,10 @@ class PerplexityStopped : public ::testing::Test {
   TempDirectory directory_;
   std::string state_ = directory_.path("state");
   std::vector<std::string> arguments_ = {
-      "perplexity", "-f",    directory_.write("text", long_text()), "-c", "64", "--base", kDemo, "--chunks",
-      "30",         "--json"};
+      "perplexity", "-f",       directory_.write("text", long_text()),
+      "-c",         "64",       "--base",
+      kDemo,        "--chunks", "30",
+      "--json"};
 };
 
 TEST_F(PerplexityStopped, ByCtrlCGoesOnToTheSameFigures) {
@@ -168,7 +176,8 @@ TEST_F(PerplexityStopped, ByCtrlCGoesOnToTheSameFigures) {
   child.signal(SIGINT);
   EXPECT_EQ(child.exit_code(), 130);
   EXPECT_NE(child.output().find("stopped after "), std::string::npos) << child.output();
-  EXPECT_NE(child.output().find(" of 30 windows; the same command goes on from there"), std::string::npos)
+  EXPECT_NE(child.output().find(" of 30 windows; the same command goes on from there"),
+            std::string::npos)
       << child.output();
   wait_for_state();
   const Json want = figures(cria(arguments_));
@@ -187,9 +196,10 @@ TEST_F(PerplexityStopped, ByAKillGoesOnToTheSameFigures) {
   EXPECT_EQ(figures(cria(with_state())), figures(cria(arguments_)));
   std::vector<std::string> other = with_state();
   other[4] = "32";
-  EXPECT_EQ(cria(other).err,
-            "cria: error: " + state_ +
-                ": state of another measurement: model, text, windows or base differ (at byte 16)\n");
+  EXPECT_EQ(
+      cria(other).err,
+      "cria: error: " + state_ +
+          ": state of another measurement: model, text, windows or base differ (at byte 16)\n");
 }
 
 TEST(Choices, ANumberIsAnIndexAlsoAmongNumbers) {
@@ -230,7 +240,8 @@ TEST(Choices, OfSeveralForms) {
       {"{", "expected a JSON object (line 1)"},
       {"\n{}", "no question (line 2)"},
       {R"({"question": 5})", "question: expected text, got number (line 1)"},
-      {R"({"question": "a", "choices": ["b"], "answer": 0})", "expected at least 2 choices, got 1 (line 1)"},
+      {R"({"question": "a", "choices": ["b"], "answer": 0})",
+       "expected at least 2 choices, got 1 (line 1)"},
       {R"({"question": "a", "choices": ["b", "c"], "answer": 2})",
        "answer: expected an index below 2, a label or a choice, got 2 (line 1)"},
       {R"({"question": "a", "choices": {"text": ["b", "c"], "label": ["A"]}, "answer": "A"})",
@@ -248,7 +259,8 @@ TEST(Choices, OfSeveralForms) {
 TEST(Choices, ANumberIsAnIndexAndATextIsAText) {
   const TempDirectory directory;
   const auto answer = [&](const std::string& json) {
-    const std::string line = R"({"question": "One and one is", "choices": ["2", "0", "1", "3"], "answer": )";
+    const std::string line =
+        R"({"question": "One and one is", "choices": ["2", "0", "1", "3"], "answer": )";
     return tools::read_choices(directory.write("q.jsonl", line + json + "}\n")).at(0).answer;
   };
   EXPECT_EQ(answer("0"), 0U);
@@ -259,7 +271,9 @@ TEST(Choices, ANumberIsAnIndexAndATextIsAText) {
   const std::string labelled =
       R"({"question": "a", "choices": {"text": ["b", "c"], "label": ["1", "2"]}, "answerKey": )";
   for (const char* key : {"2", R"("2")"})
-    EXPECT_EQ(tools::read_choices(directory.write("q.jsonl", labelled + std::string(key) + "}")).at(0).answer,
+    EXPECT_EQ(tools::read_choices(directory.write("q.jsonl", labelled + std::string(key) + "}"))
+                  .at(0)
+                  .answer,
               1U);
 }
 
@@ -271,7 +285,8 @@ TEST(Choices, AQuestionThatDoesNotFitIsNamedBeforeAnyIsScored) {
   questions += R"(", "choices": ["b", "c"], "answer": 0})";
   const Result result = cria({"perplexity", "--choices", "-", "-c", "32"}, questions);
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("a choice does not fit into the context with its question: expected at most 33"),
+  EXPECT_NE(result.err.find(
+                "a choice does not fit into the context with its question: expected at most 33"),
             std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("(question 2)"), std::string::npos) << result.err;

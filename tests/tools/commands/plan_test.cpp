@@ -8,8 +8,8 @@ namespace cria::test {
 namespace {
 
 TEST(Plan, MoreMachinesNeedLessMemoryEach) {
-  const Result result = cria({"plan", "-m", kDemo, "--machines", "1,2", "-c", "256", "-p", "16", "-t", "1",
-                              "--read-rate", "10", "--gmacs", "100", "--json"});
+  const Result result = cria({"plan", "-m", kDemo, "--machines", "1,2", "-c", "256", "-p", "16",
+                              "-t", "1", "--read-rate", "10", "--gmacs", "100", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto rows = nlohmann::json::parse(result.out);
   ASSERT_EQ(rows.size(), 2U);
@@ -19,14 +19,15 @@ TEST(Plan, MoreMachinesNeedLessMemoryEach) {
     EXPECT_LT(rows[1][part].get<double>(), 0.6 * rows[0][part].get<double>()) << part;
   EXPECT_GT(rows[1]["decode_link_percent"].get<double>(), 0);
   EXPECT_LT(rows[1]["decode_link_percent"].get<double>(), 100);
-  EXPECT_EQ(result.err,
-            "each machine (given): decodes 10.0 GB/s of weights, multiplies 100.0 GMAC/s of prompts\n"
-            "link: 25.0 µs, 10.0 Gbit/s\n");
+  EXPECT_EQ(
+      result.err,
+      "each machine (given): decodes 10.0 GB/s of weights, multiplies 100.0 GMAC/s of prompts\n"
+      "link: 25.0 µs, 10.0 Gbit/s\n");
 }
 
 TEST(Plan, AModelThatIsNotThereAndDoesNotFit) {
-  const Result result = cria({"plan", "--synthetic", "70b:Q4_K", "--machines", "32", "--link", "100gbe-ib",
-                              "--read-rate", "100", "--gmacs", "1000"});
+  const Result result = cria({"plan", "--synthetic", "70b:Q4_K", "--machines", "32", "--link",
+                              "100gbe-ib", "--read-rate", "100", "--gmacs", "1000"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(count_lines(result.out), 2U);
   for (std::size_t begin = 0; begin < result.out.size(); begin = result.out.find('\n', begin) + 1)
@@ -58,7 +59,9 @@ TEST(Plan, WrongUsage) {
   fails({"--synthetic", "9b:Q4_K"},
         "cria: error: --synthetic: there is no shape 9b; did you mean 3b? (there are: ");
   EXPECT_EQ(cria({"plan", "-m", "/no/such.gguf"}).code, 1);
-  EXPECT_EQ(cria({"plan", "-c", "256", "--machines", "1", "--read-rate", "10", "--gmacs", "100"}).code, 0);
+  EXPECT_EQ(
+      cria({"plan", "-c", "256", "--machines", "1", "--read-rate", "10", "--gmacs", "100"}).code,
+      0);
 }
 
 }  // namespace

@@ -36,8 +36,9 @@ std::string many_tensors(const TempDirectory& directory) {
   writer.set("general.architecture", std::string("llama"));
   constexpr int kTensors = 4000;
   for (int i = 0; i < kTensors; ++i)
-    writer.declare("blk." + std::to_string(i % 1000) + ".matrix" + std::to_string(i / 1000) + ".weight",
-                   DType::F32, {32, 1});
+    writer.declare(
+        "blk." + std::to_string(i % 1000) + ".matrix" + std::to_string(i / 1000) + ".weight",
+        DType::F32, {32, 1});
   writer.begin();
   const std::vector<float> row(32, 0.5F);
   for (int i = 0; i < kTensors; ++i) writer.write(std::as_bytes(std::span(row)));
@@ -73,7 +74,8 @@ TEST(Quantize, TheDemoModelStillSpeaks) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out.find(out + ": Q8_0, "), 0U) << result.out;
   EXPECT_EQ(count_lines(result.out), 1U);
-  EXPECT_NE(result.err.find("blk.0.attn_q.weight [256, 256] F16 → Q8_0, 68.0 KiB, RMSE "), std::string::npos)
+  EXPECT_NE(result.err.find("blk.0.attn_q.weight [256, 256] F16 → Q8_0, 68.0 KiB, RMSE "),
+            std::string::npos)
       << result.err;
   EXPECT_EQ(cria({"run", "-m", out, "--temp", "0", "-n", "16", "-p", "The sea"}).out,
             cria({"run", "-m", kDemo, "--temp", "0", "-n", "16", "-p", "The sea"}).out);
@@ -86,7 +88,8 @@ TEST(Quantize, DryRunTellsTheExactSize) {
   const Result table = cria({"quantize", f16, out, "Q8_0", "--dry-run", "--output-type", "F16"});
   ASSERT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
-  EXPECT_NE(table.out.find("as asked for"), std::string::npos) << "the tied embedding is the output matrix";
+  EXPECT_NE(table.out.find("as asked for"), std::string::npos)
+      << "the tied embedding is the output matrix";
   const Json plan = Json::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(plan.at("written"), false);
@@ -109,7 +112,8 @@ TEST(Quantize, BytesDoNotDependOnThreads) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory);
   for (const char* threads : {"1", "2", "3"})
-    ASSERT_EQ(cria({"quantize", f16, directory.path(threads), "Q4_0", "--pure", "-t", threads}).code, 0);
+    ASSERT_EQ(
+        cria({"quantize", f16, directory.path(threads), "Q4_0", "--pure", "-t", threads}).code, 0);
   EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("2")));
   EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("3")));
 }
@@ -127,7 +131,8 @@ TEST(Quantize, UsageErrors) {
   EXPECT_EQ(cria({"quantize"}).code, 2);
   EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q9"}).code, 2);
   for (const char* type : {"ffn", "ffn=Q9", "(=Q4_K", "ffn=I8"})
-    EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q8_0", "--tensor-type", type}).code, 2) << type;
+    EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q8_0", "--tensor-type", type}).code, 2)
+        << type;
 }
 
 TEST(Quantize, OneClearLineForWhatCannotBe) {
@@ -195,7 +200,8 @@ TEST(Quantize, AWriteThatFailsMidwayLeavesTheOldFile) {
 TEST(Quantize, LooksAtTheDiskFirst) {
   const TempDirectory directory;
   constexpr std::uint64_t kValues = std::uint64_t{1} << 40;  // 4 TiB in F32; in IQ1_S a sparse file
-  const std::string header = Bytes().header(1, 0).tensor("a.weight", {kValues, 1}, 19, 0).pad().data;
+  const std::string header =
+      Bytes().header(1, 0).tensor("a.weight", {kValues, 1}, 19, 0).pad().data;
   const std::string input = directory.write("in.gguf", header);
   fs::resize_file(input, header.size() + kValues / 256 * 50);
   const Result result = cria({"quantize", input, directory.path("out.gguf"), "F32"});
@@ -219,8 +225,10 @@ TEST(Quantize, TakesASplitModel) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory);
   ASSERT_EQ(cria({"split", f16, directory.path("part"), "--max-tensors", "30"}).code, 0);
-  ASSERT_EQ(cria({"quantize", directory.path("part-00001-of-00003.gguf"), directory.path("a"), "Q8_0"}).code,
-            0);
+  ASSERT_EQ(
+      cria({"quantize", directory.path("part-00001-of-00003.gguf"), directory.path("a"), "Q8_0"})
+          .code,
+      0);
   ASSERT_EQ(cria({"quantize", f16, directory.path("b"), "Q8_0"}).code, 0);
   EXPECT_EQ(read_file(directory.path("a")), read_file(directory.path("b")));
   const Result same = cria({"quantize", directory.path("part-00001-of-00003.gguf"),

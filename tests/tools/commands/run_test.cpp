@@ -34,7 +34,8 @@ TEST(Run, TheTemplateIsTheDefault) {
   const std::string file = directory.write("prompt", kQuestion + "\n");
   EXPECT_EQ(cria({"run", kQuestion, "--temp", "0"}).out, kAnswer);
   EXPECT_EQ(cria({"run", "-p", kQuestion, "--temp", "0"}).out, kAnswer);
-  EXPECT_EQ(cria({"run", "-f", file, "--temp", "0"}).out, kAnswer) << "its last newline is the file's";
+  EXPECT_EQ(cria({"run", "-f", file, "--temp", "0"}).out, kAnswer)
+      << "its last newline is the file's";
   const Result system =
       cria({"run", "My name is Ana.", "-s", "You are a kind teacher.", "--temp", "0", "--json"});
   const Result none = cria({"run", "My name is Ana.", "--temp", "0", "--json"});
@@ -42,7 +43,8 @@ TEST(Run, TheTemplateIsTheDefault) {
             nlohmann::json::parse(none.out).at("prompt_tokens"));
   EXPECT_NE(cria({"run", "--raw", kQuestion, "--temp", "0", "-n", "8"}).out, kAnswer.substr(0, 8));
   const std::string ids = cria({"tokenize", "--ids", "-p", " The river"}).out;
-  const auto raw = nlohmann::json::parse(cria({"run", "--raw", " The river", "-n", "1", "--json"}).out);
+  const auto raw =
+      nlohmann::json::parse(cria({"run", "--raw", " The river", "-n", "1", "--json"}).out);
   EXPECT_EQ(raw.at("prompt_tokens"), 1 + std::count(ids.begin(), ids.end(), ' ')) << ids;
   for (const std::vector<std::string>& both : std::vector<std::vector<std::string>>{
            {"--chat"}, {"-s", "x"}, {"--messages", file}, {"--chat-template", "chatml"}}) {
@@ -94,8 +96,8 @@ TEST(Run, ChoicesAreThoseOfTheirSeeds) {
   std::vector<std::string> one = raw;
   one.insert(one.end(), {"--choices-of", "1"});
   EXPECT_EQ(cria(one).out, cria(raw).out);
-  for (const std::vector<std::string>& other :
-       std::vector<std::vector<std::string>>{{"--stream-json"}, {"--context-shift"}, {"--session", "x"}}) {
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"--stream-json"}, {"--context-shift"}, {"--session", "x"}}) {
     std::vector<std::string> both = {"--choices-of", "2"};
     both.insert(both.end(), other.begin(), other.end());
     EXPECT_EQ(with(both).code, 2) << other[0];
@@ -110,14 +112,16 @@ TEST(Run, AnEmptyAnswerIsExplained) {
       << ended.err;
   const Result stopped = cria({"run", "hello", "--temp", "0", "--stop", "Hello"});
   EXPECT_EQ(stopped.out, "");
-  EXPECT_NE(stopped.err.find("it began with the stop text \"Hello\""), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("it began with the stop text \"Hello\""), std::string::npos)
+      << stopped.err;
   EXPECT_EQ(cria({"run", "hello", "-n", "0"}).err, "") << "that is what was asked for";
 }
 
 TEST(Run, AContextAboveTheTrainingIsTold) {
   for (const std::string command : {"run", "chat"}) {
     const Result above = cria({command, "-c", "1024", "-n", "1"}, "hello");
-    EXPECT_EQ(above.err.find("cria: warning: a context of 1024 tokens, but the model was trained for 512"),
+    EXPECT_EQ(above.err.find(
+                  "cria: warning: a context of 1024 tokens, but the model was trained for 512"),
               0U)
         << above.err;
     EXPECT_EQ(cria({command, "-c", "512", "-n", "1"}, "hello").err, "");
@@ -132,8 +136,8 @@ TEST(Run, ItsJsonHasTheLayoutOfAll) {
 TEST(Run, NotesBeginALineOfTheirOwn) {
   const TempDirectory directory;
   const std::string both = directory.path("both");
-  const std::string command =
-      "'" + std::string(program_path()) + "' run -v --temp 0 '" + kQuestion + "' > '" + both + "' 2>&1";
+  const std::string command = "'" + std::string(program_path()) + "' run -v --temp 0 '" +
+                              kQuestion + "' > '" + both + "' 2>&1";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_NE(read_file(both).find(kAnswer + "\n8 tokens"), std::string::npos) << read_file(both);
 }
@@ -148,7 +152,8 @@ TEST(Run, WaitingForTheTerminalIsTold) {
 
 // SECURITY.md: text of a model or a file cannot drive the terminal; elsewhere it stays as it is.
 TEST(Run, AnswersCannotDriveTheTerminal) {
-  const std::vector<std::string> ask = {"run", "--temp", "0", "--regex", R"(\x1b\[31mred\u009b32m)", "hi"};
+  const std::vector<std::string> ask = {"run", "--temp", "0", "--regex", R"(\x1b\[31mred\u009b32m)",
+                                        "hi"};
   const auto with = [&ask](const std::string& more) {
     std::vector<std::string> arguments = ask;
     if (!more.empty()) arguments.push_back(more);
@@ -181,12 +186,13 @@ TEST(Run, AnswersAConversation) {
 
 TEST(Run, HasOneSystemMessage) {
   const TempDirectory directory;
-  const std::string file =
-      directory.write("talk.json", R"([{"role":"system","content":"Old."},{"role":"user","content":"Hi."}])");
+  const std::string file = directory.write(
+      "talk.json", R"([{"role":"system","content":"Old."},{"role":"user","content":"Hi."}])");
   const std::string shown = directory.write(
-      "t.jinja", "{% for m in messages %}{{ m.role ~ m.content }}{% endfor %}{{ messages|length }}");
-  const std::vector<std::string> arguments = {"run", "--messages", file, "--chat-template", shown, "-n",
-                                              "1",   "--temp",     "0",  "--json"};
+      "t.jinja",
+      "{% for m in messages %}{{ m.role ~ m.content }}{% endfor %}{{ messages|length }}");
+  const std::vector<std::string> arguments = {
+      "run", "--messages", file, "--chat-template", shown, "-n", "1", "--temp", "0", "--json"};
   const auto prompt_tokens = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = arguments;
     all.insert(all.end(), more.begin(), more.end());
@@ -205,7 +211,8 @@ TEST(Run, RefusesABadConversation) {
       {R"({"messages":5})", "expected an array of messages, got number"},
       {"[1]", "expected an object, got number (message 0)"},
       {R"([{"role":"user","content":"a"},{"role":"user"}])", "\"content\" is missing (message 1)"},
-      {R"([{"role":"user","content":5}])", "\"content\": expected a string, got number (message 0)"},
+      {R"([{"role":"user","content":5}])",
+       "\"content\": expected a string, got number (message 0)"},
   };
   for (const auto& [text, message] : bad) {
     const std::string file = directory.write("bad.json", text);
@@ -215,7 +222,8 @@ TEST(Run, RefusesABadConversation) {
               std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
     EXPECT_EQ(result.out, "") << text;
   }
-  EXPECT_EQ(cria({"run", "--messages", "-"}, "{}").err, "cria: error: stdin: \"messages\" is missing\n");
+  EXPECT_EQ(cria({"run", "--messages", "-"}, "{}").err,
+            "cria: error: stdin: \"messages\" is missing\n");
   EXPECT_EQ(cria({"run", "--tools", "-", "hi"}, "5").err,
             "cria: error: stdin: expected an array of tools, got number\n");
   EXPECT_EQ(cria({"run", "--chat-template", "-", "hi"}, "{{").err.find("cria: error: stdin: "), 0U);
@@ -225,12 +233,13 @@ TEST(Run, TakesAnotherTemplate) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}{{ messages[0].content }}");
   const auto plain = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-n", "5"});
-  const auto own =
-      cria({"run", "--chat", "--chat-template", file, "-p", " The river", "--temp", "0", "-n", "5"});
+  const auto own = cria(
+      {"run", "--chat", "--chat-template", file, "-p", " The river", "--temp", "0", "-n", "5"});
   EXPECT_EQ(own.code, 0) << own.err;
   EXPECT_EQ(own.out, plain.out);
-  EXPECT_EQ(cria({"run", "--chat", "--chat-template", "chatml", "-p", kQuestion, "--temp", "0"}).out,
-            kAnswer);
+  EXPECT_EQ(
+      cria({"run", "--chat", "--chat-template", "chatml", "-p", kQuestion, "--temp", "0"}).out,
+      kAnswer);
   const std::string bad = directory.write("bad.jinja", "a\n{{ raise_exception('no') }}");
   const auto refused = cria({"run", "--chat", "--chat-template", bad, "-p", "x"});
   EXPECT_EQ(refused.code, 1);
@@ -238,17 +247,22 @@ TEST(Run, TakesAnotherTemplate) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"run", "--chat-template", "chatlm", "x"},
         {"template", "--template", "chatlm", "--messages", "-"}})
-    EXPECT_EQ(cria(arguments, "[]").err,
-              "cria: error: chatlm: no such file, and no built-in template; did you mean chatml?\n");
+    EXPECT_EQ(
+        cria(arguments, "[]").err,
+        "cria: error: chatlm: no such file, and no built-in template; did you mean chatml?\n");
 }
 
 TEST(Run, SameBytesForAnyThreadsAndChunks) {
-  const std::vector<std::string> base = {"run",    "--raw", "-p", " The river rises in the mountains and",
-                                         "--temp", "0",     "-n", "24"};
+  const std::vector<std::string> base = {
+      "run", "--raw", "-p", " The river rises in the mountains and", "--temp", "0", "-n", "24"};
   const std::string want = cria(base).out;
   EXPECT_GT(want.size(), 20U);
-  for (const auto& more : std::vector<std::vector<std::string>>{
-           {"-t", "1"}, {"-t", "3"}, {"-b", "1"}, {"-b", "7"}, {"--threads-prefill", "1"}, {"--no-mmap"}}) {
+  for (const auto& more : std::vector<std::vector<std::string>>{{"-t", "1"},
+                                                                {"-t", "3"},
+                                                                {"-b", "1"},
+                                                                {"-b", "7"},
+                                                                {"--threads-prefill", "1"},
+                                                                {"--no-mmap"}}) {
     std::vector<std::string> arguments = base;
     arguments.insert(arguments.end(), more.begin(), more.end());
     EXPECT_EQ(cria(arguments).out, want) << more.front();
@@ -257,8 +271,8 @@ TEST(Run, SameBytesForAnyThreadsAndChunks) {
 
 TEST(Run, SeedDecides) {
   const auto answer = [](const std::string& seed) {
-    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p", "1",
-                 "--min-p", "0", "-n", "24", "--seed", seed})
+    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p",
+                 "1", "--min-p", "0", "-n", "24", "--seed", seed})
         .out;
   };
   EXPECT_EQ(answer("7"), answer("7"));
@@ -267,20 +281,23 @@ TEST(Run, SeedDecides) {
 
 TEST(Run, EverySeedIsTheSameEachTime) {
   const auto run = [](const std::string& seed) {
-    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p", "1",
-                 "--min-p", "0", "-n", "24", "--json", "--seed", seed});
+    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p",
+                 "1", "--min-p", "0", "-n", "24", "--json", "--seed", seed});
   };
   for (const std::string seed : {"0", "4294967295", "18446744073709551615"}) {
-    const auto first = nlohmann::json::parse(run(seed).out), second = nlohmann::json::parse(run(seed).out);
+    const auto first = nlohmann::json::parse(run(seed).out),
+               second = nlohmann::json::parse(run(seed).out);
     EXPECT_EQ(first.at("tokens"), second.at("tokens")) << seed;
     EXPECT_EQ(first.at("seed").dump(), seed);
   }
 }
 
 TEST(Run, ARandomSeedIsTold) {
-  const Result any = cria({"run", "--raw", "-p", " The river", "-n", "1", "--json", "--seed", "-1"});
+  const Result any =
+      cria({"run", "--raw", "-p", " The river", "-n", "1", "--json", "--seed", "-1"});
   ASSERT_EQ(any.code, 0) << any.err;
-  EXPECT_EQ(any.err, "cria: note: the seed is " + nlohmann::json::parse(any.out).at("seed").dump() + "\n");
+  EXPECT_EQ(any.err,
+            "cria: note: the seed is " + nlohmann::json::parse(any.out).at("seed").dump() + "\n");
   for (const std::string seed : {"-2", "18446744073709551616", "1.5", "x", ""}) {
     const Result bad = cria({"run", "-p", "x", "-n", "1", "--seed", seed});
     EXPECT_EQ(bad.code, 2) << seed;
@@ -291,7 +308,8 @@ TEST(Run, ARandomSeedIsTold) {
 }
 
 TEST(Run, JsonTellsAll) {
-  const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--seed", "5", "--json"});
+  const Result result =
+      cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--seed", "5", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json.at("text"), kAnswer);
@@ -303,8 +321,8 @@ TEST(Run, JsonTellsAll) {
 }
 
 TEST(Run, JsonIsAlsoWhatOthersRead) {
-  const auto json =
-      nlohmann::json::parse(cria({"run", kQuestion, "--temp", "0", "--json", "--logprobs", "2"}).out);
+  const auto json = nlohmann::json::parse(
+      cria({"run", kQuestion, "--temp", "0", "--json", "--logprobs", "2"}).out);
   EXPECT_EQ(json.at("object"), "chat.completion");
   const auto& choice = json.at("choices").at(0);
   EXPECT_EQ(choice.at("message").at("content"), kAnswer);
@@ -315,17 +333,18 @@ TEST(Run, JsonIsAlsoWhatOthersRead) {
   for (const auto& token : tokens) {
     for (const int byte : token.at("bytes")) bytes += static_cast<char>(byte);
     ASSERT_EQ(token.at("top_logprobs").size(), 2U);
-    EXPECT_EQ(token.at("top_logprobs")[0].at("token"), token.at("token")) << "greedy draws the likeliest";
+    EXPECT_EQ(token.at("top_logprobs")[0].at("token"), token.at("token"))
+        << "greedy draws the likeliest";
     EXPECT_EQ(token.at("top_logprobs")[0].at("logprob"), token.at("logprob"));
     EXPECT_LE(token.at("top_logprobs")[1].at("logprob"), token.at("logprob"));
   }
   EXPECT_EQ(bytes, kAnswer);
   const auto& usage = json.at("usage");
   EXPECT_EQ(usage.at("completion_tokens"), tokens.size() + 1) << "and the token that ends it";
-  EXPECT_EQ(usage.at("total_tokens"),
-            usage.at("prompt_tokens").get<std::size_t>() + usage.at("completion_tokens").get<std::size_t>());
-  const auto raw =
-      nlohmann::json::parse(cria({"run", "--raw", " The river", "-n", "3", "--temp", "0", "--json"}).out);
+  EXPECT_EQ(usage.at("total_tokens"), usage.at("prompt_tokens").get<std::size_t>() +
+                                          usage.at("completion_tokens").get<std::size_t>());
+  const auto raw = nlohmann::json::parse(
+      cria({"run", "--raw", " The river", "-n", "3", "--temp", "0", "--json"}).out);
   EXPECT_EQ(raw.at("object"), "text_completion");
   EXPECT_EQ(raw.at("choices").at(0).at("text"), raw.at("text"));
   EXPECT_EQ(raw.at("choices").at(0).at("finish_reason"), "length");
@@ -354,31 +373,35 @@ TEST(Run, EndsAtLimitAndStopText) {
       cria({"run", "--raw", "-p", " The river", "--temp", "0", "-n", "5", "--json"}).out);
   EXPECT_EQ(json.at("tokens").size(), 5U);
   EXPECT_EQ(json.at("stop_reason"), "length");
-  EXPECT_EQ(cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--stop", "[x]", "--stop", " of Fr"}).out,
-            "The capital");
+  EXPECT_EQ(
+      cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--stop", "[x]", "--stop", " of Fr"})
+          .out,
+      "The capital");
   EXPECT_EQ(cria({"run", "--raw", "-p", " The river", "-n", "0"}).out, "");
 }
 
 TEST(Run, BiasChangesTheChoice) {
-  const Result result = cria(
-      {"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "3", "--json", "--logit-bias", "300+1000"});
+  const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "3", "--json",
+                              "--logit-bias", "300+1000"});
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json.at("tokens"), (std::vector<int>{300, 300, 300}));
 }
 
 TEST(Run, IgnoreEosGoesOn) {
   const auto json = nlohmann::json::parse(
-      cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "40", "--ignore-eos", "--json"}).out);
+      cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "40", "--ignore-eos", "--json"})
+          .out);
   EXPECT_EQ(json.at("tokens").size(), 40U);
 }
 
 TEST(Run, ExplainsAFullContext) {
-  const Result result = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "--ignore-eos"});
+  const Result result =
+      cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "--ignore-eos"});
   EXPECT_EQ(result.code, 0);
   EXPECT_GT(result.out.size(), 5U);
   EXPECT_NE(result.err.find("context of 16 tokens is full"), std::string::npos) << result.err;
-  const Result shifted = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "-n", "40",
-                               "--ignore-eos", "--context-shift", "--json"});
+  const Result shifted = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "-n",
+                               "40", "--ignore-eos", "--context-shift", "--json"});
   EXPECT_EQ(nlohmann::json::parse(shifted.out).at("tokens").size(), 40U) << shifted.err;
 }
 
@@ -387,7 +410,8 @@ TEST(Run, RefusesAPromptThatDoesNotFit) {
       cria({"run", "--raw", "-c", "8", "-p", "one two three four five six seven eight nine ten"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_NE(result.err.find("too long: expected at most 8 tokens, got "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("too long: expected at most 8 tokens, got "), std::string::npos)
+      << result.err;
 }
 
 TEST(Run, NotesGoToStderr) {
@@ -398,7 +422,8 @@ TEST(Run, NotesGoToStderr) {
 }
 
 TEST(Run, FullDiskIsAnError) {
-  const std::string command = std::string(program_path()) + " run --raw -p ' The river' -n 4 > /dev/full 2> ";
+  const std::string command =
+      std::string(program_path()) + " run --raw -p ' The river' -n 4 > /dev/full 2> ";
   const TempDirectory directory;
   const int status = std::system((command + directory.path("err")).c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
@@ -431,14 +456,15 @@ TEST(Run, ASessionFileSparesReading) {
   std::string other = saved;
   other[16] = static_cast<char>(other[16] ^ 1);
   refused(other, "saved with another model");
-  const Result nowhere = cria({"run", "-p", "x", "-n", "1", "--session", directory.path("no/such")});
+  const Result nowhere =
+      cria({"run", "-p", "x", "-n", "1", "--session", directory.path("no/such")});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_EQ(nowhere.out, "") << "it is said before anything is computed";
 }
 
 TEST(Run, CtrlCKeepsWhatWasSaid) {
-  Child child(Child::Kind::Pipe,
-              {"run", "--raw", "-p", " The river", "--temp", "0", "--ignore-eos", "--context-shift"});
+  Child child(Child::Kind::Pipe, {"run", "--raw", "-p", " The river", "--temp", "0", "--ignore-eos",
+                                  "--context-shift"});
   ASSERT_TRUE(child.wait_for(" "));
   child.signal(SIGINT);
   EXPECT_EQ(child.exit_code(), 130);
@@ -447,7 +473,8 @@ TEST(Run, CtrlCKeepsWhatWasSaid) {
 
 TEST(Run, SamplersAreOptions) {
   const auto with = [](std::vector<std::string> more) {
-    more.insert(more.begin(), {"run", "-p", " The river rises in", "-n", "12", "--seed", "7", "--temp", "2"});
+    more.insert(more.begin(),
+                {"run", "-p", " The river rises in", "-n", "12", "--seed", "7", "--temp", "2"});
     return cria(more);
   };
   const std::string want = with({}).out;
@@ -468,7 +495,8 @@ TEST(Run, SamplersAreOptions) {
 
 TEST(Run, DryEndsARepetition) {
   std::vector<std::string> arguments = {
-      "run", "--raw", "-p", " a river and a lake and a river and a lake and a", "-n", "4", "--temp", "0"};
+      "run", "--raw", "-p",     " a river and a lake and a river and a lake and a",
+      "-n",  "4",     "--temp", "0"};
   const std::string repeated = cria(arguments).out;
   arguments.insert(arguments.end(), {"--dry-multiplier", "100", "--dry-allowed-length", "1",
                                      "--dry-sequence-breaker", "none"});
@@ -500,7 +528,8 @@ TEST(Run, SamplersThatCannotBeAreUsageErrors) {
 TEST(Run, CtrlCWipesTheProgressOfAPrompt) {
   std::string words;
   for (int i = 0; i < 3500; ++i) words += "word ";
-  Child child(Child::Kind::Terminal, {"run", "-m", kDemo, "-c", "4096", "-b", "64", "-t", "1", words},
+  Child child(Child::Kind::Terminal,
+              {"run", "-m", kDemo, "-c", "4096", "-b", "64", "-t", "1", words},
               {"CRIA_ISA=scalar"});
   ASSERT_TRUE(child.wait_for("reading [")) << child.output();
   child.signal(SIGINT);

@@ -76,7 +76,8 @@ TEST(Split, PartsMayBeMoreThanOpenFiles) {
 
 TEST(Split, DryRunWritesNothing) {
   const TempDirectory directory;
-  const Result result = cria({"split", kDemo, directory.path("m"), "--max-size", "2M", "--dry-run"});
+  const Result result =
+      cria({"split", kDemo, directory.path("m"), "--max-size", "2M", "--dry-run"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("m-00001-of-0000"), std::string::npos);
   EXPECT_TRUE(fs::is_empty(directory.path()));

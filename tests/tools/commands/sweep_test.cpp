@@ -21,9 +21,11 @@ using Json = nlohmann::json;
 class Sweep : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"base.gguf", "same.gguf"}) fs::create_symlink(kDemo, directory_.path(name));
+    for (const char* name : {"base.gguf", "same.gguf"})
+      fs::create_symlink(kDemo, directory_.path(name));
     std::string text;
-    for (int i = 1; i < 60; ++i) text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
+    for (int i = 1; i < 60; ++i)
+      text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
     text_ = directory_.write("text & more", text);
   }
   std::vector<std::string> arguments(const std::vector<std::string>& files) const {
@@ -74,11 +76,14 @@ TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
     EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
   }
   EXPECT_NE(read_file(out_ + "/perplexity.svg").find("text &amp; more"), std::string::npos);
-  EXPECT_NE(read_file(out_ + "/perplexity.svg").find("base: perplexity against size"), std::string::npos);
-  EXPECT_NE(read_file(out_ + "/sweep.md")
-                .find("| mix | MiB | bits/weight | perplexity | change, % | KL divergence | same top, % | "
-                      "prompt, tokens/s | decode, tokens/s |"),
-            std::string::npos)
+  EXPECT_NE(read_file(out_ + "/perplexity.svg").find("base: perplexity against size"),
+            std::string::npos);
+  EXPECT_NE(
+      read_file(out_ + "/sweep.md")
+          .find(
+              "| mix | MiB | bits/weight | perplexity | change, % | KL divergence | same top, % | "
+              "prompt, tokens/s | decode, tokens/s |"),
+      std::string::npos)
       << "as the README's";
   EXPECT_FALSE(fs::exists(out_ + "/base.logits")) << "large, and of no use any more";
 }
@@ -98,8 +103,9 @@ TEST_F(Sweep, MeasuresNothingTwice) {
 TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
   const std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
   ASSERT_EQ(cria(wanted).code, 0);
-  for (const std::vector<std::string>& option :
-       {std::vector<std::string>{"--kv-type", "q8_0"}, {"--rope-freq-base", "20000"}, {"-b", "7"}}) {
+  for (const std::vector<std::string>& option : {std::vector<std::string>{"--kv-type", "q8_0"},
+                                                 {"--rope-freq-base", "20000"},
+                                                 {"-b", "7"}}) {
     std::vector<std::string> other = wanted;
     other.insert(other.end(), option.begin(), option.end());
     const Result result = cria(other);
@@ -110,14 +116,14 @@ TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
   // What a sweep leaves that was stopped: a state, and predictions of its base.
   const Json rows = Json::parse(cria(wanted).out).at("rows");
   fs::remove(out_ + "/same.row.json");
-  ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "2", "--base", kDemo, "--state",
-                  out_ + "/same.state"})
+  ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "2", "--base", kDemo,
+                  "--state", out_ + "/same.state"})
                 .code,
             0);
-  ASSERT_EQ(
-      cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "9", "--save-logits", out_ + "/base.logits"})
-          .code,
-      0);
+  ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "9", "--save-logits",
+                  out_ + "/base.logits"})
+                .code,
+            0);
   const Result again = cria(wanted);
   EXPECT_EQ(again.code, 0) << again.err;
   for (const char* figure : {"ppl", "ppl_ratio", "kld", "same_top"})
@@ -159,7 +165,8 @@ TEST_F(Sweep, NamesAModelOnceWhereItIsStopped) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   child.signal(SIGINT);
   EXPECT_EQ(child.exit_code(), 130);
-  EXPECT_NE(read_file(errors).find("\nsame: stopped after "), std::string::npos) << read_file(errors);
+  EXPECT_NE(read_file(errors).find("\nsame: stopped after "), std::string::npos)
+      << read_file(errors);
 }
 
 TEST_F(Sweep, MakesTheQuantizationsItself) {
@@ -174,7 +181,8 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_EQ(rows[2]["dtype"], "Q8_0");
   EXPECT_LT(rows[2]["file_bytes"], rows[1]["file_bytes"]);
   for (const fs::directory_entry& entry : fs::directory_iterator(out_))
-    EXPECT_NE(entry.path().extension(), ".gguf") << "removed when it was measured: " << entry.path();
+    EXPECT_NE(entry.path().extension(), ".gguf")
+        << "removed when it was measured: " << entry.path();
   const Result second = cria(wanted);
   EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
   EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
@@ -197,8 +205,9 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   wanted.insert(wanted.end(), {"--imatrix", directory_.path("foreign.gguf")});
   const Result unfit = cria(wanted);
   EXPECT_EQ(unfit.code, 1);
-  EXPECT_EQ(
-      unfit.err.find("cria: error: " + directory_.path("foreign.gguf") + ": importance of another model"), 0U)
+  EXPECT_EQ(unfit.err.find("cria: error: " + directory_.path("foreign.gguf") +
+                           ": importance of another model"),
+            0U)
       << unfit.err;
 }
 

@@ -14,10 +14,10 @@ TEST(Template, PrintsTheModelsRendering) {
   const std::string talk = directory.write("talk.json", kTalk);
   const Result result = cria({"template", "--messages", talk});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(
-      result.out,
-      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
-      "<|im_start|>assistant\n");
+  EXPECT_EQ(result.out,
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n<|im_start|>"
+            "user\nBye<|im_end|>\n"
+            "<|im_start|>assistant\n");
   EXPECT_EQ(result.err, "");
   const Result ended = cria({"template", "--messages", "-", "--no-generation-prompt"}, kTalk);
   EXPECT_EQ(ended.out + "<|im_start|>assistant\n", result.out);
@@ -25,11 +25,12 @@ TEST(Template, PrintsTheModelsRendering) {
 
 TEST(Template, TakesAFileTokensAndDate) {
   const TempDirectory directory;
-  const std::string file = directory.write("t.jinja",
-                                           "{{ bos_token }}{{ strftime_now('%d %b %Y') }} {{ tools|length "
-                                           "}}{{ eos_token }}{{ messages|length }}\n");
-  const Result result = cria({"template", "--template", file, "--messages", "-", "--bos-token", "<B>",
-                              "--eos-token", "<E>", "--date", "2026-11-20"},
+  const std::string file =
+      directory.write("t.jinja",
+                      "{{ bos_token }}{{ strftime_now('%d %b %Y') }} {{ tools|length "
+                      "}}{{ eos_token }}{{ messages|length }}\n");
+  const Result result = cria({"template", "--template", file, "--messages", "-", "--bos-token",
+                              "<B>", "--eos-token", "<E>", "--date", "2026-11-20"},
                              R"({"messages": [], "tools": [1, 2]})");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "<B>20 Nov 2026 2<E>0");
@@ -40,9 +41,10 @@ TEST(Template, TakesAFileTokensAndDate) {
 // As `cria serve` has them, whatever the template knows of parts.
 TEST(Template, JoinsPartsOfText) {
   const TempDirectory directory;
-  const std::string file = directory.write(
-      "t.jinja",
-      "{{ messages[0].content }}{% for part in messages[1].content %}[{{ part['text'] }}]{% endfor %}");
+  const std::string file =
+      directory.write("t.jinja",
+                      "{{ messages[0].content }}{% for part in messages[1].content %}[{{ "
+                      "part['text'] }}]{% endfor %}");
   const Result result = cria({"template", "--template", file, "--messages", "-"},
                              R"([{"role": "user", "content": [{"type": "text", "text": "Hi "},
                                                               {"type": "text", "text": "there"}]},
@@ -53,7 +55,8 @@ TEST(Template, JoinsPartsOfText) {
 
 TEST(Template, RenderingsCannotDriveTheTerminal) {
   const TempDirectory directory;
-  const std::string talk = directory.write("talk.json", R"([{"role":"user","content":"\u001b[31mred"}])");
+  const std::string talk =
+      directory.write("talk.json", R"([{"role":"user","content":"\u001b[31mred"}])");
   EXPECT_NE(cria({"template", "--messages", talk}).out.find("\033[31mred"), std::string::npos);
   Child child(Child::Kind::Terminal, {"template", "--messages", talk});
   EXPECT_TRUE(child.wait_for("\n^[[31mred<|im_end|>")) << child.output();
@@ -89,8 +92,8 @@ TEST(Template, SaysWhereATemplateFails) {
   const Result result = cria({"template", "--template", file, "--messages", "-"}, kTalk);
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err,
-            "cria: error: " + file + ": 'dict object' has no attribute 'x' (at line 2, column 19)\n");
+  EXPECT_EQ(result.err, "cria: error: " + file +
+                            ": 'dict object' has no attribute 'x' (at line 2, column 19)\n");
 }
 
 TEST(Template, WrongUsage) {

@@ -76,10 +76,11 @@ TEST_F(Thinking, PiecesAreToldApart) {
 }
 
 TEST_F(Thinking, VariablesReachTheTemplate) {
-  const std::string talk = directory_.write("talk.json", R"({"messages": [{"role": "user", "content": "hi"}],
+  const std::string talk =
+      directory_.write("talk.json", R"({"messages": [{"role": "user", "content": "hi"}],
                                                             "enable_thinking": false, "n": 1})");
-  const std::string file =
-      directory_.write("t.jinja", "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ n }}");
+  const std::string file = directory_.write(
+      "t.jinja", "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ n }}");
   const auto shown = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"template", "--template", file, "--messages", talk};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -87,8 +88,9 @@ TEST_F(Thinking, VariablesReachTheTemplate) {
   };
   EXPECT_EQ(shown({}).out, "False   1");
   EXPECT_EQ(shown({"--think", "--reasoning-effort", "high"}).out, "True True high 1");
-  EXPECT_EQ(shown({"--no-think", "--chat-template-kwargs", R"({"n": [2], "enable_thinking": true})"}).out,
-            "False False  [2]")
+  EXPECT_EQ(
+      shown({"--no-think", "--chat-template-kwargs", R"({"n": [2], "enable_thinking": true})"}).out,
+      "False False  [2]")
       << "a flag is stronger";
   EXPECT_EQ(shown({"--chat-template-kwargs", R"({"enable_thinking": true})"}).out, "True   1");
   for (const std::vector<std::string>& wrong :
@@ -154,7 +156,8 @@ TEST_F(Thinking, ATerminalShowsItDimmed) {
   Child plain(Child::Kind::Terminal, arguments, around);
   ASSERT_TRUE(plain.wait_for("> ")) << plain.output();
   plain.send("hi\r");
-  EXPECT_TRUE(plain.wait_for("[thinking]\r\nhmso\r\n[end of thinking]\r\n\r\nFourty\r\n")) << plain.output();
+  EXPECT_TRUE(plain.wait_for("[thinking]\r\nhmso\r\n[end of thinking]\r\n\r\nFourty\r\n"))
+      << plain.output();
 }
 
 }  // namespace

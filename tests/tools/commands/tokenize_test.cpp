@@ -34,11 +34,12 @@ TEST(Tokenize, EmptyTextIsNothingButItsBeginning) {
 TEST(Tokenize, ReadsAFile) {
   const TempDirectory directory;
   const std::string file = directory.write("text", "Hello\n");
-  EXPECT_EQ(cria({"tokenize", "--ids", "-f", file}).out, cria({"tokenize", "--ids"}, "Hello\n").out);
+  EXPECT_EQ(cria({"tokenize", "--ids", "-f", file}).out,
+            cria({"tokenize", "--ids"}, "Hello\n").out);
   const Result missing = cria({"tokenize", "-f", directory.path("none")});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_EQ(missing.err,
-            "cria: error: " + directory.path("none") + ": cannot be opened: No such file or directory\n");
+  EXPECT_EQ(missing.err, "cria: error: " + directory.path("none") +
+                             ": cannot be opened: No such file or directory\n");
 }
 
 TEST(Tokenize, ShowsPieces) {
@@ -82,7 +83,8 @@ TEST(Tokenize, ShowsOffsets) {
 // What was written before the pipe's end is tokenized before it.
 TEST(Tokenize, StreamsAreTheWhole) {
   std::string text;
-  for (int i = 0; i < 300'000; ++i) text += "word" + std::to_string(i % 977) + (i % 13 == 0 ? "\n" : " and ");
+  for (int i = 0; i < 300'000; ++i)
+    text += "word" + std::to_string(i % 977) + (i % 13 == 0 ? "\n" : " and ");
   const TempDirectory directory;
   const std::string file = directory.write("text", text);
   const Result whole = cria({"tokenize", "--ids", "-f", file});
@@ -100,7 +102,8 @@ std::string byte_pair_file(const TempDirectory& directory, const std::string& pr
   if (!pre.empty()) writer.set("tokenizer.ggml.pre", pre);
   writer.set("tokenizer.ggml.tokens",
              GgufArray::of(std::vector<std::string>{"a", "b", "ab", "<|im_end|>", "1", "11"}));
-  writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1, 1, 1, 3, 1, 1}));
+  writer.set("tokenizer.ggml.token_type",
+             GgufArray::of(std::vector<std::int32_t>{1, 1, 1, 3, 1, 1}));
   writer.set("tokenizer.ggml.merges", GgufArray::of(std::vector<std::string>{"a b", "1 1"}));
   writer.begin();
   writer.finish();
@@ -115,14 +118,15 @@ TEST(Tokenize, BytePairVocabularies) {
   EXPECT_EQ(cria({"tokenize", "-m", file, "--ids", "--special", "-p", "<|im_end|>"}).out, "3\n");
   const Result absent = cria({"tokenize", "-m", file, "-p", "c"});
   EXPECT_EQ(absent.code, 1);
-  EXPECT_EQ(
-      absent.err,
-      "cria: error: no token for byte 99, and no unknown token to stand in (key tokenizer.ggml.tokens)\n");
+  EXPECT_EQ(absent.err,
+            "cria: error: no token for byte 99, and no unknown token to stand in (key "
+            "tokenizer.ggml.tokens)\n");
 }
 
 TEST(Tokenize, PreTokenizersMissingAndUnknown) {
   const TempDirectory directory;
-  const Result missing = cria({"tokenize", "-m", byte_pair_file(directory, ""), "--ids", "-p", "ab"});
+  const Result missing =
+      cria({"tokenize", "-m", byte_pair_file(directory, ""), "--ids", "-p", "ab"});
   EXPECT_EQ(missing.code, 0);
   EXPECT_EQ(missing.out, "2\n");
   EXPECT_EQ(count_lines(missing.err), 1U);
@@ -130,7 +134,8 @@ TEST(Tokenize, PreTokenizersMissingAndUnknown) {
   const std::string file = byte_pair_file(directory, "nobody-pre");
   const Result unknown = cria({"tokenize", "-m", file, "--ids", "-p", "ab"});
   EXPECT_EQ(unknown.code, 1);
-  EXPECT_EQ(unknown.err.find("cria: error: " + file + ": unknown pre-tokenizer"), 0U) << unknown.err;
+  EXPECT_EQ(unknown.err.find("cria: error: " + file + ": unknown pre-tokenizer"), 0U)
+      << unknown.err;
   EXPECT_NE(unknown.err.find("llama-bpe"), std::string::npos);
   const Result given = cria({"tokenize", "-m", file, "--ids", "--pre", "qwen2", "-p", "ab"});
   EXPECT_EQ(given.out, "2\n") << given.err;

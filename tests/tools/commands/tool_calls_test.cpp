@@ -13,8 +13,10 @@ namespace {
 using Json = nlohmann::json;
 
 const std::string kCallingTemplate =
-    "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ' ' ~ m.content ~ '<|im_end|>' }}{% endfor %}"
-    "{% if tools %}{{ tools|tojson }} <tool_call>{% endif %}{% if add_generation_prompt %}<|im_start|>{% "
+    "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ' ' ~ m.content ~ '<|im_end|>' }}{% "
+    "endfor %}"
+    "{% if tools %}{{ tools|tojson }} <tool_call>{% endif %}{% if add_generation_prompt "
+    "%}<|im_start|>{% "
     "endif %}";
 
 class ToolCalls : public testing::Test {
@@ -69,29 +71,33 @@ TEST_F(ToolCalls, PiecesAndLines) {
   ASSERT_EQ(calls.size(), 1U);
   EXPECT_EQ(calls[0].at("index"), 0);
   EXPECT_EQ(calls[0].at("function").at("name"), "look");
-  EXPECT_EQ(run({"--tools", tools_}).out, "I look.\n{\"name\":\"look\",\"arguments\":{\"x\":1.0}}\n");
+  EXPECT_EQ(run({"--tools", tools_}).out,
+            "I look.\n{\"name\":\"look\",\"arguments\":{\"x\":1.0}}\n");
 }
 
 // What comes through a pipe comes only once.
 TEST_F(ToolCalls, ToolsMayComeOnStdin) {
-  const Result result =
-      cria({"run", "-m", model_, "--temp", "0", "--seed", "1", "hi", "--tools", "-"}, read_file(tools_));
+  const Result result = cria(
+      {"run", "-m", model_, "--temp", "0", "--seed", "1", "hi", "--tools", "-"}, read_file(tools_));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, run({"--tools", tools_}).out);
 }
 
 TEST_F(ToolCalls, WithoutToolsItIsText) {
-  EXPECT_EQ(run({}).out, R"(I look. <tool_call>{"name": "look", "arguments": {"x": 1.0}}</tool_call>)");
+  EXPECT_EQ(run({}).out,
+            R"(I look. <tool_call>{"name": "look", "arguments": {"x": 1.0}}</tool_call>)");
 }
 
 TEST_F(ToolCalls, ToolsReachTheTemplate) {
   const std::string talk = directory_.write("talk.json", R"([{"role": "user", "content": "hi"}])");
   const auto shown = [&](const std::string& tools, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"template", "-m", model_, "--messages", talk, "--tools", tools};
+    std::vector<std::string> arguments = {"template", "-m",      model_, "--messages",
+                                          talk,       "--tools", tools};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return cria(arguments);
   };
-  EXPECT_NE(shown(tools_).out.find(R"([{"type": "function", "function": {"name": "look")"), std::string::npos)
+  EXPECT_NE(shown(tools_).out.find(R"([{"type": "function", "function": {"name": "look")"),
+            std::string::npos)
       << shown(tools_).out;
   for (const std::string bad : {"{", "{}", "5", "[5]", R"([{"function": {}}])"}) {
     const Result result = shown(directory_.write("bad.json", bad));
@@ -104,27 +110,33 @@ TEST_F(ToolCalls, AFormThatIsNotKnownIsRefused) {
   const std::string odd = directory_.write("odd.jinja", "{{ tools }} {{ messages[0].content }}");
   const Result result = run({"--tools", tools_, "--chat-template", odd});
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("how this model calls tools is not known"), std::string::npos) << result.err;
-  EXPECT_EQ(run({"--tools", tools_, "--chat-template", odd, "--tool-format", "hermes", "-n", "1"}).code, 0);
+  EXPECT_NE(result.err.find("how this model calls tools is not known"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(
+      run({"--tools", tools_, "--chat-template", odd, "--tool-format", "hermes", "-n", "1"}).code,
+      0);
   EXPECT_EQ(run({"--tools", tools_, "--tool-format", "none"}).code, 2);
 }
 
 // A template that knows no tools: the system message tells of them.
 TEST_F(ToolCalls, TemplatesWithoutToolsAreHelped) {
-  const std::string talk = directory_.write("talk.json", R"([{"role": "system", "content": "Be kind."},
+  const std::string talk =
+      directory_.write("talk.json", R"([{"role": "system", "content": "Be kind."},
       {"role": "user", "content": "hi"},
       {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
           "function": {"name": "look", "arguments": "{\"x\": 1}"}}]},
       {"role": "tool", "tool_call_id": "1", "content": "a cat"}])");
-  const Result result = cria({"template", "--template", "chatml", "--messages", talk, "--tools", tools_});
+  const Result result =
+      cria({"template", "--template", "chatml", "--messages", talk, "--tools", tools_});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out.find("<|im_start|>system\nBe kind.\n\n"), 0U) << result.out;
   EXPECT_NE(result.out.find("<tools>\n{\"type\":\"function\",\"function\":{\"name\":\"look\""),
             std::string::npos)
       << result.out;
   EXPECT_NE(
-      result.out.find("<|im_start|>assistant\n<tool_call>\n{\"name\":\"look\",\"arguments\":{\"x\":1}}\n"
-                      "</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\na cat\n</tool_response>"),
+      result.out.find(
+          "<|im_start|>assistant\n<tool_call>\n{\"name\":\"look\",\"arguments\":{\"x\":1}}\n"
+          "</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\na cat\n</tool_response>"),
       std::string::npos)
       << result.out;
 }
@@ -141,7 +153,8 @@ TEST_F(ToolCalls, EarlierCallsAreTexts) {
   EXPECT_NE(result.out.find("<tool_call>\n{\"name\":\"look\",\"arguments\":{}}\n</tool_call>"),
             std::string::npos)
       << result.out;
-  EXPECT_NE(result.out.find("<tool_response>\na cat\n</tool_response>"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("<tool_response>\na cat\n</tool_response>"), std::string::npos)
+      << result.out;
 }
 
 // OpenAI's arguments are texts; templates print objects, or join texts.
@@ -150,8 +163,8 @@ TEST_F(ToolCalls, ArgumentsAreWhatTheTemplateNeeds) {
       directory_.write("talk.json", R"([{"role": "assistant", "content": "", "tool_calls":
       [{"type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}}]}])");
   const auto shown = [&](const std::string& expression) {
-    const std::string file =
-        directory_.write("t.jinja", "{% set f = messages[0].tool_calls[0].function %}" + expression);
+    const std::string file = directory_.write(
+        "t.jinja", "{% set f = messages[0].tool_calls[0].function %}" + expression);
     return cria({"template", "--template", file, "--messages", talk}).out;
   };
   EXPECT_EQ(shown("{{ f.arguments|tojson }}"), "{\"x\": 1}");

@@ -1,5 +1,5 @@
-// `cria bench --tune`: what it decides by given speeds, what it says and remembers, and who uses it. What the clock
-// says is not tested.
+// `cria bench --tune`: what it decides by given speeds, what it says and remembers, and who uses
+// it. What the clock says is not tested.
 #include "tools/commands/tune.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ class Tune : public ::testing::Test {
   /// What is said of a short answer's session.
   [[nodiscard]] Result answer(const std::vector<std::string>& more = {},
                               const std::vector<std::string>& environment = {}) const {
-    std::vector<std::string> arguments = {"run", "-v", "-p", "Once upon a time", "-n", "4", "--temp", "0"};
+    std::vector<std::string> arguments = {"run", "-v", "-p",     "Once upon a time",
+                                          "-n",  "4",  "--temp", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments, environment);
   }
@@ -54,8 +55,9 @@ TEST_F(Tune, OneLineSaysWhatIsBestAndNothingIsKept) {
   const Result result = tune({});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(std::ranges::count(result.out, '\n'), 1);
-  EXPECT_TRUE(result.out.starts_with("best for cria-demo-Q8_0.gguf on this machine (") ||
-              result.out.starts_with("the defaults are best for cria-demo-Q8_0.gguf on this machine ("))
+  EXPECT_TRUE(
+      result.out.starts_with("best for cria-demo-Q8_0.gguf on this machine (") ||
+      result.out.starts_with("the defaults are best for cria-demo-Q8_0.gguf on this machine ("))
       << result.out;
   EXPECT_EQ(result.err, "");
   EXPECT_FALSE(std::filesystem::exists(file_));
@@ -113,9 +115,10 @@ TEST_F(Tune, RememberedOptionsAreNotUsedBesideWhatExcludesThem) {
 
 TEST_F(Tune, ConfigTellsWhereItComesFrom) {
   remember({{"batch", "7"}});
-  const nlohmann::json settings = nlohmann::json::parse(run({"config", "run", "--json"}).out).at("settings");
-  const auto batch =
-      std::ranges::find_if(settings, [](const auto& setting) { return setting["option"] == "batch"; });
+  const nlohmann::json settings =
+      nlohmann::json::parse(run({"config", "run", "--json"}).out).at("settings");
+  const auto batch = std::ranges::find_if(
+      settings, [](const auto& setting) { return setting["option"] == "batch"; });
   ASSERT_NE(batch, settings.end()) << settings;
   EXPECT_EQ((*batch)["value"], "7");
   EXPECT_EQ((*batch)["source"], file_);
@@ -133,7 +136,8 @@ TEST_F(Tune, AFileThatIsNotItsOwnCountsForNothing) {
     std::ofstream(file_) << text;
     const Result result = answer();
     EXPECT_EQ(result.code, 0);
-    EXPECT_NE(result.err.find("warning: " + file_ + " is not what"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("warning: " + file_ + " is not what"), std::string::npos)
+        << result.err;
   }
 }
 
@@ -141,10 +145,11 @@ TEST_F(Tune, WrongUsage) {
   EXPECT_EQ(run({"bench", "--remember"}).code, 2);
   EXPECT_EQ(run({"bench", "--tune", "--verify", "1"}).code, 2);
   EXPECT_EQ(run({"bench", "--tune", "--synthetic", "demo:Q8_0"}).code, 2);
-  const Result homeless = cria({"bench", "--tune", "--remember", "-p", "4", "-n", "1", "-r", "1"}, "",
-                               {"HOME=", "XDG_STATE_HOME="});
+  const Result homeless = cria({"bench", "--tune", "--remember", "-p", "4", "-n", "1", "-r", "1"},
+                               "", {"HOME=", "XDG_STATE_HOME="});
   EXPECT_EQ(homeless.code, 1);
-  EXPECT_NE(homeless.err.find("cria: error: there is no directory to remember in"), std::string::npos);
+  EXPECT_NE(homeless.err.find("cria: error: there is no directory to remember in"),
+            std::string::npos);
 }
 
 /// What is decided where each way has a given speed beside the usual one's: 100 tokens/s.
@@ -152,18 +157,22 @@ class TuneChoice : public ::testing::Test {
  protected:
   using Speed = std::function<double(const tools::TuneWay&, bool prompt)>;
   static tools::TuneResult decide(const Speed& gain) {
-    const auto rate = [&](const tools::TuneWay& way, bool prompt) { return 100 * gain(way, prompt); };
+    const auto rate = [&](const tools::TuneWay& way, bool prompt) {
+      return 100 * gain(way, prompt);
+    };
     return tools::tune(kDemo, {.prompt = 1024, .rate = rate});
   }
 };
 
 TEST_F(TuneChoice, AWayIsTakenThatIsFasterByMoreThanChance) {
   for (const double gain : {1.02, 1.04}) {
-    const auto result = decide(
-        [&](const tools::TuneWay& way, bool prompt) { return prompt && way.batch == 1024 ? gain : 1; });
+    const auto result = decide([&](const tools::TuneWay& way, bool prompt) {
+      return prompt && way.batch == 1024 ? gain : 1;
+    });
     const bool taken = gain > 1.03;
     EXPECT_EQ(result.best.batch, taken ? 1024U : 512U) << gain;
-    EXPECT_EQ(result.options(), taken ? tools::TunedOptions({{"batch", "1024"}}) : tools::TunedOptions())
+    EXPECT_EQ(result.options(),
+              taken ? tools::TunedOptions({{"batch", "1024"}}) : tools::TunedOptions())
         << gain;
     EXPECT_DOUBLE_EQ(result.usual_prompt, 100);
     EXPECT_DOUBLE_EQ(result.best_prompt, taken ? 100 * gain : 100);
@@ -180,7 +189,8 @@ TEST_F(TuneChoice, TheFastestOfSeveralIsTaken) {
 
 TEST_F(TuneChoice, CopyingHasToBeWorthMore) {
   for (const double gain : {1.08, 1.12}) {
-    const auto result = decide([&](const tools::TuneWay& way, bool) { return way.copied ? gain : 1; });
+    const auto result =
+        decide([&](const tools::TuneWay& way, bool) { return way.copied ? gain : 1; });
     EXPECT_EQ(result.best.copied, gain > 1.10) << gain;
     EXPECT_GT(result.copy_seconds, 0) << "there is memory for so small a file";
   }
@@ -192,8 +202,8 @@ TEST_F(TuneChoice, WhatIsNotFasterInTheEndIsNotTaken) {
   const auto result = decide([&](const tools::TuneWay& way, bool prompt) {
     return prompt && way.batch == 1024 && left-- > 0 ? 1.5 : 1;
   });
-  EXPECT_TRUE(
-      std::ranges::any_of(result.tries, [](const auto& each) { return each.tokens_per_second == 150; }));
+  EXPECT_TRUE(std::ranges::any_of(result.tries,
+                                  [](const auto& each) { return each.tokens_per_second == 150; }));
   EXPECT_EQ(result.best.batch, 512U);
   EXPECT_EQ(result.best_prompt, result.usual_prompt);
   EXPECT_TRUE(result.options().empty());
@@ -205,7 +215,9 @@ TEST_F(TuneChoice, OneLuckyRoundDecidesNothing) {
     return prompt && way.batch == 1024 && ++runs == 3 ? 10 : 1;
   });
   EXPECT_EQ(result.best.batch, 512U);
-  EXPECT_EQ(std::ranges::count_if(result.tries, [](const auto& each) { return each.way.batch == 1024; }), 1)
+  EXPECT_EQ(
+      std::ranges::count_if(result.tries, [](const auto& each) { return each.way.batch == 1024; }),
+      1)
       << "nor is it tried again at the end";
 }
 
@@ -242,8 +254,9 @@ TEST(TuneLine, SaysWhatToTypeOrThatNothingIs) {
   tools::TuneResult result;
   result.usual_prompt = result.best_prompt = 10;
   result.usual_decode = result.best_decode = 5;
-  EXPECT_EQ(tools::tune_line("m.gguf", result).find("the defaults are best for m.gguf on this machine ("),
-            0U);
+  EXPECT_EQ(
+      tools::tune_line("m.gguf", result).find("the defaults are best for m.gguf on this machine ("),
+      0U);
   result.best.batch = 256;
   result.best_prompt = 12;
   const std::string line = tools::tune_line("m.gguf", result);

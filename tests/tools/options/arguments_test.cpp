@@ -9,19 +9,22 @@ namespace cria::test {
 namespace {
 
 /// Expects a usage error with all these texts in it.
-void expect_usage_error(const std::vector<std::string>& arguments, const std::vector<std::string>& texts) {
+void expect_usage_error(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& texts) {
   const Result result = cria(arguments);
   const std::string label = arguments.empty() ? "nothing" : arguments.back();
   EXPECT_EQ(result.code, 2) << label << result.err;
   EXPECT_EQ(result.out, "") << label;
   EXPECT_EQ(result.err.find("cria: error: "), 0U) << result.err;
   for (const std::string& text : texts)
-    EXPECT_NE(result.err.find(text), std::string::npos) << "no \"" << text << "\" in: " << result.err;
+    EXPECT_NE(result.err.find(text), std::string::npos)
+        << "no \"" << text << "\" in: " << result.err;
 }
 
 TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
   expect_usage_error({}, {"a command is missing", "\n  chat ", "\n  list "});
-  expect_usage_error({"rnu"}, {"no command rnu; did you mean run?", "\n  chat ", "\n  perplexity "});
+  expect_usage_error({"rnu"},
+                     {"no command rnu; did you mean run?", "\n  chat ", "\n  perplexity "});
   expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
   expect_usage_error({"-m", "x.gguf"}, {"a command is missing before -m", "\n  run "});
   expect_usage_error({"help", "rnu"}, {"did you mean run?"});
@@ -37,25 +40,28 @@ TEST(Arguments, HelpAndVersionAreCommandsToo) {
 }
 
 TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
-  expect_usage_error({"run", "--tmep", "0"}, {"cria run has no option --tmep; did you mean --temp?"});
+  expect_usage_error({"run", "--tmep", "0"},
+                     {"cria run has no option --tmep; did you mean --temp?"});
   expect_usage_error({"run", "--tmep=0"}, {"no option --tmep; did you mean --temp?"});
   expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
   expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
   EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
-  expect_usage_error({"run", "- one"}, {"no option - one (put -- before a text that begins with a hyphen)"});
+  expect_usage_error({"run", "- one"},
+                     {"no option - one (put -- before a text that begins with a hyphen)"});
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
   EXPECT_EQ(cria({"tokenize", "- one"}).err.find("put --"), std::string::npos);
-  expect_usage_error({"run", "one", "two"}, {"too many: two (put a text of several words in quotes)"});
+  expect_usage_error({"run", "one", "two"},
+                     {"too many: two (put a text of several words in quotes)"});
   expect_usage_error({"tokenize", "one"}, {"too many: one (-p TEXT takes a text)"});
   expect_usage_error({"list", "one", "two"}, {"too many: two (see cria list --help)"});
 }
 
 TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
-  const Result ours = cria({"run", "-p", "The river", "--max-tokens", "4", "--ctx", "64", "--batch", "8",
-                            "--threads", "1", "--temp", "0", "--kv-type", "f32"});
+  const Result ours = cria({"run", "-p", "The river", "--max-tokens", "4", "--ctx", "64", "--batch",
+                            "8", "--threads", "1", "--temp", "0", "--kv-type", "f32"});
   const Result theirs =
-      cria({"run", "--prompt", "The river", "--n-predict", "4", "--ctx-size", "64", "--batch-size", "8",
-            "--threads", "1", "--temp=0", "--color", "-ctk", "f32", "--no-display-prompt"});
+      cria({"run", "--prompt", "The river", "--n-predict", "4", "--ctx-size", "64", "--batch-size",
+            "8", "--threads", "1", "--temp=0", "--color", "-ctk", "f32", "--no-display-prompt"});
   EXPECT_EQ(theirs.code, 0) << theirs.err;
   EXPECT_NE(theirs.out, "");
   EXPECT_EQ(theirs.out, ours.out);
@@ -65,8 +71,11 @@ TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
   EXPECT_NE(system.err.find("You are kind."), std::string::npos) << system.err;
   const TempDirectory directory;
   EXPECT_EQ(
-      cria({"split", "--split-max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"}).out,
-      cria({"split", "--max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"}).out);
+      cria(
+          {"split", "--split-max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"})
+          .out,
+      cria({"split", "--max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"})
+          .out);
 }
 
 TEST(Arguments, WhatDoesNotApplyIsNamed) {
@@ -75,14 +84,16 @@ TEST(Arguments, WhatDoesNotApplyIsNamed) {
   expect_usage_error({"run", "--flash-attn", "-p", "a"}, {"--flash-attn does not apply"});
   expect_usage_error({"quantize", "--keep-split", kDemo, "x.gguf", "F16"},
                      {"--keep-split does not apply", "cria split"});
-  expect_usage_error({"quantize", "--leave-output-tensor", kDemo, "x.gguf", "F16"}, {"--output-type"});
+  expect_usage_error({"quantize", "--leave-output-tensor", kDemo, "x.gguf", "F16"},
+                     {"--output-type"});
   expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
 }
 
 // What one command does anyway another does not.
 TEST(Arguments, NamesOfLlamaCppThatAreSoForSomeCommands) {
   expect_usage_error({"serve", "--log-disable"}, {"--log-disable does not apply", "2>/dev/null"});
-  expect_usage_error({"chat", "--no-context-shift"}, {"--no-context-shift does not apply", "from a pipe"});
+  expect_usage_error({"chat", "--no-context-shift"},
+                     {"--no-context-shift does not apply", "from a pipe"});
   expect_usage_error({"chat", "-st"}, {"-st does not apply: cria run answers one message"});
   expect_usage_error({"run", "--interactive"}, {"--interactive does not apply: cria chat"});
   EXPECT_EQ(cria({"run", "-st", "--no-context-shift", "--log-disable", "-n", "1", "a"}).code, 0);
@@ -90,7 +101,8 @@ TEST(Arguments, NamesOfLlamaCppThatAreSoForSomeCommands) {
 }
 
 TEST(Arguments, WrongValuesSayWhatWasExpected) {
-  expect_usage_error({"run", "-p", "a", "--temp", "warm"}, {"--temp: expected a number", "got warm"});
+  expect_usage_error({"run", "-p", "a", "--temp", "warm"},
+                     {"--temp: expected a number", "got warm"});
   expect_usage_error({"run", "-p", "a", "-t", "2.5"},
                      {"--threads: expected a whole number from 1 to", "2.5"});
   expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: its value is missing"});
@@ -105,8 +117,10 @@ TEST(Arguments, WrongValuesSayWhatWasExpected) {
   expect_usage_error({"bench", "--synthetic", "1.1b"}, {"expected SHAPE:TYPE"});
   expect_usage_error({"bench", "-p", "many"}, {"--prompt: expected a whole number", "many"});
   expect_usage_error({"split", kDemo, "x", "--max-size", "much"}, {"--max-size: expected a size"});
-  expect_usage_error({"export", kDemo, "-o", "x", "--shard-size", "5XB"}, {"--shard-size: expected a size"});
-  expect_usage_error({"template", "--messages", "x", "--date", "today"}, {"--date: expected YYYY-MM-DD"});
+  expect_usage_error({"export", kDemo, "-o", "x", "--shard-size", "5XB"},
+                     {"--shard-size: expected a size"});
+  expect_usage_error({"template", "--messages", "x", "--date", "today"},
+                     {"--date: expected YYYY-MM-DD"});
 }
 
 TEST(Arguments, SizesAreReadInOneWay) {
@@ -118,7 +132,8 @@ TEST(Arguments, SizesAreReadInOneWay) {
   for (const char* wrong : {"", "0", "-1", "1.5G", "5X", "5 M x", "99999999999T", "MiB"})
     EXPECT_ANY_THROW((void)tools::parse_size("--max-size", wrong)) << wrong;
   const TempDirectory directory;
-  EXPECT_EQ(cria({"split", kDemo, directory.path("part"), "--max-size", "3MiB", "--dry-run"}).code, 0);
+  EXPECT_EQ(cria({"split", kDemo, directory.path("part"), "--max-size", "3MiB", "--dry-run"}).code,
+            0);
 }
 
 TEST(Nearest, NamesWithinAThirdOfTheLettersOrBeginnings) {

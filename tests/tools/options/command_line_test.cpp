@@ -1,4 +1,5 @@
-// The frame of the program: help, version, wrong usage, and what is generated from its declarations.
+// The frame of the program: help, version, wrong usage, and what is generated from its
+// declarations.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +19,8 @@ TEST(CommandLine, VersionIsOneLine) {
   const Result result = cria({"--version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out.find("cria 0."), 0U);
-  EXPECT_NE(result.out.find(", scalar"), std::string::npos);  // the instruction sets, the last of them
+  EXPECT_NE(result.out.find(", scalar"),
+            std::string::npos);  // the instruction sets, the last of them
   EXPECT_EQ(count_lines(result.out), 1U);
 }
 
@@ -108,8 +110,11 @@ TEST(CommandLine, OptionsThatWouldNotCountAreRefused) {
 
 TEST(CommandLine, WholeFilesDoNotGoToStdout) {
   const std::vector<std::vector<std::string>> wrong = {
-      {"quantize", kDemo, "-", "Q4_0"}, {"merge", kDemo, "-"},  {"edit", kDemo, "-", "--remove", "x"},
-      {"convert", ".", "-o", "-"},      {"imatrix", "-o", "-"},
+      {"quantize", kDemo, "-", "Q4_0"},
+      {"merge", kDemo, "-"},
+      {"edit", kDemo, "-", "--remove", "x"},
+      {"convert", ".", "-o", "-"},
+      {"imatrix", "-o", "-"},
   };
   for (const auto& arguments : wrong) {
     const Result result = cria(arguments);
@@ -121,7 +126,8 @@ TEST(CommandLine, WholeFilesDoNotGoToStdout) {
 TEST(CommandLine, UnknownInstructionSetIsNamed) {
   const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err.find("cria: error: CRIA_ISA=abacus names no instruction set"), 0U) << result.err;
+  EXPECT_EQ(result.err.find("cria: error: CRIA_ISA=abacus names no instruction set"), 0U)
+      << result.err;
   EXPECT_NE(result.err.find("scalar"), std::string::npos) << result.err;
   EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);
 }
@@ -129,7 +135,8 @@ TEST(CommandLine, UnknownInstructionSetIsNamed) {
 // Also where no model is loaded, or where the kernels are wanted late; and nothing is left behind.
 TEST(CommandLine, UnknownInstructionSetIsNamedByAllThatCompute) {
   const TempDirectory directory, hugging_face;
-  const std::string out = directory.path("out"), text = directory.write("text", std::string(3000, 'a'));
+  const std::string out = directory.path("out"),
+                    text = directory.write("text", std::string(3000, 'a'));
   const std::vector<std::vector<std::string>> commands = {
       {"quantize", kDemo, out, "Q4_0", "--allow-requantize"},
       {"convert", HfDirectory().write(hugging_face), "-o", out},

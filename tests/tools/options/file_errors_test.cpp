@@ -18,7 +18,8 @@ std::vector<Defect> make_defects(const TempDirectory& directory) {
       {"missing", directory.path("no-such.gguf"), ""},
       {"directory", directory.path(), "director"},
       {"empty", directory.write("empty.gguf", ""), ""},
-      {"html", directory.write("page.gguf", "<!DOCTYPE html>\n<html><body>404</body></html>\n"), "HTML"},
+      {"html", directory.write("page.gguf", "<!DOCTYPE html>\n<html><body>404</body></html>\n"),
+       "HTML"},
       {"header cut", directory.write("header.gguf", demo.substr(0, 50'000)), "ends"},
       {"data cut", directory.write("data.gguf", demo.substr(0, demo.size() - 1)), "ends"},
   };
@@ -38,8 +39,9 @@ TEST(FileErrors, AreOneLineInEverySubcommand) {
   for (const Defect& defect : make_defects(directory)) {
     expect_refusal(cria({"run", "-m", defect.path, "-p", "Hello"}), defect, "run");
     expect_refusal(cria({"chat", "-m", defect.path}, "Hello\n"), defect, "chat");
-    expect_refusal(cria({"logits", "-m", defect.path, "--tokens", "1", "-o", directory.path("out")}), defect,
-                   "logits");
+    expect_refusal(
+        cria({"logits", "-m", defect.path, "--tokens", "1", "-o", directory.path("out")}), defect,
+        "logits");
     if (defect.name == "data cut") continue;  // these two need no tensor data
     expect_refusal(cria({"tokenize", "-m", defect.path, "-p", "Hello"}), defect, "tokenize");
     expect_refusal(cria({"inspect", defect.path}), defect, "inspect");

@@ -26,16 +26,18 @@ class ModelStore : public ::testing::Test {
         R"({"layers":[{"mediaType":"application/vnd.ollama.image.license","digest":"sha256:bb"},)"
         R"({"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" +
             digest + R"("}]})");
-    directory_.write("ollama/manifests/registry.ollama.ai/library/llama9/broken", "{\"layers\": 5}");
+    directory_.write("ollama/manifests/registry.ollama.ai/library/llama9/broken",
+                     "{\"layers\": 5}");
   }
   static void place(const std::string& path) {
     fs::create_directories(fs::path(path).parent_path());
     fs::copy_file(kDemo, path);
   }
   [[nodiscard]] Result with_store(std::vector<std::string> arguments) const {
-    return cria(std::move(arguments), "",
-                {"CRIA_MODELS=" + directory_.path("models"), "HF_HUB_CACHE=" + directory_.path("hub"),
-                 "OLLAMA_MODELS=" + directory_.path("ollama"), "HOME=" + directory_.path()});
+    return cria(
+        std::move(arguments), "",
+        {"CRIA_MODELS=" + directory_.path("models"), "HF_HUB_CACHE=" + directory_.path("hub"),
+         "OLLAMA_MODELS=" + directory_.path("ollama"), "HOME=" + directory_.path()});
   }
   [[nodiscard]] std::vector<std::string> listed(std::vector<std::string> more = {}) const {
     std::vector<std::string> arguments = {"list", "--json"}, names;
@@ -80,7 +82,8 @@ TEST_F(ModelStore, WhatIsNotHereIsToldWithTheCommandThatFetchesIt) {
   EXPECT_NE(url.err.find("does not download"), std::string::npos) << url.err;
   EXPECT_NE(url.err.find("curl -L -O https://huggingface.co/Org/Name/resolve/main/x.gguf"),
             std::string::npos);
-  EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"), std::string::npos);
+  EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"),
+            std::string::npos);
   EXPECT_NE(tokenize("Org/Elsewhere").err.find("hf download Org/Elsewhere"), std::string::npos);
   const Result unknown = tokenize("qwen9");
   EXPECT_EQ(unknown.code, 1);

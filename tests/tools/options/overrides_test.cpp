@@ -9,7 +9,8 @@ namespace {
 class Overrides : public testing::Test {
  protected:
   /// The logits of some tokens, as bytes.
-  std::string logits_with(std::vector<std::string> options, const std::string& model = kDemo) const {
+  std::string logits_with(std::vector<std::string> options,
+                          const std::string& model = kDemo) const {
     const std::string out = directory_.path("out.f32");
     options.insert(options.begin(),
                    {"logits", "-m", model, "--tokens", "1,40,50,60,70,80,90,100", "-o", out});
@@ -37,26 +38,28 @@ TEST_F(Overrides, AreAsIfTheFileSaidSo) {
   };
   expect_same({"--override-kv", "llama.attention.layer_norm_rms_epsilon=float:0.25"},
               {"llama.attention.layer_norm_rms_epsilon=f32:0.25"});
-  expect_same(
-      {"--override-kv", ".rope.freq_base=f32:500", "--override-kv", "llama.rope.dimension_count=int:8"},
-      {"llama.rope.freq_base=f32:500", "llama.rope.dimension_count=u32:8"});
+  expect_same({"--override-kv", ".rope.freq_base=f32:500", "--override-kv",
+               "llama.rope.dimension_count=int:8"},
+              {"llama.rope.freq_base=f32:500", "llama.rope.dimension_count=u32:8"});
   expect_same({"--rope-freq-base", "500"}, {"llama.rope.freq_base=f32:500"});
   const std::vector<std::string> linear = {"llama.rope.scaling.type=string:linear",
                                            "llama.rope.scaling.factor=f32:2"};
   expect_same({"--rope-scaling", "linear", "--rope-scale", "2"}, linear);
   expect_same({"--rope-freq-scale", "0.5"}, linear);
   expect_same(
-      {"--rope-scaling", "yarn", "--rope-scale", "4", "--yarn-orig-ctx", "128", "--yarn-beta-fast", "16",
-       "--yarn-beta-slow", "2", "--yarn-attn-factor", "0.5"},
+      {"--rope-scaling", "yarn", "--rope-scale", "4", "--yarn-orig-ctx", "128", "--yarn-beta-fast",
+       "16", "--yarn-beta-slow", "2", "--yarn-attn-factor", "0.5"},
       {"llama.rope.scaling.type=string:yarn", "llama.rope.scaling.factor=f32:4",
-       "llama.rope.scaling.original_context_length=u32:128", "llama.rope.scaling.yarn_beta_fast=f32:16",
-       "llama.rope.scaling.yarn_beta_slow=f32:2", "llama.rope.scaling.attn_factor=f32:0.5"});
+       "llama.rope.scaling.original_context_length=u32:128",
+       "llama.rope.scaling.yarn_beta_fast=f32:16", "llama.rope.scaling.yarn_beta_slow=f32:2",
+       "llama.rope.scaling.attn_factor=f32:0.5"});
 }
 
 TEST_F(Overrides, TextsAndTruthValues) {
   const Result result = cria({"tokenize", "-m", kDemo, "-p", "hi", "--ids"});
-  const Result run = cria({"run", "-m", kDemo, "--override-kv", "tokenizer.ggml.add_bos_token=bool:false",
-                           "--override-kv", "general.name=str:a:b=c", "-v", "-n", "1", "hi"});
+  const Result run =
+      cria({"run", "-m", kDemo, "--override-kv", "tokenizer.ggml.add_bos_token=bool:false",
+            "--override-kv", "general.name=str:a:b=c", "-v", "-n", "1", "hi"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_NE(run.err.find("a:b=c, llama"), std::string::npos) << run.err;
@@ -75,7 +78,8 @@ TEST_F(Overrides, RefusesWhatIsNone) {
   refused("llama.rope.freq_base=float:many", "f64");
   refused("a=u32[]:[1]", "array");
   refused("a=u64:18446744073709551615", "too large");
-  const Result bad = cria({"run", "-m", kDemo, "--override-kv", "llama.attention.head_count=int:0", "hi"});
+  const Result bad =
+      cria({"run", "-m", kDemo, "--override-kv", "llama.attention.head_count=int:0", "hi"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_NE(bad.err.find("llama.attention.head_count"), std::string::npos) << bad.err;
   EXPECT_EQ(cria({"run", "-m", kDemo, "--rope-scaling", "ntk", "hi"}).code, 2);

@@ -1,4 +1,5 @@
-// Options that are not typed: presets, the environment, the configuration file, and which of them counts.
+// Options that are not typed: presets, the environment, the configuration file, and which of them
+// counts.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -23,7 +24,8 @@ class Settings : public ::testing::Test {
     return {};
   }
   void configure(std::string_view text) { file_ = directory_.write("config.toml", text); }
-  [[nodiscard]] Result run(std::vector<std::string> more, std::vector<std::string> environment = {}) const {
+  [[nodiscard]] Result run(std::vector<std::string> more,
+                           std::vector<std::string> environment = {}) const {
     std::vector<std::string> arguments = {"run", "-p", "Once upon a time", "-n", "8"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     environment.push_back("CRIA_CONFIG=" + file_);
@@ -53,10 +55,12 @@ TEST_F(Settings, TheyAreWhatIsRun) {
   EXPECT_EQ(run({}).out, greedy);
   configure("json = true\n");
   EXPECT_NE(run({"--temp", "0"}).out.find("\"stop_reason\""), std::string::npos);
-  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=False"}).out, greedy) << "a variable can turn a flag off";
+  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=False"}).out, greedy)
+      << "a variable can turn a flag off";
   const Result neither = run({}, {"CRIA_JSON=maybe"});
   EXPECT_EQ(neither.code, 2);
-  EXPECT_NE(neither.err.find("--json: expected true or false, got maybe (from CRIA_JSON)"), std::string::npos)
+  EXPECT_NE(neither.err.find("--json: expected true or false, got maybe (from CRIA_JSON)"),
+            std::string::npos)
       << neither.err;
 }
 
@@ -78,7 +82,8 @@ TEST_F(Settings, TheFileIsToml) {
   configure("stop = []\n");
   EXPECT_EQ(of_run("stop").second, "default");
   for (const auto& [text, where] :
-       {std::pair<std::string_view, std::string>{"threads = 1\nsystem = You are kind\n", "line 2: "},
+       {std::pair<std::string_view, std::string>{"threads = 1\nsystem = You are kind\n",
+                                                 "line 2: "},
         {"temp = 0\ntemp = 1\n", "line 2: "},
         {"[run\n", "line 1: "},
         {"[rum]\n", "[rum]: is no command, nor a preset"},
@@ -93,13 +98,14 @@ TEST_F(Settings, TheFileIsToml) {
 
 TEST_F(Settings, ATextWithoutQuotesIsToldOfThem) {
   const std::string hint = " (put a text in quotes)";
-  for (const std::string text : {"kv-type = q8_0", "kv-type = f16", "model = important.gguf", "system = no",
-                                 "json = True", "model = 7b.gguf", "kv-type = f"}) {
+  for (const std::string text : {"kv-type = q8_0", "kv-type = f16", "model = important.gguf",
+                                 "system = no", "json = True", "model = 7b.gguf", "kv-type = f"}) {
     configure(text + "\n");
     EXPECT_NE(run({}).err.find(hint), std::string::npos) << text;
   }
-  for (const std::string& text : {"stop = " + std::string(300, '['), std::string("system = \"\\q\""),
-                                  std::string("threads = 99999999999999999999")}) {
+  for (const std::string& text :
+       {"stop = " + std::string(300, '['), std::string("system = \"\\q\""),
+        std::string("threads = 99999999999999999999")}) {
     configure(text + "\n");
     const Result result = run({});
     EXPECT_EQ(result.code, 2) << text;
@@ -108,9 +114,10 @@ TEST_F(Settings, ATextWithoutQuotesIsToldOfThem) {
 }
 
 TEST_F(Settings, AFileMayComeThroughAPipe) {
-  const Result result =
-      cria_in({.input = "[run]\nthreads = 3\n", .environment = {"CRIA_CONFIG=/dev/stdin"}, .piecemeal = true},
-              {"config"});
+  const Result result = cria_in({.input = "[run]\nthreads = 3\n",
+                                 .environment = {"CRIA_CONFIG=/dev/stdin"},
+                                 .piecemeal = true},
+                                {"config"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("/dev/stdin [run]"), std::string::npos) << result.out;
 }
@@ -119,11 +126,11 @@ TEST_F(Settings, AFileOfNoUseIsRefused) {
   std::string deep = "preset.a";
   for (int i = 0; i < 20000; ++i) deep += ".a";
   const std::string dots = "more than 2000 dots";
-  for (const auto& [text, message] :
-       {std::pair{"[" + deep + "]\n", dots},
-        {deep + " = 1\n", dots},
-        {"run = {" + deep + " = 1}\n", dots},
-        {"#" + std::string(64 * 1024, '.'), std::string("a configuration file has at most 64 KiB")}}) {
+  for (const auto& [text, message] : {std::pair{"[" + deep + "]\n", dots},
+                                      {deep + " = 1\n", dots},
+                                      {"run = {" + deep + " = 1}\n", dots},
+                                      {"#" + std::string(64 * 1024, '.'),
+                                       std::string("a configuration file has at most 64 KiB")}}) {
     configure(text);
     const Result result = run({});
     EXPECT_EQ(result.code, 2) << text.substr(0, 40);
@@ -151,12 +158,14 @@ TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
   EXPECT_EQ(of_run("template", {}, "inspect").second, "default");
   EXPECT_EQ(of_run("template", {}, "template"), (Value{"chatml", file_}));
   configure("decode = 64\n[tokenize]\ndecode = true\n");
-  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "tokenize"), (Value{"true", file_ + " [tokenize]"}));
+  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "tokenize"),
+            (Value{"true", file_ + " [tokenize]"}));
   configure("[tokenize]\ndecode = 64\n");
   const Result own = tokenize({});
   EXPECT_EQ(own.code, 2);
-  EXPECT_NE(own.err.find("--decode: expected true or false, got 64 (from " + file_ + " [tokenize])"),
-            std::string::npos)
+  EXPECT_NE(
+      own.err.find("--decode: expected true or false, got 64 (from " + file_ + " [tokenize])"),
+      std::string::npos)
       << own.err;
 }
 
@@ -164,7 +173,8 @@ TEST_F(Settings, AFileThatIsNamedIsThere) {
   for (const std::string& path : {std::string("/no/such/file"), directory_.path()}) {
     const Result result = cria({"config"}, "", {"CRIA_CONFIG=" + path});
     EXPECT_EQ(result.code, 2) << path;
-    EXPECT_NE(result.err.find(path + ": the file that CRIA_CONFIG names cannot be opened"), std::string::npos)
+    EXPECT_NE(result.err.find(path + ": the file that CRIA_CONFIG names cannot be opened"),
+              std::string::npos)
         << result.err;
   }
 }
@@ -205,7 +215,8 @@ TEST_F(Settings, WhatDoesNotCountHereIsPassedOver) {
 TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
   EXPECT_EQ(run({"--preset", "exact"}).out, run({"--temp", "0"}).out);
   configure(
-      "[preset.teacher]\nsystem = \"You are a kind teacher.\"\ntemp = 0\n[chat]\npreset = \"teacher\"\n");
+      "[preset.teacher]\nsystem = \"You are a kind teacher.\"\ntemp = 0\n[chat]\npreset = "
+      "\"teacher\"\n");
   EXPECT_EQ(of_run("temp", {}, "chat"), (Value{"0", "preset teacher"}));
   EXPECT_EQ(of_run("temp", {}).second, "default");
   const Result chat = cria({"chat", "--show-prompt", "-n", "1"}, "Hi\n", {"CRIA_CONFIG=" + file_});
@@ -236,7 +247,8 @@ TEST_F(Settings, WrongOnesAreNamedWithTheirSource) {
   EXPECT_NE(key.err.find("did you mean temp?"), std::string::npos) << key.err;
   configure("[preset.x]\nthreads = 4\n");
   EXPECT_EQ(run({}).code, 2);
-  EXPECT_EQ(cria({"run", "--help"}, "", {"CRIA_CONFIG=" + file_}).code, 0) << "help needs no configuration";
+  EXPECT_EQ(cria({"run", "--help"}, "", {"CRIA_CONFIG=" + file_}).code, 0)
+      << "help needs no configuration";
   EXPECT_EQ(cria({"run", "-p", "a"}, "", {"CRIA_CONFIG=/no/such/file"}).code, 2);
 }
 
@@ -244,7 +256,8 @@ TEST_F(Settings, TheUsualFileIsFound) {
   const TempDirectory home;
   ASSERT_EQ(std::system(("mkdir -p " + home.path(".config/cria")).c_str()), 0);
   home.write(".config/cria/config.toml", "threads = 2\n");
-  const Result result = cria({"config"}, "", {"HOME=" + home.path(), "CRIA_CONFIG=", "XDG_CONFIG_HOME="});
+  const Result result =
+      cria({"config"}, "", {"HOME=" + home.path(), "CRIA_CONFIG=", "XDG_CONFIG_HOME="});
   EXPECT_NE(result.out.find(".config/cria/config.toml"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("--threads"), std::string::npos) << result.out;
 }

@@ -13,7 +13,8 @@ std::vector<double> bar_heights(const std::string& svg) {
   std::istringstream lines(svg);
   for (std::string text; std::getline(lines, text);) {
     double height = 0;
-    if (std::sscanf(text.c_str(), R"(<rect x="%*f" y="%*f" width="%*f" height="%lf")", &height) == 1)
+    if (std::sscanf(text.c_str(), R"(<rect x="%*f" y="%*f" width="%*f" height="%lf")", &height) ==
+        1)
       heights.push_back(height);
   }
   heights.erase(heights.begin(), heights.begin() + 2);  // of the key
@@ -21,11 +22,12 @@ std::vector<double> bar_heights(const std::string& svg) {
 }
 
 TEST(BarPlot, HeightsAreInProportionWithinAPanel) {
-  const BarPlot plot{.title = "a < b",
-                     .subtitle = {},
-                     .first_name = "x",
-                     .second_name = "y",
-                     .panels = {{"one", {{"p", 10, 5}, {"q", 2.5, 0}}}, {"two", {{"r", 1000, 1000}}}}};
+  const BarPlot plot{
+      .title = "a < b",
+      .subtitle = {},
+      .first_name = "x",
+      .second_name = "y",
+      .panels = {{"one", {{"p", 10, 5}, {"q", 2.5, 0}}}, {"two", {{"r", 1000, 1000}}}}};
   const std::string svg = to_svg(plot);
   const std::vector<double> heights = bar_heights(svg);
   ASSERT_EQ(heights.size(), 6U);

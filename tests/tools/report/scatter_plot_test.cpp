@@ -32,7 +32,8 @@ TEST(ScatterPlot, LabelsOfCrowdedPointsKeepClear) {
   ASSERT_EQ(labels.size(), 32U);
   for (std::size_t i = 0; i < labels.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      EXPECT_TRUE(std::abs(labels[i].x - labels[j].x) > 40 || std::abs(labels[i].y - labels[j].y) > 13.8)
+      EXPECT_TRUE(std::abs(labels[i].x - labels[j].x) > 40 ||
+                  std::abs(labels[i].y - labels[j].y) > 13.8)
           << i << " " << j;
 }
 
@@ -54,8 +55,9 @@ TEST(ScatterPlot, WideRangesHaveLogarithmicAxes) {
 }
 
 TEST(ScatterPlot, OnePointNoPointsAndZeroHaveAnAxis) {
-  for (const std::vector<PlotPoint>& points :
-       {std::vector<PlotPoint>{}, {{3, 3, 0, "label"}}, {{0, 0, 0, "label"}, {0, 100, 1, "label"}}}) {
+  for (const std::vector<PlotPoint>& points : {std::vector<PlotPoint>{},
+                                               {{3, 3, 0, "label"}},
+                                               {{0, 0, 0, "label"}, {0, 100, 1, "label"}}}) {
     ScatterPlot plot{};
     plot.points = points;
     const std::string svg = to_svg(plot);

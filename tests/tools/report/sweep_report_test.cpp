@@ -1,4 +1,5 @@
-// The advice of `cria sweep`: what the errors do not tell apart is alike, and of that the smallest is best.
+// The advice of `cria sweep`: what the errors do not tell apart is alike, and of that the smallest
+// is best.
 #include "tools/report/sweep_report.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,8 @@ TEST(SweepChoice, AReadRateThatIsNotKnownIsNotHeldAgainst) {
   SweepMachine machine = machine_with(10000);
   EXPECT_NE(sweep_advice(kRows, machine).find("of what the read rate allows"), std::string::npos);
   machine.read_gbytes = 0;
-  EXPECT_NE(sweep_advice(kRows, machine).find("decodes 30.0 tokens/s): of the 4 that fit"), std::string::npos)
+  EXPECT_NE(sweep_advice(kRows, machine).find("decodes 30.0 tokens/s): of the 4 that fit"),
+            std::string::npos)
       << sweep_advice(kRows, machine);
 }
 
@@ -75,7 +77,8 @@ TEST(SweepChoice, WhereAllLoseMuchThoseThatLoseAlike) {
 
 TEST(SweepChoice, OnlyWhatFitsIntoMemoryAndWasMeasured) {
   EXPECT_FALSE(sweep_choice(kRows, machine_with(1)).best.has_value());
-  EXPECT_NE(sweep_advice(kRows, machine_with(1)).find("None of these files fits"), std::string::npos);
+  EXPECT_NE(sweep_advice(kRows, machine_with(1)).find("None of these files fits"),
+            std::string::npos);
   std::vector<SweepRow> rows = kRows;
   rows[3].error = "the disk is full";
   EXPECT_EQ(sweep_choice(rows, machine_with(10000)).best, 2U);

@@ -12,7 +12,8 @@ namespace {
 
 using tools::Table;
 
-const std::string kName = "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF-Meta-Llama-3.1-8B-Instruct-Q4_K_M";
+const std::string kName =
+    "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF-Meta-Llama-3.1-8B-Instruct-Q4_K_M";
 const std::string kPath = "/home/somebody/.cache/models/" + kName + ".gguf";
 
 /// The cells of a column that begins at `begin`, put together: lines of `width` columns.
@@ -43,13 +44,15 @@ TEST(Table, NamesAndPathsAreWholeInEveryWidth) {
     const std::string text = table.text(columns);
     EXPECT_EQ(text.find("…"), std::string::npos) << text;
     const std::string heading = text.substr(0, text.find('\n'));
-    const std::size_t size = heading.find("size"), place = heading.find("place"), file = heading.find("file");
+    const std::size_t size = heading.find("size"), place = heading.find("place"),
+                      file = heading.find("file");
     EXPECT_EQ(column(text, file, columns), "file" + kPath) << text;
     const std::size_t name_end = size + 4 - std::string("4.58 GiB").size() - 2;
     EXPECT_EQ(column(text, 0, name_end), "name" + kName) << text;
     EXPECT_EQ(column(text, place, file - place), "place$CRIA_MODELS") << text;
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(tools::display_width(line), columns);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(tools::display_width(line), columns);
   }
 }
 

@@ -14,7 +14,8 @@ std::string shown_tokens(std::string_view written, std::string_view shown) {
   AnswerTokens tokens(tokenizer);
   bool text_begins = true;
   for (const TokenId id : tokenizer.encode(written, false, false)) {
-    if (text_begins && tokenizer.piece(id) == " ") continue;  // the blank that a text is given in front
+    if (text_begins && tokenizer.piece(id) == " ")
+      continue;  // the blank that a text is given in front
     text_begins = false;
     TokenLogprobs token;
     token.id = id;

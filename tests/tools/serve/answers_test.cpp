@@ -40,17 +40,20 @@ TEST(ServeAnswers, AChat) {
   EXPECT_EQ(json["object"], "chat.completion");
   EXPECT_EQ(json["model"], "cria-demo-Q8_0");
   const Json& choice = json["choices"][0];
-  EXPECT_EQ(choice["message"], (Json{{"role", "assistant"}, {"content", "The capital of Norway is Oslo."}}));
+  EXPECT_EQ(choice["message"],
+            (Json{{"role", "assistant"}, {"content", "The capital of Norway is Oslo."}}));
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_EQ(choice["logprobs"], nullptr);
   const Json& usage = json["usage"];
-  EXPECT_EQ(usage["total_tokens"], usage["prompt_tokens"].get<int>() + usage["completion_tokens"].get<int>());
+  EXPECT_EQ(usage["total_tokens"],
+            usage["prompt_tokens"].get<int>() + usage["completion_tokens"].get<int>());
 }
 
 TEST(ServeAnswers, AStreamIsInOrder) {
   ServedDemo demo;
-  Json body =
-      question(kStory, {{"n", 2}, {"seed", 3}, {"temperature", 1}, {"max_tokens", 20}, {"ignore_eos", true}});
+  Json body = question(
+      kStory,
+      {{"n", 2}, {"seed", 3}, {"temperature", 1}, {"max_tokens", 20}, {"ignore_eos", true}});
   const Json whole = demo.answer(kChatPath, body)->json();
   body["stream"] = true;
   body["stream_options"] = {{"include_usage", true}};
@@ -92,8 +95,8 @@ TEST(ServeAnswers, StopTexts) {
     EXPECT_EQ(full.rfind(text, 0), 0U) << text;
     EXPECT_LT(text.size(), full.size());
     EXPECT_EQ(got->json()["choices"][0]["finish_reason"], "stop");
-    const auto stream =
-        demo.answer(kChatPath, question(kCount, {{"stop", stop}, {"logprobs", true}, {"stream", true}}));
+    const auto stream = demo.answer(
+        kChatPath, question(kCount, {{"stop", stop}, {"logprobs", true}, {"stream", true}}));
     const std::vector<Json> all = chunks(*stream);
     EXPECT_EQ(joined(all), text);
     // Log-probabilities stand beside their text, and end with it.
@@ -147,8 +150,8 @@ TEST(ServeAnswers, TextsThatGoOn) {
     EXPECT_LE(logprobs["token_logprobs"][i], 0);
     EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2U);
   }
-  const auto stream =
-      chunks(*ask({{"prompt", "The capital of France"}, {"echo", true}, {"logprobs", 2}, {"stream", true}}));
+  const auto stream = chunks(*ask(
+      {{"prompt", "The capital of France"}, {"echo", true}, {"logprobs", 2}, {"stream", true}}));
   EXPECT_EQ(joined(stream), content(*echoed));
   Json offsets = Json::array();
   for (const Json& chunk : stream)
@@ -165,8 +168,9 @@ TEST(ServeAnswers, CallsThatAreDemanded) {
   const Json light = Json::parse(
       R"({"type":"function","function":{"name":"switch_light","parameters":{"type":"object","properties":
       {"on":{"type":"boolean"}},"required":["on"],"additionalProperties":false}}})");
-  const Json fields = {{"tools", {light}}, {"tool_choice", "required"}, {"parallel_tool_calls", false},
-                       {"temperature", 1}, {"max_tokens", 200},         {"seed", 3}};
+  const Json fields = {
+      {"tools", {light}}, {"tool_choice", "required"}, {"parallel_tool_calls", false},
+      {"temperature", 1}, {"max_tokens", 200},         {"seed", 3}};
   Json several = question("Light, please.", fields);
   several["n"] = 2;
   const auto whole = demo.answer(kChatPath, several);
@@ -206,7 +210,8 @@ TEST(ServeAnswers, CallsThatAreDemanded) {
   }
 }
 
-// Where the model is free to call, a tool that cannot be enforced is said once; a strict one is refused.
+// Where the model is free to call, a tool that cannot be enforced is said once; a strict one is
+// refused.
 TEST(ServeAnswers, CallsThatAreNotEnforced) {
   std::vector<std::string> notes;
   std::mutex mutex;
@@ -216,8 +221,8 @@ TEST(ServeAnswers, CallsThatAreNotEnforced) {
     notes.push_back(text);
   };
   ServedDemo demo({}, api);
-  const Json odd =
-      Json::parse(R"({"type":"function","function":{"name":"odd","parameters":{"type":"object","not":{}}}})");
+  const Json odd = Json::parse(
+      R"({"type":"function","function":{"name":"odd","parameters":{"type":"object","not":{}}}})");
   Json body = question("What is the capital of Norway?", {{"tools", {odd}}, {"max_tokens", 20}});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(demo.answer(kChatPath, body)->status(), 200);
   ASSERT_EQ(notes.size(), 1U);
@@ -226,7 +231,8 @@ TEST(ServeAnswers, CallsThatAreNotEnforced) {
   EXPECT_EQ(demo.answer(kChatPath, body)->json()["error"]["param"], "tools[0].function.parameters");
 }
 
-// Where answers cannot be held to calls of the model's form, what cannot be promised is refused, or only one call counts.
+// Where answers cannot be held to calls of the model's form, what cannot be promised is refused, or
+// only one call counts.
 TEST(ServeAnswers, CallsOfAFormThatCannotBeHeldTo) {
   ServedDemo demo({}, {}, "", CallForm::Glm);
   const Json tool = {{"type", "function"}, {"function", {{"name", "light"}, {"strict", false}}}};
@@ -245,7 +251,8 @@ TEST(ServeAnswers, CallsOfAFormThatCannotBeHeldTo) {
 }
 
 TEST(ServeAnswers, OneCallWhereNoMoreAreWanted) {
-  const ServedModel model = ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, "");
+  const ServedModel model =
+      ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, "");
   const std::vector<ToolCall> calls = {{"1", "light", "{}"}, {"2", "dark", "{}"}};
   for (const bool parallel : {false, true}) {
     for (const bool stream : {false, true}) {
@@ -295,9 +302,9 @@ TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
       {{"role", "developer"},
        {"content", {{{"type", "text"}, {"text", "Be "}}, {{"type", "text"}, {"text", "short."}}}}},
       {{"role", "user"}, {"content", "Hi"}}};
-  EXPECT_EQ(
-      demo.answer("/apply-template", {{"messages", messages}})->json()["prompt"],
-      "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(demo.answer("/apply-template", {{"messages", messages}})->json()["prompt"],
+            "<|im_start|>system\nBe "
+            "short.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   const Json numbers = demo.answer("/v1/embeddings", {{"input", {"cat", "the sea"}}})->json();
   ASSERT_EQ(numbers["data"].size(), 2U);
   double length = 0;
@@ -306,7 +313,8 @@ TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
   EXPECT_NEAR(length, 1, 1e-5);  // of 256 floats
   const Json alone = demo.answer("/v1/embeddings", {{"input", "the sea"}})->json();
   EXPECT_EQ(alone["data"][0]["embedding"], numbers["data"][1]["embedding"]);
-  const Json text = demo.answer("/v1/embeddings", {{"input", "x"}, {"encoding_format", "base64"}})->json();
+  const Json text =
+      demo.answer("/v1/embeddings", {{"input", "x"}, {"encoding_format", "base64"}})->json();
   EXPECT_EQ(text["data"][0]["embedding"].get<std::string>().size(), (256 * 4 + 2) / 3 * 4U);
 }
 
@@ -364,7 +372,9 @@ TEST(ServeAnswers, ANameThatIsNoText) {
 TEST(ServeAnswers, AnAnswerThatCannotBeWritten) {
   struct NoRoom final : FakeExchange {
     using FakeExchange::FakeExchange;
-    void answer(int, std::string_view, std::string, const Headers&) override { throw std::bad_alloc(); }
+    void answer(int, std::string_view, std::string, const Headers&) override {
+      throw std::bad_alloc();
+    }
   };
   ServedDemo demo;
   for (const auto& [path, body] : {std::pair(kChatPath, question(kCount, {{"max_tokens", 1}})),

@@ -31,10 +31,11 @@ std::vector<Wanted> wanted_answers() {
   std::vector<Wanted> all;
   std::string text = "The river rises in the hills";
   for (std::uint64_t i = 0; i < 12; ++i) {
-    text += i % 3 == 0 ? " and flows to the grey sea, where the old harbour is" : " and the wind turns";
-    all.push_back({i % 2 == 0 ? "What comes after this? " + text : text, static_cast<float>(i % 4) * 0.5F, i,
-                   static_cast<std::int64_t>(5 + i * 7 % 60), i % 3 != 1, i % 5 == 0, i % 4 == 3 ? 3U : 0U,
-                   i % 6 == 2, i % 6 == 0});
+    text +=
+        i % 3 == 0 ? " and flows to the grey sea, where the old harbour is" : " and the wind turns";
+    all.push_back({i % 2 == 0 ? "What comes after this? " + text : text,
+                   static_cast<float>(i % 4) * 0.5F, i, static_cast<std::int64_t>(5 + i * 7 % 60),
+                   i % 3 != 1, i % 5 == 0, i % 4 == 3 ? 3U : 0U, i % 6 == 2, i % 6 == 0});
   }
   return all;
 }
@@ -49,11 +50,13 @@ Json body_of(const Wanted& wanted, bool stream) {
     body["messages"] = {{{"role", "user"}, {"content", wanted.prompt}}};
   else
     body["prompt"] = wanted.prompt;
-  if (wanted.top_logprobs > 0) body["logprobs"] = wanted.chat ? Json(true) : Json(wanted.top_logprobs);
+  if (wanted.top_logprobs > 0)
+    body["logprobs"] = wanted.chat ? Json(true) : Json(wanted.top_logprobs);
   if (wanted.top_logprobs > 0 && wanted.chat) body["top_logprobs"] = wanted.top_logprobs;
   if (wanted.schema)
-    body["response_format"] = {{"type", "json_schema"},
-                               {"json_schema", {{"name", "place"}, {"schema", Json::parse(kSchema)}}}};
+    body["response_format"] = {
+        {"type", "json_schema"},
+        {"json_schema", {{"name", "place"}, {"schema", Json::parse(kSchema)}}}};
   if (wanted.tools) body["tools"] = Json::parse(kTools);
   return body;
 }
@@ -77,7 +80,8 @@ std::string alone(const Wanted& wanted) {
     for (const ToolCall& call : result.tool_calls) text += call.name + call.arguments;
     return text;
   }
-  return session.generate(demo_model()->tokenizer().encode(wanted.prompt, true, true), options).text;
+  return session.generate(demo_model()->tokenizer().encode(wanted.prompt, true, true), options)
+      .text;
 }
 
 /// Or of a piece of one.
@@ -146,7 +150,7 @@ TEST(ServeDeterminism, OtherSlotsAndChunks) {
   options.engine.sequences = 3;
   options.engine.n_batch = 16;
   options.scheduler.prompt_tokens = 7;
-  options.engine.keep_prefixes = false;
+  options.engine.prefix_cache = false;
   expect_the_same(options);
 }
 

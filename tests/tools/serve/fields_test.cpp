@@ -46,14 +46,16 @@ TEST(ServeFields, OfAChat) {
       {"messages", R"([{"role":1,"content":"x"}])", "invalid_type", "messages[0].role"},
       {"messages", R"([{"role":"wizard","content":"x"}])", "invalid_value", "messages[0].role"},
       {"messages", R"([{"role":"user"}])", "missing_required_parameter", "messages[0].content"},
-      {"messages", R"([{"role":"user","content":{"text":"x"}}])", "invalid_type", "messages[0].content"},
+      {"messages", R"([{"role":"user","content":{"text":"x"}}])", "invalid_type",
+       "messages[0].content"},
       {"messages", R"([{"role":"user","content":[{"text":"x"}]}])", "missing_required_parameter",
        "messages[0].content[0].type"},
       {"messages", R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])",
        "unsupported_parameter", "messages[0].content[0].type"},
       {"messages", R"([{"role":"user","content":"x"},{"role":"tool","content":"x"}])",
        "missing_required_parameter", "messages[1].tool_call_id"},
-      {"messages", R"([{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{}}]}])",
+      {"messages",
+       R"([{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{}}]}])",
        "missing_required_parameter", "messages[1].tool_calls[0].function.name"},
       {"temperature", "\"hot\"", "invalid_type", "temperature"},
       {"temperature", "true", "invalid_type", "temperature"},
@@ -116,33 +118,35 @@ TEST(ServeFields, OfAChat) {
 
 TEST(ServeFields, OfTheOthers) {
   ServedDemo demo;
-  constexpr Wrong kCompletion[] = {
-      {"prompt", "", "missing_required_parameter", "prompt"},
-      {"prompt", "5", "invalid_type", "prompt"},
-      {"prompt", "[]", "invalid_value", "prompt"},
-      {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
-      {"prompt", "[-1]", "invalid_value", "prompt[0]"},
-      {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
-      {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
-      {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
-      {"best_of", "2", "unsupported_parameter", "best_of"},
-      {"logprobs", "6", "invalid_value", "logprobs"},
-      {"logprobs", "true", "invalid_type", "logprobs"},
-      {"tools", R"([{"type":"function","function":{"name":"f"}}])", "unsupported_parameter", "tools"},
-      {"echo", "0", "invalid_type", "echo"}};
+  constexpr Wrong kCompletion[] = {{"prompt", "", "missing_required_parameter", "prompt"},
+                                   {"prompt", "5", "invalid_type", "prompt"},
+                                   {"prompt", "[]", "invalid_value", "prompt"},
+                                   {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
+                                   {"prompt", "[-1]", "invalid_value", "prompt[0]"},
+                                   {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
+                                   {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
+                                   {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
+                                   {"best_of", "2", "unsupported_parameter", "best_of"},
+                                   {"logprobs", "6", "invalid_value", "logprobs"},
+                                   {"logprobs", "true", "invalid_type", "logprobs"},
+                                   {"tools", R"([{"type":"function","function":{"name":"f"}}])",
+                                    "unsupported_parameter", "tools"},
+                                   {"echo", "0", "invalid_type", "echo"}};
   for (const Wrong& wrong : kCompletion)
     expect_refused(demo, "/v1/completions", {{"prompt", "Hi"}, {"max_tokens", 2}}, wrong);
-  constexpr Wrong kEmbedding[] = {{"input", "", "missing_required_parameter", "input"},
-                                  {"input", "\"\"", "invalid_value", "input"},
-                                  {"input", R"(["a",""])", "invalid_value", "input[1]"},
-                                  {"encoding_format", "\"int8\"", "invalid_value", "encoding_format"},
-                                  {"dimensions", "64", "invalid_value", "dimensions"}};
-  for (const Wrong& wrong : kEmbedding) expect_refused(demo, "/v1/embeddings", {{"input", "x"}}, wrong);
+  constexpr Wrong kEmbedding[] = {
+      {"input", "", "missing_required_parameter", "input"},
+      {"input", "\"\"", "invalid_value", "input"},
+      {"input", R"(["a",""])", "invalid_value", "input[1]"},
+      {"encoding_format", "\"int8\"", "invalid_value", "encoding_format"},
+      {"dimensions", "64", "invalid_value", "dimensions"}};
+  for (const Wrong& wrong : kEmbedding)
+    expect_refused(demo, "/v1/embeddings", {{"input", "x"}}, wrong);
   expect_refused(demo, "/tokenize", {}, {"content", "5", "invalid_type", "content"});
   expect_refused(demo, "/detokenize", {}, {"tokens", "[1,99999]", "invalid_value", "tokens[1]"});
-  expect_refused(
-      demo, "/v1/completions", {},
-      {"prompt", Json(std::vector<int>(512, 5)).dump().c_str(), "context_length_exceeded", "prompt"});
+  expect_refused(demo, "/v1/completions", {},
+                 {"prompt", Json(std::vector<int>(512, 5)).dump().c_str(),
+                  "context_length_exceeded", "prompt"});
 }
 
 TEST(ServeFields, BodiesThatAreNoJson) {
@@ -150,7 +154,8 @@ TEST(ServeFields, BodiesThatAreNoJson) {
   const std::string good = kChat.dump();
   std::string members = "{";  // so many that finding each among those before it would take minutes
   for (int i = 0; i < 20000; ++i) members += '"' + std::to_string(i) + "\":0,";
-  std::string lists = "{\"chat_template_kwargs\":{\"a\":[[]";  // so many that they would take half a gigabyte
+  std::string lists =
+      "{\"chat_template_kwargs\":{\"a\":[[]";  // so many that they would take half a gigabyte
   for (int i = 0; i < 1'000'000; ++i) lists += ",[]";
   const std::vector<std::string> bodies = {
       "",
@@ -183,10 +188,10 @@ TEST(ServeFields, AtTheEdge) {
   ServedDemo demo;
   const std::string plain = demo.answer("/v1/chat/completions", kChat)->json()["choices"].dump();
   for (const char* fields :
-       {R"({"temperature":0})", R"({"temperature":2})", R"({"top_p":0})", R"({"top_k":-1})", R"({"n":16.0})",
-        R"({"top_k":3000000000,"repeat_last_n":1e12})", R"({"guided_json":null})",
-        R"({"max_tokens":-1,"max_completion_tokens":1})", R"({"seed":9223372036854775807})", R"({"seed":-1})",
-        R"({"stop":[""]})", R"({"logit_bias":{"0":-100,"4095":100}})",
+       {R"({"temperature":0})", R"({"temperature":2})", R"({"top_p":0})", R"({"top_k":-1})",
+        R"({"n":16.0})", R"({"top_k":3000000000,"repeat_last_n":1e12})", R"({"guided_json":null})",
+        R"({"max_tokens":-1,"max_completion_tokens":1})", R"({"seed":9223372036854775807})",
+        R"({"seed":-1})", R"({"stop":[""]})", R"({"logit_bias":{"0":-100,"4095":100}})",
         R"({"logprobs":true,"top_logprobs":20})",
         R"({"stream":true,"stream_options":{"include_usage":true}})", R"({"repeat_last_n":-1})",
         R"({"logprobs":null,"top_logprobs":3})",
@@ -199,7 +204,8 @@ TEST(ServeFields, AtTheEdge) {
   Json nulls = kChat;
   nulls["temperature"] = 0;
   const Json expected = demo.answer("/v1/chat/completions", nulls)->json()["choices"];
-  for (const char* name : {"top_p", "stop", "logit_bias", "n", "stream", "tools", "seed", "response_format"})
+  for (const char* name :
+       {"top_p", "stop", "logit_bias", "n", "stream", "tools", "seed", "response_format"})
     nulls[name] = nullptr;
   EXPECT_EQ(demo.answer("/v1/chat/completions", nulls)->json()["choices"], expected);
 }

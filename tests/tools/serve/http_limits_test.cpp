@@ -1,4 +1,5 @@
-// The HTTP server's limits, from outside: what is too much, too slow, or never read, and clients that leave.
+// The HTTP server's limits, from outside: what is too much, too slow, or never read, and clients
+// that leave.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,8 +67,9 @@ TEST(ServeHttpLimits, EmptyLinesBeforeARequest) {
 TEST(ServeHttpLimits, ALargeBodyIsReadPastItsRefusal) {
   const Served served;
   // Closed at once, the answer would be lost to the reset that unread bytes cause.
-  const std::string answer = served.ask("POST /echo HTTP/1.1\r\n" + kHost +
-                                        "Content-Length: 2000000\r\n\r\n" + std::string(2000000, 'x'));
+  const std::string answer =
+      served.ask("POST /echo HTTP/1.1\r\n" + kHost + "Content-Length: 2000000\r\n\r\n" +
+                 std::string(2000000, 'x'));
   EXPECT_EQ(status_of(answer), 413);
   EXPECT_TRUE(has(answer, "request_too_large"));
 }
@@ -81,7 +83,8 @@ TEST(ServeHttpLimits, BodiesOfAllTogetherAreLimited) {
   std::deque<RawClient> clients;  // 32 bodies are the most; each but its last byte
   for (int i = 0; i < 32; ++i) {
     clients.emplace_back(served.server->port());
-    ASSERT_TRUE(clients.back().send("POST /echo HTTP/1.1\r\n" + kHost + "Content-Length: 2097152\r\n\r\n" +
+    ASSERT_TRUE(clients.back().send("POST /echo HTTP/1.1\r\n" + kHost +
+                                    "Content-Length: 2097152\r\n\r\n" +
                                     std::string(kBody - 1, 'x')));
   }
   // Which request is one too many depends on what has been read first.
@@ -92,8 +95,10 @@ TEST(ServeHttpLimits, BodiesOfAllTogetherAreLimited) {
   };
   const auto becomes = [&](int status) {
     const std::string small = post("/echo", std::string(1000, 'y'));
-    for (const auto end = std::chrono::steady_clock::now() + kSoon; std::chrono::steady_clock::now() < end;) {
-      if (status_of(served.ask(small)) == status || (status == 503 && one_is_refused())) return true;
+    for (const auto end = std::chrono::steady_clock::now() + kSoon;
+         std::chrono::steady_clock::now() < end;) {
+      if (status_of(served.ask(small)) == status || (status == 503 && one_is_refused()))
+        return true;
       std::this_thread::sleep_for(milliseconds(10));
     }
     return false;
@@ -108,8 +113,8 @@ TEST(ServeHttpLimits, SlowRequestsEnd) {
     options.read_timeout = milliseconds(300);
     options.keep_alive = milliseconds(300);
   });
-  for (const std::string& begin :
-       {std::string("GET /ec"), "POST /echo HTTP/1.1\r\n" + kHost + "Content-Length: 1000\r\n\r\n"}) {
+  for (const std::string& begin : {std::string("GET /ec"), "POST /echo HTTP/1.1\r\n" + kHost +
+                                                               "Content-Length: 1000\r\n\r\n"}) {
     RawClient slow = served.client();
     slow.send(begin);
     std::string answer;
@@ -176,7 +181,8 @@ TEST(ServeHttpLimits, ClosedIsToldToWhoAsksLate) {
   client.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
   client.close();
-  for (int i = 0; i < 1000 && !exchange->closed(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  for (int i = 0; i < 1000 && !exchange->closed(); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
   Event closed;
   exchange->on_closed([&closed] { closed.tell(); });
   EXPECT_TRUE(closed.wait());
@@ -214,7 +220,8 @@ TEST(ServeHttpLimits, ReadersThatDoNotRead) {
   const auto large = served.inbox.next();
   large->answer(200, "text/plain", std::string(32 << 20, 'x'));
   for (int i = 0; i < 1000 && !served.server->wait_until_idle(milliseconds(10)); ++i) continue;
-  EXPECT_TRUE(served.server->wait_until_idle(milliseconds(0)));  // given up: nothing is left to send
+  EXPECT_TRUE(
+      served.server->wait_until_idle(milliseconds(0)));  // given up: nothing is left to send
 }
 
 TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
@@ -260,7 +267,8 @@ TEST(ServeHttpLimits, WhoReadsIsNotGivenUpForWhoDoesNot) {
   RawClient reader = served.client();
   ask(reader, largest);
   std::string answer;
-  for (int i = 0; i < 1000 && std::ranges::all_of(lazy, [](RawClient& one) { return one.send("x"); }); ++i) {
+  for (int i = 0;
+       i < 1000 && std::ranges::all_of(lazy, [](RawClient& one) { return one.send("x"); }); ++i) {
     answer += reader.read_until("x", milliseconds(0));  // a piece
     if (!reader.send("x")) break;
     std::this_thread::sleep_for(milliseconds(10));
@@ -268,7 +276,8 @@ TEST(ServeHttpLimits, WhoReadsIsNotGivenUpForWhoDoesNot) {
   answer += reader.read_all();
   EXPECT_TRUE(content_of(answer) == largest);
   EXPECT_TRUE(content_of(paused.read_all()) == small);
-  EXPECT_EQ(std::ranges::count_if(lazy, [&](RawClient& one) { return content_of(one.read_all()) == large; }),
+  EXPECT_EQ(std::ranges::count_if(
+                lazy, [&](RawClient& one) { return content_of(one.read_all()) == large; }),
             1);
 }
 
@@ -278,7 +287,7 @@ TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
   client.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
   // More than the system takes from the server while nothing is read.
-  const std::string large(4 * ExchangeState::kMostUnsent, 'x');
+  const std::string large(4 * ExchangeState::kMaxUnsent, 'x');
   exchange->event(large);
   exchange->event(large);
   exchange->event("last");
@@ -294,7 +303,7 @@ TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
 /// As many events as may be unread, and as many as the system may take.
 void send_too_many_events(Exchange& exchange) {
   const std::string event(1000, 'x');
-  for (std::size_t sent = 0; sent < 5 * ExchangeState::kMostUnsent && !exchange.closed();
+  for (std::size_t sent = 0; sent < 5 * ExchangeState::kMaxUnsent && !exchange.closed();
        sent += event.size())
     exchange.event(event);
 }
@@ -304,7 +313,7 @@ TEST(ServeHttpLimits, WhoReadsNothingBehindALargeEventIsGivenUp) {
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
-  exchange->event(std::string(4 * ExchangeState::kMostUnsent, 'x'));
+  exchange->event(std::string(4 * ExchangeState::kMaxUnsent, 'x'));
   send_too_many_events(*exchange);
   EXPECT_TRUE(exchange->closed());
 }
@@ -314,7 +323,7 @@ TEST(ServeHttpLimits, ALargeEventThatWasReadAllowsNoMore) {
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
-  exchange->event(std::string(5 * ExchangeState::kMostUnsent, 'x') + "end");
+  exchange->event(std::string(5 * ExchangeState::kMaxUnsent, 'x') + "end");
   EXPECT_TRUE(has(lazy.read_until("end\n\n\r\n"), "end"));
   // The server notices a moment after the client that all has been read.
   for (int i = 0; i < 100; ++i) {

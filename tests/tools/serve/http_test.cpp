@@ -14,9 +14,9 @@ TEST(ServeHttp, AnswersAndItsFields) {
   const std::string answer = served.ask(get("/echo?a=b", kClose + "X-Request-Id: my.id-1\r\n"));
   EXPECT_EQ(status_of(answer), 200) << answer;
   EXPECT_EQ(content_of(answer), "[GET /echo a=b  ]");
-  for (const char* field :
-       {"Content-Type: text/plain\r\n", "Content-Length: 17\r\n", "X-Content-Type-Options: nosniff\r\n",
-        "Cache-Control: no-store\r\n", "X-Request-Id: my.id-1\r\n", "Connection: close\r\n"})
+  for (const char* field : {"Content-Type: text/plain\r\n", "Content-Length: 17\r\n",
+                            "X-Content-Type-Options: nosniff\r\n", "Cache-Control: no-store\r\n",
+                            "X-Request-Id: my.id-1\r\n", "Connection: close\r\n"})
     EXPECT_TRUE(has(answer, field)) << field << answer;
   EXPECT_FALSE(has(served.ask(get("/echo", kClose + "X-Request-Id: <script>\r\n")), "script"));
   EXPECT_TRUE(has(served.ask(get("/echo/a%2Fb")), "[GET /echo/a/b  a/b ]"));
@@ -73,8 +73,8 @@ TEST(ServeHttp, PipelinedAnswersComeInOrder) {
   std::this_thread::sleep_for(milliseconds(20));
   first->answer(200, "text/plain", "first");
   const std::string all = client.read_all();
-  const std::size_t one = all.find("first"), two = all.find("[GET /echo 2"), three = all.find("not_found"),
-                    four = all.find("[POST /echo   4]");
+  const std::size_t one = all.find("first"), two = all.find("[GET /echo 2"),
+                    three = all.find("not_found"), four = all.find("[POST /echo   4]");
   EXPECT_TRUE(one < two && two < three && three < four && four != std::string::npos) << all;
 }
 
@@ -87,7 +87,8 @@ TEST(ServeHttp, PipelinedAnswersToAClientThatHasSaidAll) {
   client.end_sending();
   const std::string answers = client.read_all();
   std::size_t count = 0;
-  for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at) ++count;
+  for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at)
+    ++count;
   EXPECT_EQ(count, 50U);
 }
 
@@ -103,8 +104,10 @@ TEST(ServeHttp, RequestsInPiecesOfOneByte) {
 
 TEST(ServeHttp, ChunkedBodies) {
   const Served served;
-  const std::string head = "POST /echo HTTP/1.1\r\n" + kHost + kClose + "Transfer-Encoding: chunked\r\n\r\n";
-  EXPECT_EQ(content_of(served.ask(head + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")), "[POST /echo   abcde]");
+  const std::string head =
+      "POST /echo HTTP/1.1\r\n" + kHost + kClose + "Transfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(content_of(served.ask(head + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")),
+            "[POST /echo   abcde]");
   EXPECT_EQ(status_of(served.ask(head + "3e9\r\n")), 413);
   EXPECT_EQ(status_of(served.ask(head + "xyz\r\n")), 400);
 }
@@ -213,19 +216,22 @@ TEST(ServeHttp, PagesOfOthers) {
     options.access.keys = {"sk-one"};
   });
   const std::string origin = kClose + "Origin: https://app.example\r\n";
-  const std::string preflight = served.ask(
-      "OPTIONS /echo HTTP/1.1\r\n" + kHost + origin +
-      "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,x-a\r\n\r\n");
+  const std::string preflight =
+      served.ask("OPTIONS /echo HTTP/1.1\r\n" + kHost + origin +
+                 "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: "
+                 "authorization,x-a\r\n\r\n");
   EXPECT_EQ(status_of(preflight), 204);
   EXPECT_TRUE(has(preflight, "Access-Control-Allow-Origin: https://app.example\r\n")) << preflight;
   EXPECT_TRUE(has(preflight, "Access-Control-Allow-Headers: authorization, x-a\r\n")) << preflight;
   EXPECT_FALSE(has(preflight, "Content-Length")) << preflight;
-  const std::string answer = served.ask(post("/echo", "x", origin + "Authorization: Bearer sk-one\r\n"));
+  const std::string answer =
+      served.ask(post("/echo", "x", origin + "Authorization: Bearer sk-one\r\n"));
   EXPECT_EQ(status_of(answer), 200);
-  EXPECT_TRUE(has(answer, "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n")) << answer;
-  EXPECT_FALSE(
-      has(served.ask("OPTIONS /echo HTTP/1.1\r\n" + kHost + kClose + "Origin: https://evil.example\r\n\r\n"),
-          "Access-Control"));
+  EXPECT_TRUE(has(answer, "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n"))
+      << answer;
+  EXPECT_FALSE(has(served.ask("OPTIONS /echo HTTP/1.1\r\n" + kHost + kClose +
+                              "Origin: https://evil.example\r\n\r\n"),
+                   "Access-Control"));
 }
 
 TEST(ServeHttp, WhileTheModelIsLoaded) {

@@ -9,8 +9,8 @@
 
 namespace cria::test {
 
-/// While it lives this process gets no more than so many bytes of memory beyond what it has (Linux: what is private and
-/// writable). Not with sanitizers, which need much themselves.
+/// While it lives this process gets no more than so many bytes of memory beyond what it has (Linux:
+/// what is private and writable). Not with sanitizers, which need much themselves.
 class MemoryLimit {
  public:
   explicit MemoryLimit([[maybe_unused]] rlim_t more) {
@@ -20,7 +20,8 @@ class MemoryLimit {
     rlim_t pages = 0;
     for (int field = 0; field < 6; ++field) sizes >> pages;
     rlimit limited = before_;
-    limited.rlim_cur = std::min(before_.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more);
+    limited.rlim_cur =
+        std::min(before_.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more);
     setrlimit(RLIMIT_DATA, &limited);
 #endif
   }

@@ -80,7 +80,8 @@ TEST(ServeTarget, PathsAndQueries) {
   EXPECT_EQ(parse_target("http://host:1/x?y")->path, "/x");
   EXPECT_EQ(parse_target("https://host")->path, "/");
   EXPECT_EQ(parse_target("*")->path, "*");
-  for (const char* bad : {"", "a", "host:80", "/%", "/%1", "/%zz", "/%00", "/%+1", "http://", "http:///x"})
+  for (const char* bad :
+       {"", "a", "host:80", "/%", "/%1", "/%zz", "/%00", "/%+1", "http://", "http:///x"})
     EXPECT_FALSE(parse_target(bad)) << bad;
 }
 
@@ -110,14 +111,16 @@ TEST(ServeAccess, Hosts) {
     options.allowed_hosts = {"Box.lan"};
     options.public_url = "https://chat.example.org";
   });
-  for (const char* good : {"localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:80",
-                           "box.lan", "box.lan:80", "chat.example.org"})
+  for (const char* good : {"localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]",
+                           "[::1]:80", "box.lan", "box.lan:80", "chat.example.org"})
     EXPECT_FALSE(access.check_host(good)) << good;
-  for (const char* bad : {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0",
-                          "[::2]", "localhost:", "localhost:x", "localhost:80:80", "localhost@evil"})
+  for (const char* bad :
+       {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", "[::2]",
+        "localhost:", "localhost:x", "localhost:80:80", "localhost@evil"})
     EXPECT_EQ(access.check_host(bad).status, 403) << bad;
   EXPECT_FALSE(access.check_host({}));
-  EXPECT_FALSE(access_with([](AccessOptions& options) { options.loopback = false; }).check_host("anything"));
+  EXPECT_FALSE(
+      access_with([](AccessOptions& options) { options.loopback = false; }).check_host("anything"));
 }
 
 TEST(ServeAccess, Origins) {
@@ -125,22 +128,22 @@ TEST(ServeAccess, Origins) {
     options.cors_origins = {"https://app.example"};
     options.public_url = "https://chat.example.org";
   });
-  for (const char* good : {"", "https://app.example", "https://chat.example.org", "http://127.0.0.1:8080",
-                           "https://127.0.0.1:8080"})
+  for (const char* good : {"", "https://app.example", "https://chat.example.org",
+                           "http://127.0.0.1:8080", "https://127.0.0.1:8080"})
     EXPECT_FALSE(access.check_origin(good, "127.0.0.1:8080")) << good;
-  for (const char* bad :
-       {"null", "https://evil.example", "https://app.example.evil", "http://app.example",
-        "https://app.example:8443", "HTTPS://APP.EXAMPLE", "http://127.0.0.1:8081", "127.0.0.1:8080"})
+  for (const char* bad : {"null", "https://evil.example", "https://app.example.evil",
+                          "http://app.example", "https://app.example:8443", "HTTPS://APP.EXAMPLE",
+                          "http://127.0.0.1:8081", "127.0.0.1:8080"})
     EXPECT_EQ(access.check_origin(bad, "127.0.0.1:8080").status, 403) << bad;
   EXPECT_FALSE(access.check_origin("https://box.lan", "box.lan:443"));
   EXPECT_EQ(access.check_origin("http://box.lan", "").status, 403);
   EXPECT_TRUE(access.cors_fields("http://127.0.0.1:8080").empty());
   EXPECT_EQ(access.cors_fields("https://app.example").front().second, "https://app.example");
   const Headers fields = access.preflight_fields("https://app.example", "Authorization, x-a");
-  EXPECT_NE(
-      std::find(fields.begin(), fields.end(),
-                std::pair<std::string, std::string>("Access-Control-Allow-Headers", "Authorization, x-a")),
-      fields.end());
+  EXPECT_NE(std::find(fields.begin(), fields.end(),
+                      std::pair<std::string, std::string>("Access-Control-Allow-Headers",
+                                                          "Authorization, x-a")),
+            fields.end());
   for (const auto& [name, value] : access.preflight_fields("https://app.example", "a b\r\nX: y"))
     EXPECT_NE(name, "Access-Control-Allow-Headers") << value;
 }
@@ -149,7 +152,9 @@ TEST(ServeAccess, Keys) {
   const Access open = access_with([](AccessOptions&) {});
   EXPECT_EQ(open.scope_of(""), 0U);
   const std::string longest(kLongestKey, 'k');
-  const Access access = access_with([&](AccessOptions& options) { options.keys = {"one", "two", longest}; });
+  const Access access = access_with([&](AccessOptions& options) {
+    options.keys = {"one", "two", longest};
+  });
   EXPECT_EQ(access.scope_of("Bearer one"), 1U);
   EXPECT_EQ(access.scope_of("bearer two"), 2U);
   EXPECT_EQ(access.scope_of("Bearer " + longest), 3U);
@@ -165,37 +170,44 @@ TEST(ServeAccess, Keys) {
 }
 
 TEST(ServeAccess, TextsOfOrigins) {
-  for (const char* good : {"http://a", "https://a.example:8443", "http://[::1]:80", "http://localhost:5173"})
+  for (const char* good :
+       {"http://a", "https://a.example:8443", "http://[::1]:80", "http://localhost:5173"})
     EXPECT_TRUE(is_origin(good)) << good;
-  for (const char* bad : {"", "a", "http://", "http://a/", "http://a b", "ftp://a", "http://a:", "http://a:x",
-                          "not an origin", "http://a:123456"})
+  for (const char* bad : {"", "a", "http://", "http://a/", "http://a b", "ftp://a",
+                          "http://a:", "http://a:x", "not an origin", "http://a:123456"})
     EXPECT_FALSE(is_origin(bad)) << bad;
 }
 
 TEST(ServeParser, BodiesWhoseLengthIsNotSure) {
   const auto status_of = [](const std::string& fields) {
     ParsedHead head;
-    return MessageParser().read_head("POST / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n", head).status;
+    return MessageParser()
+        .read_head("POST / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n", head)
+        .status;
   };
   EXPECT_EQ(status_of("Content-Length: 5\r\n"), 0);
   EXPECT_EQ(status_of("Content-Length: 5\r\nContent-Length: 5\r\n"), 0);
   for (const char* bad :
-       {"Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5, 5\r\n", "Content-Length: -5\r\n",
-        "Content-Length: +5\r\n", "Content-Length: 5x\r\n", "Content-Length:\r\n",
-        "Content-Length: 99999999999999999999\r\n", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+       {"Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5, 5\r\n",
+        "Content-Length: -5\r\n", "Content-Length: +5\r\n", "Content-Length: 5x\r\n",
+        "Content-Length:\r\n", "Content-Length: 99999999999999999999\r\n",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n", "Transfer-Encoding: gzip\r\n",
         "Transfer-Encoding: chunked, identity\r\n",
-        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: xchunked\r\n",
-        "Content-Length : 5\r\n", ": x\r\n", "nothing\r\n", "Host: b\r\n"})
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n", "Content-Length : 5\r\n", ": x\r\n", "nothing\r\n",
+        "Host: b\r\n"})
     EXPECT_EQ(status_of(bad), 400) << bad;
 }
 
 TEST(ServeParser, ChunkedBodiesInPiecesOfAnySize) {
-  const std::string bytes = "5;ext=1\r\nhello\r\n1\r\n \r\n00006\r\nworld!\r\n0\r\nTrailer: x\r\n\r\nGET";
+  const std::string bytes =
+      "5;ext=1\r\nhello\r\n1\r\n \r\n00006\r\nworld!\r\n0\r\nTrailer: x\r\n\r\nGET";
   for (std::size_t piece = 1; piece < bytes.size(); ++piece) {
     MessageParser parser;
     ParsedHead head;
-    ASSERT_FALSE(parser.read_head("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", head));
+    ASSERT_FALSE(
+        parser.read_head("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", head));
     parser.limit_body(12);
     std::string waiting;
     for (std::size_t at = 0; at < bytes.size() && !parser.done(); at += piece) {
@@ -213,7 +225,8 @@ TEST(ServeParser, ChunksThatAreNone) {
   const auto status_of = [](const std::string& bytes) {
     MessageParser parser;
     ParsedHead head;
-    EXPECT_FALSE(parser.read_head("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", head));
+    EXPECT_FALSE(
+        parser.read_head("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", head));
     parser.limit_body(100);
     std::size_t taken = 0;
     return parser.read_body(bytes, taken).status;
@@ -230,7 +243,8 @@ TEST(ServeParser, ChunksThatAreNone) {
 
 TEST(ServeLog, StrangersWriteNoLines) {
   EXPECT_EQ(escaped_text("a\nb\x1b[31m\x7f\\"), "a\\x0Ab\\x1B[31m\\x7F\\x5C");
-  EXPECT_EQ(escaped_text("\xC3\xA4\xE6\xB0\xB4\xF0\x9F\x98\x80"), "\xC3\xA4\xE6\xB0\xB4\xF0\x9F\x98\x80");
+  EXPECT_EQ(escaped_text("\xC3\xA4\xE6\xB0\xB4\xF0\x9F\x98\x80"),
+            "\xC3\xA4\xE6\xB0\xB4\xF0\x9F\x98\x80");
   EXPECT_EQ(escaped_text("\xC3(\xFF\xC2\x85"), "\\xC3(\\xFF\\xC2\\x85");
   RequestLine line{"id", "127.0.0.1", "GET", "/x\n/y", 404, 0.5, false};
   const std::string text = request_line(line, {}, {});
@@ -248,10 +262,11 @@ TEST(ServeLog, TellsWhatIsKnown) {
   record.finish = "stop";
   record.prompt_text = "secret";
   RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 200, 2, false};
-  EXPECT_NE(request_line(line, record, {})
-                .find("200 prompt=12 cached=3 completion=11 waited=250.0ms first=1000.0ms total=2000.0ms "
-                      "speed=10.0/s stop"),
-            std::string::npos)
+  EXPECT_NE(
+      request_line(line, record, {})
+          .find("200 prompt=12 cached=3 completion=11 waited=250.0ms first=1000.0ms total=2000.0ms "
+                "speed=10.0/s stop"),
+      std::string::npos)
       << request_line(line, record, {});
   EXPECT_EQ(request_line(line, record, {}).find("secret"), std::string::npos);
   EXPECT_NE(request_line(line, record, {false, true}).find("secret"), std::string::npos);
@@ -268,7 +283,8 @@ TEST(ServeLog, TellsWhatWentWrong) {
   const RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 500, 1, false};
   EXPECT_TRUE(request_line(line, record, {}).ends_with(" error: \"no\\x0Aroom\""))
       << request_line(line, record, {});
-  EXPECT_NE(request_line(line, record, {true, false}).find(R"("error":"no\nroom")"), std::string::npos);
+  EXPECT_NE(request_line(line, record, {true, false}).find(R"("error":"no\nroom")"),
+            std::string::npos);
   EXPECT_EQ(request_line(line, {}, {}).find("error"), std::string::npos);
 }
 
@@ -280,16 +296,16 @@ TEST(ServeLog, QuotesAreEscapedInQuotes) {
   record.answer_text = "\"z\"";
   const RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 500, 1, false};
   const std::string text = request_line(line, record, {false, true});
-  EXPECT_TRUE(
-      text.ends_with(R"( error: "expected \x22text\x22" prompt: "x\x22 answer: \x22y" answer: "\x22z\x22")"))
+  EXPECT_TRUE(text.ends_with(
+      R"( error: "expected \x22text\x22" prompt: "x\x22 answer: \x22y" answer: "\x22z\x22")"))
       << text;
 }
 
 TEST(ServeErrors, OneLineWhateverIsTold) {
-  EXPECT_EQ(
-      error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),
-      "{\"error\":{\"message\":\"a?b\\\"\xEF\xBF\xBD\",\"type\":\"invalid_request_error\",\"param\":\"n[0]\","
-      "\"code\":\"invalid_value\"}}");
+  EXPECT_EQ(error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),
+            "{\"error\":{\"message\":\"a?b\\\"\xEF\xBF\xBD\",\"type\":\"invalid_request_error\","
+            "\"param\":\"n[0]\","
+            "\"code\":\"invalid_value\"}}");
   EXPECT_EQ(error_body(503, "m", "c"),
             R"({"error":{"message":"m","type":"server_error","param":null,"code":"c"}})");
 }
@@ -298,7 +314,8 @@ TEST(ServeJson, ObjectsMemberByMember) {
   ObjectText json;
   json.add("a", {{"b", "\xFF"}});
   json.add_list("none", 0, [](std::string&, std::size_t) { FAIL(); });
-  json.add_list("two", 2, [](std::string& text, std::size_t item) { text += std::to_string(item); });
+  json.add_list("two", 2,
+                [](std::string& text, std::size_t item) { text += std::to_string(item); });
   EXPECT_EQ(json.take(), "{\"a\":{\"b\":\"\xEF\xBF\xBD\"},\"none\":[],\"two\":[0,1]}");
 }
 
@@ -320,9 +337,11 @@ TEST(ServeMetrics, LabelsAreEscaped) {
   metrics.count_request("/v1/models", 200);
   metrics.count_request("/v1/models", 200);
   const std::string text = metrics.text();
-  EXPECT_NE(text.find("cria_build_info{version=\"1\",model=\"a\\\"b\\\\c\\nd\"} 1\n"), std::string::npos)
+  EXPECT_NE(text.find("cria_build_info{version=\"1\",model=\"a\\\"b\\\\c\\nd\"} 1\n"),
+            std::string::npos)
       << text;
-  EXPECT_NE(text.find("cria_requests_total{endpoint=\"/v1/models\",status=\"200\"} 2\n"), std::string::npos)
+  EXPECT_NE(text.find("cria_requests_total{endpoint=\"/v1/models\",status=\"200\"} 2\n"),
+            std::string::npos)
       << text;
 }
 
@@ -341,7 +360,8 @@ CompletionRequest grammar_request(const std::string& grammar) {
 }
 
 TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
-  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\"");
+  const CompletionRequest a = grammar_request("root ::= \"a\""),
+                          b = grammar_request("root ::= \"b\"");
   Constraints two([](const std::string&) {});
   const auto first = two.of(a, CallForm::None);
   EXPECT_GT(first->memory(), 0U);
@@ -363,7 +383,8 @@ TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
 
 // Requests that wait hold theirs, however small their text is.
 TEST(ServeConstraints, ThoseInUseAreLimited) {
-  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\""),
+  const CompletionRequest a = grammar_request("root ::= \"a\""),
+                          b = grammar_request("root ::= \"b\""),
                           c = grammar_request("root ::= \"c\"");
   const std::size_t one = Constraints([](const std::string&) {}).of(a, CallForm::None)->memory();
   Constraints two([](const std::string&) {}, 0, 3 * one - 1);
@@ -383,7 +404,8 @@ TEST(ServeConstraints, ThoseInUseAreLimited) {
 
 // They grow while answers are drawn: what is kept may take all the room by itself.
 TEST(ServeConstraints, ThoseThatNobodyHoldsMakeRoom) {
-  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\"");
+  const CompletionRequest a = grammar_request("root ::= \"a\""),
+                          b = grammar_request("root ::= \"b\"");
   const std::size_t one = Constraints([](const std::string&) {}).of(a, CallForm::None)->memory();
   Constraints both([](const std::string&) {}, one, 2 * one - 1);
   both.of(a, CallForm::None);

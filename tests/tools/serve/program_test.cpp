@@ -12,8 +12,12 @@
 namespace cria::test {
 namespace {
 
-int status(const std::string& answer) { return answer.size() < 12 ? 0 : std::stoi(answer.substr(9, 3)); }
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+int status(const std::string& answer) {
+  return answer.size() < 12 ? 0 : std::stoi(answer.substr(9, 3));
+}
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// A server of the demo model, on a port of its own.
 class ServeProgram {
@@ -22,7 +26,8 @@ class ServeProgram {
       : child_(Child::Kind::Terminal, arguments(options)) {
     if (!child_.wait_for(" at http://127.0.0.1:") || !child_.wait_for(" (")) return;
     const std::string& said = child_.output();
-    port_ = static_cast<std::uint16_t>(std::stoul(said.substr(said.find(" at http://127.0.0.1:") + 21)));
+    port_ = static_cast<std::uint16_t>(
+        std::stoul(said.substr(said.find(" at http://127.0.0.1:") + 21)));
   }
   [[nodiscard]] Child& program() { return child_; }
   [[nodiscard]] RawClient connect() const { return RawClient(port_); }
@@ -31,7 +36,8 @@ class ServeProgram {
   [[nodiscard]] std::string get(const std::string& path, const std::string& fields = kHost) const {
     return ask("GET " + path + " HTTP/1.1\r\nConnection: close\r\n" + fields + "\r\n");
   }
-  [[nodiscard]] std::string complete(const nlohmann::json& request, const std::string& fields = kHost) const {
+  [[nodiscard]] std::string complete(const nlohmann::json& request,
+                                     const std::string& fields = kHost) const {
     return ask(completion(request, fields));
   }
   /// Waits until it takes no more requests; false if it goes on with that for long.
@@ -99,7 +105,8 @@ TEST(ServeProgram, AsksForTheKeysOfItsFileAndOptions) {
 
 TEST(ServeProgram, RefusesKeysThatAreNone) {
   const TempDirectory directory;
-  const std::string empty = directory.write("empty", "\n \n"), odd = directory.write("odd", "a\nb c\n");
+  const std::string empty = directory.write("empty", "\n \n"),
+                    odd = directory.write("odd", "a\nb c\n");
   for (const std::string& file : {empty, odd, directory.path("none")}) {
     const Result result = cria({"serve", "-m", kDemo, "--port", "0", "--api-key-file", file});
     EXPECT_EQ(result.code, 1) << file;
@@ -116,12 +123,13 @@ TEST(ServeProgram, DoesByDefaultWhatItsOptionsTurnOff) {
   EXPECT_EQ(status(server.get("/health", "Host: cria.example\r\n")), 403);
   server.program().signal(SIGINT);
   EXPECT_EQ(server.program().exit_code(), 0);
-  EXPECT_TRUE(has(server.program().output(), " POST /v1/completions 200 ")) << server.program().output();
+  EXPECT_TRUE(has(server.program().output(), " POST /v1/completions 200 "))
+      << server.program().output();
 }
 
 TEST(ServeProgram, DoesWhatItsOptionsSay) {
-  ServeProgram server({"--no-web", "--alias", "small", "--strict-model", "--allowed-host", "cria.example",
-                       "--max-body", "200", "--log-json"});
+  ServeProgram server({"--no-web", "--alias", "small", "--strict-model", "--allowed-host",
+                       "cria.example", "--max-body", "200", "--log-json"});
   EXPECT_EQ(status(server.get("/")), 404);
   EXPECT_TRUE(has(server.get("/v1/models"), "\"small\""));
   nlohmann::json request = {{"model", "other"}, {"prompt", "a"}, {"max_tokens", 1}};
@@ -141,14 +149,15 @@ TEST(ServeProgram, DoesWhatItsOptionsSay) {
   EXPECT_GE(count, 6U);
 }
 
-// What one client's prompt left is another's only if that is said: how fast an answer comes tells what was asked.
+// What one client's prompt left is another's only if that is said: how fast an answer comes tells
+// what was asked.
 TEST(ServeProgram, KeepsWhatOneKeyHasReadFromTheOthers) {
   std::string prompt;
   for (int i = 0; i < 60; ++i) prompt += " word" + std::to_string(i);
   const nlohmann::json request = {{"prompt", prompt}, {"max_tokens", 1}};
   for (const bool shared : {false, true}) {
-    ServeProgram server(
-        {"--api-key", "one", "--api-key", "two", "--cache-scope", shared ? "all" : "key", "-c", "1024"});
+    ServeProgram server({"--api-key", "one", "--api-key", "two", "--cache-scope",
+                         shared ? "all" : "key", "-c", "1024"});
     const std::string none = "\"cached_tokens\":0";
     EXPECT_TRUE(has(server.complete(request, key("one")), none));
     const std::string again = server.complete(request, key("one")),

@@ -15,14 +15,16 @@ Json endless(const char* text) { return question(text, {{"ignore_eos", true}, {"
 
 void wait_until_idle(const ServedDemo& demo) {
   const Metrics& now = demo.metrics();
-  while (now.requests_running.value() + now.requests_waiting.value() + now.kv_positions_used.value() > 0)
+  while (now.requests_running.value() + now.requests_waiting.value() +
+             now.kv_positions_used.value() >
+         0)
     std::this_thread::yield();
 }
 
 TEST(ServeQueue, TheMemoryThatIsToldIsWhatIsTaken) {
   ServiceOptions options;
-  options.engine.keep_prefixes = true;
-  options.engine.kept_bytes = 64 << 20;
+  options.engine.prefix_cache = true;
+  options.engine.prefix_cache_bytes = 64 << 20;
   ServedDemo demo(options);
   EXPECT_EQ(demo.service().summary(), "4 slots of 512 tokens, 72.0 MiB of keys and values");
 }
@@ -134,7 +136,8 @@ TEST(ServeQueue, WhatTheCancelledCost) {
   gone->close();
   wait_until_idle(demo);
   EXPECT_EQ(gone->record().prompt_tokens,
-            demo.answer(kChatPath, question(kStory, {{"max_tokens", 1}}))->json()["usage"]["prompt_tokens"]);
+            demo.answer(kChatPath, question(kStory, {{"max_tokens", 1}}))
+                ->json()["usage"]["prompt_tokens"]);
   EXPECT_GE(gone->record().completion_tokens, 10U);
   EXPECT_EQ(waiting->record().prompt_tokens, 0U);
 }

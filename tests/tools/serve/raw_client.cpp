@@ -13,8 +13,10 @@ namespace cria::test {
 
 using std::chrono::milliseconds;
 
-RawClient::RawClient(std::uint16_t port, int receive_buffer) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  if (receive_buffer > 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+RawClient::RawClient(std::uint16_t port, int receive_buffer)
+    : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  if (receive_buffer > 0)
+    setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   sockaddr_in address = {};
@@ -77,7 +79,8 @@ bool RawClient::is_closed_within(milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   std::string dropped;
   while (!over_ && std::chrono::steady_clock::now() < end)
-    read_some(dropped, std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()));
+    read_some(dropped,
+              std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()));
   return over_;
 }
 

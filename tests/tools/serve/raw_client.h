@@ -10,7 +10,8 @@ namespace cria::test {
 
 class RawClient {
  public:
-  /// Connects to 127.0.0.1. receive_buffer: bytes that the system takes for a reader that does not read; 0: as usual.
+  /// Connects to 127.0.0.1. receive_buffer: bytes that the system takes for a reader that does not
+  /// read; 0: as usual.
   explicit RawClient(std::uint16_t port, int receive_buffer = 0);
   ~RawClient();
   RawClient(const RawClient&) = delete;
@@ -26,7 +27,8 @@ class RawClient {
   /// Everything until the server closes, or nothing comes for so long.
   std::string read_all(std::chrono::milliseconds silence = std::chrono::seconds(60));
   /// Until what has come ends with, or holds, `text`; what has come by then.
-  std::string read_until(std::string_view text, std::chrono::milliseconds silence = std::chrono::seconds(60));
+  std::string read_until(std::string_view text,
+                         std::chrono::milliseconds silence = std::chrono::seconds(60));
   /// Whether the server closes within that time; what comes before is dropped.
   bool is_closed_within(std::chrono::milliseconds time);
 

@@ -16,7 +16,8 @@ inline std::shared_ptr<const Model> demo_model() {
 
 class ServedDemo {
  public:
-  /// alias: the model's name, or "" for that of its file. calls: how it calls tools, by default as its template says.
+  /// alias: the model's name, or "" for that of its file. calls: how it calls tools, by default as
+  /// its template says.
   explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {},
                       const std::string& alias = "", std::optional<CallForm> calls = std::nullopt)
       : service_(*demo_model(), with_demo(options), metrics_),
@@ -38,7 +39,8 @@ class ServedDemo {
     return ask(path, body.dump());
   }
   /// And waits for the answer's end.
-  std::shared_ptr<FakeExchange> answer(const std::string& path, const nlohmann::ordered_json& body) {
+  std::shared_ptr<FakeExchange> answer(const std::string& path,
+                                       const nlohmann::ordered_json& body) {
     auto exchange = ask(path, body);
     exchange->wait();
     return exchange;
@@ -47,7 +49,8 @@ class ServedDemo {
   const Metrics& metrics() const { return metrics_; }
 
   static std::shared_ptr<const ChatTemplate> chat_template() {
-    return std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(demo_model()->vocabulary()));
+    return std::make_shared<const ChatTemplate>(
+        ChatTemplate::from_vocabulary(demo_model()->vocabulary()));
   }
 
  private:

@@ -39,7 +39,8 @@ class Inbox {
   std::deque<std::shared_ptr<Exchange>> waiting_;
 };
 
-/// A server with a few paths: /echo answers with what it got, /hold waits for the test, /drop and /throw fail.
+/// A server with a few paths: /echo answers with what it got, /hold waits for the test, /drop and
+/// /throw fail.
 struct Served {
   explicit Served(const std::function<void(ServerOptions&)>& change = [](ServerOptions&) {}) {
     ServerOptions options;
@@ -60,14 +61,14 @@ struct Served {
                        "[" + request.method + " " + request.path + " " + request.query + " " +
                            request.parameter + " " + request.body + "]");
     };
-    return {
-        {"GET", "/echo", echo, true},
-        {"POST", "/echo", echo},
-        {"GET", "/echo/{rest}", echo},
-        {"POST", "/hold", inbox.handler()},
-        {"GET", "/hold", inbox.handler()},
-        {"GET", "/drop", [](const std::shared_ptr<Exchange>&) {}},
-        {"GET", "/throw", [](const std::shared_ptr<Exchange>&) { throw std::runtime_error("a secret"); }}};
+    return {{"GET", "/echo", echo, true},
+            {"POST", "/echo", echo},
+            {"GET", "/echo/{rest}", echo},
+            {"POST", "/hold", inbox.handler()},
+            {"GET", "/hold", inbox.handler()},
+            {"GET", "/drop", [](const std::shared_ptr<Exchange>&) {}},
+            {"GET", "/throw",
+             [](const std::shared_ptr<Exchange>&) { throw std::runtime_error("a secret"); }}};
   }
 
   RawClient client() const { return RawClient(server->port()); }
@@ -102,8 +103,8 @@ inline std::string get(const std::string& path, const std::string& fields = kClo
 
 inline std::string post(const std::string& path, const std::string& body,
                         const std::string& fields = kClose) {
-  return "POST " + path + " HTTP/1.1\r\n" + kHost + "Content-Length: " + std::to_string(body.size()) +
-         "\r\n" + fields + "\r\n" + body;
+  return "POST " + path + " HTTP/1.1\r\n" + kHost +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n" + fields + "\r\n" + body;
 }
 
 inline int status_of(const std::string& answer) {

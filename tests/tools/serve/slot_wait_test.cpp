@@ -19,7 +19,8 @@ TEST(ServeSlotWait, IsWhatTheShortestAnswerMayStillNeed) {
   EXPECT_EQ(wait.seconds(running, 0), 5);   // 9 steps: four for the prompt
   EXPECT_EQ(wait.seconds(running, 1), 11);  // 21 steps
   EXPECT_EQ(wait.seconds(running, 2), SlotWait::kMost);
-  EXPECT_EQ(wait.seconds(Running{{.to_read = 0, .drawn = 0, .may_draw = 8000}}, 0), SlotWait::kMost);
+  EXPECT_EQ(wait.seconds(Running{{.to_read = 0, .drawn = 0, .may_draw = 8000}}, 0),
+            SlotWait::kMost);
   EXPECT_EQ(wait.seconds(Running{{.to_read = 0, .drawn = 9, .may_draw = 0}}, 0), 1);
 }
 

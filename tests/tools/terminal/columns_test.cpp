@@ -44,7 +44,8 @@ void expect_fits(unsigned short columns, const std::vector<std::string>& argumen
   std::istringstream lines(shown(columns, arguments));
   std::size_t count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
-    std::istringstream writings(line);  // one over the other: a progress bar's, where the machine is slow
+    std::istringstream writings(
+        line);  // one over the other: a progress bar's, where the machine is slow
     for (std::string written; std::getline(writings, written, '\r');) {
       constexpr std::string_view kEraseToTheEnd = "\x1b[K";
       if (written.starts_with(kEraseToTheEnd)) written.erase(0, kEraseToTheEnd.size());
@@ -79,7 +80,8 @@ TEST(Columns, HelpOfEverySubcommandFits) {
 TEST(Columns, ExamplesAreNotBrokenInQuotes) {
   EXPECT_EQ(tools::footer_text("  cria a --set 'b c d' --to e", 24),
             "  cria a --set 'b c d' \\\n      --to e");
-  EXPECT_EQ(tools::footer_text("  cria run \"b \\\"c d f\" e", 24), "  cria run \"b \\\"c d f\" \\\n      e");
+  EXPECT_EQ(tools::footer_text("  cria run \"b \\\"c d f\" e", 24),
+            "  cria run \"b \\\"c d f\" \\\n      e");
 }
 
 TEST(Columns, TablesFit) {
@@ -91,20 +93,22 @@ TEST(Columns, TablesFit) {
     expect_fits(columns, {"inspect", kDemo, "--graph"});
     expect_fits(columns, {"inspect", "--cpu"});
     expect_fits(columns, {"quantize", "--mixes"});
-    expect_fits(columns, {"quantize", kDemo, directory.path("out.gguf"), "Q8_0", "--pure", "--dry-run",
-                          "--allow-requantize"});
+    expect_fits(columns, {"quantize", kDemo, directory.path("out.gguf"), "Q8_0", "--pure",
+                          "--dry-run", "--allow-requantize"});
     expect_fits(columns, {"list", "--paths"});
     expect_fits(columns, {"config", "run"});
     expect_fits(columns, {"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1"});
     expect_fits(columns, {"bench", "--verify", "1,16", "-r", "1", "-t", "1"});
     expect_fits(columns, {"bench", "--parallel", "2", "-p", "8", "-n", "2", "-r", "1", "-t", "1"});
-    expect_fits(columns, {"bench", "--speculate-rates", "50", "-p", "8", "-n", "8", "-r", "1", "-t", "1"});
+    expect_fits(columns,
+                {"bench", "--speculate-rates", "50", "-p", "8", "-n", "8", "-r", "1", "-t", "1"});
     expect_fits(columns, {"split", kDemo, directory.path("part"), "--dry-run"});
   }
 }
 
 TEST(Columns, MessagesFit) {
-  // The demo model under a short name: a path is not broken, wherever this project's folder may lie.
+  // The demo model under a short name: a path is not broken, wherever this project's folder may
+  // lie.
   const TempDirectory directory;
   const std::string demo = directory.path("demo.gguf");
   std::filesystem::create_symlink(kDemo, demo);
@@ -121,7 +125,8 @@ TEST(Columns, PipesGetWholeLines) {
   EXPECT_NE(table.find("tokenizer.ggml.token_type"), std::string::npos);
   std::istringstream lines(table);
   std::size_t widest = 0;
-  for (std::string line; std::getline(lines, line);) widest = std::max(widest, tools::display_width(line));
+  for (std::string line; std::getline(lines, line);)
+    widest = std::max(widest, tools::display_width(line));
   EXPECT_GT(widest, 80U);
 }
 

@@ -1,5 +1,6 @@
-// What the system does to a program: files that shrink, disks that are full, memory that is not granted,
-// signals, readers that leave, locales of another age. One clear line or quiet, never half a file.
+// What the system does to a program: files that shrink, disks that are full, memory that is not
+// granted, signals, readers that leave, locales of another age. One clear line or quiet, never half
+// a file.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -34,7 +35,8 @@ void expect_one_line(const Result& result, const std::string& says, const std::s
 
 std::string prose() {
   std::string text;
-  for (int i = 0; i < 400; ++i) text += " The river rises in the mountains and flows into the sea .";
+  for (int i = 0; i < 400; ++i)
+    text += " The river rises in the mountains and flows into the sea .";
   return text;
 }
 
@@ -42,21 +44,22 @@ std::string prose() {
 std::vector<Arguments> answering(const TempDirectory& directory) {
   const std::string text = directory.write("text", prose());
   const std::string talk = directory.write("talk.json", R"([{"role":"user","content":"hello"}])");
-  return {{"run", "-p", "Hello", "-n", "2"},
-          {"run", "-p", "Hello", "-n", "2", "--json"},
-          {"chat", "-n", "2"},
-          {"tokenize", "-p", "Hello"},
-          {"template", "--messages", talk},
-          {"inspect", kDemo, "--tensors"},
-          {"perplexity", "-f", text, "-c", "32", "--chunks", "1"},
-          {"bench", "-p", "4", "-n", "1", "-r", "1"},
-          {"imatrix", "-f", text, "-c", "32", "--chunks", "1", "-o", directory.path("imatrix.gguf")},
-          {"quantize", kDemo, directory.path("out.gguf"), "Q8_0", "--dry-run"},
-          {"completion", "bash"},
-          {"man"},
-          {"--help"},
-          {"run", "--help"},
-          {"--version"}};
+  return {
+      {"run", "-p", "Hello", "-n", "2"},
+      {"run", "-p", "Hello", "-n", "2", "--json"},
+      {"chat", "-n", "2"},
+      {"tokenize", "-p", "Hello"},
+      {"template", "--messages", talk},
+      {"inspect", kDemo, "--tensors"},
+      {"perplexity", "-f", text, "-c", "32", "--chunks", "1"},
+      {"bench", "-p", "4", "-n", "1", "-r", "1"},
+      {"imatrix", "-f", text, "-c", "32", "--chunks", "1", "-o", directory.path("imatrix.gguf")},
+      {"quantize", kDemo, directory.path("out.gguf"), "Q8_0", "--dry-run"},
+      {"completion", "bash"},
+      {"man"},
+      {"--help"},
+      {"run", "--help"},
+      {"--version"}};
 }
 
 TEST(Faults, AFullStdoutIsOneLine) {
@@ -76,7 +79,8 @@ TEST(Faults, AClosedStdoutIsOneLine) {
 TEST(Faults, AReaderWhoLeavesIsNoError) {
   const TempDirectory directory;
   for (const Arguments& arguments : answering(directory)) {
-    const Result result = cria_in({.input = "hello\nhello\n", .output = Output::NoReader}, arguments);
+    const Result result =
+        cria_in({.input = "hello\nhello\n", .output = Output::NoReader}, arguments);
     EXPECT_EQ(result.code, 141) << arguments[0];
     EXPECT_EQ(result.err, "") << arguments[0];
   }
@@ -131,9 +135,9 @@ TEST_F(ShrinkingFile, IsOneLineThatNamesIt) {
 }
 
 TEST_F(ShrinkingFile, LeavesTheTerminalAsItWas) {
-  Child child(
-      Child::Kind::Terminal, {"chat", "-m", model_, "--temp", "0"},
-      {"TERM=xterm", "NO_COLOR=1", "HOME=" + directory_.path(), "XDG_STATE_HOME=" + directory_.path()});
+  Child child(Child::Kind::Terminal, {"chat", "-m", model_, "--temp", "0"},
+              {"TERM=xterm", "NO_COLOR=1", "HOME=" + directory_.path(),
+               "XDG_STATE_HOME=" + directory_.path()});
   ASSERT_TRUE(child.wait_for("> "));
   shrink();
   child.send("hello\r");
@@ -219,7 +223,8 @@ TEST(Faults, ANoteOfTheTemplateDoesNotPrecedeAnError) {
   const TempDirectory directory;
   const std::string good = without_template(directory, read_file(kDemo));
   for (const Arguments& arguments :
-       {Arguments{"run", "--chat", "-p", "hello", "-n", "1", "-m", good}, {"chat", "-n", "1", "-m", good}}) {
+       {Arguments{"run", "--chat", "-p", "hello", "-n", "1", "-m", good},
+        {"chat", "-n", "1", "-m", good}}) {
     const Result result = cria(arguments, "hello\nhello\n");
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.err.find("cria: note: the model has no chat template"), 0U) << result.err;
@@ -244,13 +249,16 @@ TEST(Faults, FullDisksLeaveNoFile) {
       {"run", "-p", "Hello", "-n", "1", "--session", out},
       {"split", kDemo, out, "--max-tensors", "40"},
   };
-  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(directory.path()), {}); };
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(directory.path()), {});
+  };
   for (const Arguments& arguments : writing) {
     const Result result = cria_in({.file_size = 4096}, arguments);
     expect_one_line(result, "File too large", arguments[0] + ": ");
     EXPECT_EQ(files(), 1) << arguments[0];
-    expect_one_line(cria_in({.output = Output::Full}, {"logits", "--tokens", "1", "-o", "/dev/full"}),
-                    "/dev/full: cannot write: No space left on device", "");
+    expect_one_line(
+        cria_in({.output = Output::Full}, {"logits", "--tokens", "1", "-o", "/dev/full"}),
+        "/dev/full: cannot write: No space left on device", "");
   }
 }
 
@@ -258,8 +266,8 @@ TEST(Faults, WhatMayNotBeReadOrWrittenIsSaid) {
   const TempDirectory directory;
   const std::string model = directory.write("model.gguf", read_file(kDemo));
   chmod(model.c_str(), 0);
-  for (const Arguments& arguments :
-       {Arguments{"run", "-m", model, "-p", "x"}, Arguments{"inspect", model}, Arguments{"run", "-f", model}})
+  for (const Arguments& arguments : {Arguments{"run", "-m", model, "-p", "x"},
+                                     Arguments{"inspect", model}, Arguments{"run", "-f", model}})
     expect_one_line(cria_in({.obeys_permissions = true}, arguments), "Permission denied", "");
   std::filesystem::create_directory(directory.path("locked"));
   const std::string out = directory.path("locked/out");
@@ -291,8 +299,9 @@ TEST(Faults, WithoutMemoryThereIsOneLine) {
 }
 
 TEST(Faults, AContextThatDoesNotFitIsRefused) {
-  expect_one_line(cria_in({.address_space = std::size_t{600} << 20}, {"run", "-p", "x", "-c", "16777216"}),
-                  "not enough memory", "");
+  expect_one_line(
+      cria_in({.address_space = std::size_t{600} << 20}, {"run", "-p", "x", "-c", "16777216"}),
+      "not enough memory", "");
 }
 #endif
 
@@ -349,7 +358,8 @@ TEST(Faults, WhatWasSaidBeforeTheSignalIsThere) {
 
 // The pipe is full and its reader sleeps: the program waits in write, and ends all the same.
 TEST(Faults, SignalsEndAProgramThatNobodyReads) {
-  Child child(Child::Kind::Pipe, {"logits", "--tokens", "1,2,3,4,5,6,7,8,9,10", "-o", "/dev/stdout"});
+  Child child(Child::Kind::Pipe,
+              {"logits", "--tokens", "1,2,3,4,5,6,7,8,9,10", "-o", "/dev/stdout"});
   ASSERT_TRUE(child.wait_for(std::string_view("\0", 1)));
   child.signal(SIGTERM);
   child.signal(SIGTERM);
@@ -357,7 +367,8 @@ TEST(Faults, SignalsEndAProgramThatNobodyReads) {
 }
 
 TEST(Faults, ASleepingProgramGoesOn) {
-  const Arguments arguments = {"run", "--raw", "-p", " The river", "--temp", "0", "--ignore-eos", "-n", "60"};
+  const Arguments arguments = {"run", "--raw",        "-p", " The river", "--temp",
+                               "0",   "--ignore-eos", "-n", "60"};
   const std::string want = cria(arguments).out;
   Child child(Child::Kind::Pipe, arguments);
   for (int i = 0; i < 20; ++i) {
@@ -391,9 +402,10 @@ TEST(Faults, ChatOnATerminalEndsWithTheSignalAndLeavesItCooked) {
 TEST(Faults, InputInPiecesIsTheSameInput) {
   const std::string text =
       "Grüße aus Zürich: ein Fluß — 水は流れる 🦙 und mehr.\n" + prose().substr(0, 60);
-  for (const Arguments& arguments :
-       {Arguments{"tokenize", "--ids"}, Arguments{"tokenize"}, Arguments{"run", "-n", "3", "--temp", "0"}})
-    EXPECT_EQ(cria_in({.input = text, .piecemeal = true}, arguments).out, cria(arguments, text).out);
+  for (const Arguments& arguments : {Arguments{"tokenize", "--ids"}, Arguments{"tokenize"},
+                                     Arguments{"run", "-n", "3", "--temp", "0"}})
+    EXPECT_EQ(cria_in({.input = text, .piecemeal = true}, arguments).out,
+              cria(arguments, text).out);
   const std::string blocks = read_file(kDemo).substr(1 << 20, 34 * 10);
   EXPECT_EQ(cria_in({.input = blocks, .piecemeal = true}, {"dequant", "Q8_0"}).out,
             cria({"dequant", "Q8_0"}, blocks).out);

@@ -1,6 +1,6 @@
-// SIGINT and SIGTERM in the middle of commands that write files: no half file under its final name, nothing
-// else left behind. Stderr is a pipe with room for the first words only, so the program is still at work (or
-// waits for room) when the signal comes, however fast or slow anything is.
+// SIGINT and SIGTERM in the middle of commands that write files: no half file under its final name,
+// nothing else left behind. Stderr is a pipe with room for the first words only, so the program is
+// still at work (or waits for room) when the signal comes, however fast or slow anything is.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -70,8 +70,8 @@ std::set<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-/// Runs a command, sends the signal when it has written so many bytes to stderr, where it has room for a few
-/// more, and expects its exit code.
+/// Runs a command, sends the signal when it has written so many bytes to stderr, where it has room
+/// for a few more, and expects its exit code.
 void interrupt_at(const Arguments& arguments, std::size_t words, std::size_t more, int signal) {
   const TempDirectory directory;
   const NarrowPipe errors(directory, words + more);
@@ -104,10 +104,12 @@ TEST(Interrupt, ConvertAndExportLeaveNothing) {
   }
 }
 
-/// Short windows of a short text; speeds are measured so often that an interruption finds them under way.
+/// Short windows of a short text; speeds are measured so often that an interruption finds them
+/// under way.
 Arguments sweep(const TempDirectory& directory, const std::string& types) {
   std::string text;
-  for (int i = 1; i < 20; ++i) text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
+  for (int i = 1; i < 20; ++i)
+    text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
   return {"sweep",
           "-m",
           directory.path("base.gguf"),

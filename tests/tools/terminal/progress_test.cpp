@@ -21,9 +21,11 @@ TEST(ProgressLine, FitsEveryWidth) {
 }
 
 TEST(ProgressLine, SaysAllWhereThereIsRoom) {
-  EXPECT_EQ(progress_line(kState, 132),
-            "perplexity [##########              ] 42 %  1.23 k tokens/s  1:15 left  34.2311 ± 0.9912");
-  EXPECT_EQ(progress_line(kState, 60), "perplexity [#####        ] 42 %  1:15 left  34.2311 ± 0.9912");
+  EXPECT_EQ(
+      progress_line(kState, 132),
+      "perplexity [##########              ] 42 %  1.23 k tokens/s  1:15 left  34.2311 ± 0.9912");
+  EXPECT_EQ(progress_line(kState, 60),
+            "perplexity [#####        ] 42 %  1:15 left  34.2311 ± 0.9912");
   EXPECT_EQ(progress_line(kState, 40), "perplexity [####       ] 42 %  1:15 left");
   EXPECT_EQ(progress_line(kState, 20), "perplexity 42 %");
 }
@@ -56,7 +58,8 @@ TEST(Width, PiecesAreWholeCharacters) {
   EXPECT_EQ(pieces("tokens", 6), Pieces{"tokens"});
   EXPECT_EQ(pieces("tokens", 4), (Pieces{"toke", "ns"}));
   EXPECT_EQ(pieces("日本語", 5), (Pieces{"日本", "語"}));
-  EXPECT_EQ(pieces("e\u0301e\u0301", 1), (Pieces{"e\u0301", "e\u0301"})) << "marks stay with their letter";
+  EXPECT_EQ(pieces("e\u0301e\u0301", 1), (Pieces{"e\u0301", "e\u0301"}))
+      << "marks stay with their letter";
   EXPECT_EQ(pieces("a日b", 1), (Pieces{"a", "…", "b"})) << "no place for it";
   EXPECT_EQ(pieces("", 4), Pieces{""});
 }

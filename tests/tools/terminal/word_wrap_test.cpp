@@ -33,12 +33,14 @@ TEST(WordWrap, BreaksAtBlanks) {
 }
 
 TEST(WordWrap, CountsColumnsNotBytes) {
-  expect_wrapped("\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc", 7, "\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc");
+  expect_wrapped("\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc", 7,
+                 "\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc");
   expect_wrapped("\u6c34\u306f\u6d41", 4, "\u6c34\u306f\n\u6d41");
 }
 
 TEST(WordWrap, LongWordsStayWhole) {
-  expect_wrapped("see https://example.org/a/long/path now", 10, "see\nhttps://example.org/a/long/path now");
+  expect_wrapped("see https://example.org/a/long/path now", 10,
+                 "see\nhttps://example.org/a/long/path now");
 }
 
 TEST(WordWrap, CodeIsLeftAsItIs) {

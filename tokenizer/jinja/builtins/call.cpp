@@ -14,7 +14,9 @@ class Function final : public Object {
   [[nodiscard]] std::string type_name() const override { return "function"; }
   [[nodiscard]] Text shown() const override { return {"<function " + name_ + ">", true}; }
   [[nodiscard]] bool callable() const override { return true; }
-  Value call(Context& context, const Arguments& arguments) override { return native_(context, arguments); }
+  Value call(Context& context, const Arguments& arguments) override {
+    return native_(context, arguments);
+  }
 
  private:
   std::string name_;
@@ -83,8 +85,8 @@ std::vector<Value> Context::elements(const Value& value) const {
   throw Failure("'" + value.type_name() + "' object is not iterable");
 }
 
-Bound::Bound(std::string_view function, const Arguments& arguments, std::initializer_list<const char*> names,
-             std::size_t required)
+Bound::Bound(std::string_view function, const Arguments& arguments,
+             std::initializer_list<const char*> names, std::size_t required)
     : function_(function), names_(names), values_(names.size()) {
   if (arguments.positional.size() > names_.size())
     throw Failure(function_ + "() takes at most " + counted(names_.size(), "argument") + ", got " +

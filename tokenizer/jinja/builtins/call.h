@@ -19,7 +19,8 @@ namespace cria::jinja {
 struct Context {
   Budget& budget;
   std::tm now;  ///< what strftime_now tells
-  /// Namespaces of this rendering. They may hold each other in circles, so they are emptied at its end.
+  /// Namespaces of this rendering. They may hold each other in circles, so they are emptied at its
+  /// end.
   std::vector<std::shared_ptr<Namespace>> namespaces = {};
 
   /// to_text and repr, paid for.
@@ -43,14 +44,17 @@ struct Arguments {
   std::vector<Named> named;
 };
 
-/// Arguments in the order of the parameters' names. Throws Failure for too many, unknown or missing ones.
+/// Arguments in the order of the parameters' names. Throws Failure for too many, unknown or missing
+/// ones.
 class Bound {
  public:
-  Bound(std::string_view function, const Arguments& arguments, std::initializer_list<const char*> names,
-        std::size_t required = 0);
+  Bound(std::string_view function, const Arguments& arguments,
+        std::initializer_list<const char*> names, std::size_t required = 0);
   [[nodiscard]] bool has(std::size_t i) const { return values_[i].has_value(); }
   [[nodiscard]] const Value& operator[](std::size_t i) const { return *values_[i]; }
-  [[nodiscard]] Value get(std::size_t i, Value otherwise) const { return has(i) ? *values_[i] : otherwise; }
+  [[nodiscard]] Value get(std::size_t i, Value otherwise) const {
+    return has(i) ? *values_[i] : otherwise;
+  }
   [[nodiscard]] bool truth(std::size_t i, bool otherwise) const {
     return has(i) ? (*this)[i].truth() : otherwise;
   }

@@ -63,7 +63,8 @@ Value replace_filter(Context& context, const Value& input, const Arguments& argu
   const Text text = context.text(input), old = context.text(args[0]), with = context.text(args[1]);
   const std::int64_t most = args.has(2) && !args[2].is_none() ? args.integer(2, -1) : -1;
   context.budget.step(text.size() / 8);
-  context.budget.take(text.size() + (text.size() / std::max<std::size_t>(old.size(), 1) + 1) * with.size());
+  context.budget.take(text.size() +
+                      (text.size() / std::max<std::size_t>(old.size(), 1) + 1) * with.size());
   return replace(text, old.bytes(), with, most);
 }
 
@@ -136,9 +137,11 @@ Value truncate_filter(Context& context, const Value& input, const Arguments& arg
   const std::int64_t wanted = args.integer(0, 255),
                      leeway = args.has(3) && args[3].is_none() ? 5 : args.integer(3, 5);
   const auto tail = static_cast<std::int64_t>(length(end.bytes()));
-  if (wanted < tail) throw Failure("truncate(): expected a length of at least " + std::to_string(tail));
+  if (wanted < tail)
+    throw Failure("truncate(): expected a length of at least " + std::to_string(tail));
   if (leeway < 0) throw Failure("truncate(): expected a leeway of at least 0");
-  if (static_cast<std::int64_t>(length(text.bytes())) <= wanted + std::min<std::int64_t>(leeway, 1 << 30))
+  if (static_cast<std::int64_t>(length(text.bytes())) <=
+      wanted + std::min<std::int64_t>(leeway, 1 << 30))
     return text;
   Text out = text.part(0, offset_of(text.bytes(), static_cast<std::size_t>(wanted - tail)));
   if (!args.truth(1, false)) {
@@ -157,7 +160,8 @@ Value wordcount_filter(Context& context, const Value& input, const Arguments& ar
   bool in_word = false;
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Char c = first_char(std::string_view(text.bytes()).substr(at));
-    const bool word = c.valid && (c.code_point == '_' || is_alpha(c.code_point) || is_numeric(c.code_point));
+    const bool word =
+        c.valid && (c.code_point == '_' || is_alpha(c.code_point) || is_numeric(c.code_point));
     n += word && !in_word ? 1 : 0;
     in_word = word;
     at += c.bytes;
@@ -165,8 +169,8 @@ Value wordcount_filter(Context& context, const Value& input, const Arguments& ar
   return n;
 }
 
-/// A number that a text spells, white space around it and underscores between digits allowed; as Python's
-/// float() has it.
+/// A number that a text spells, white space around it and underscores between digits allowed; as
+/// Python's float() has it.
 std::optional<double> parse_real(const Text& text) {
   std::string digits = strip(text, std::nullopt, Side::Both).bytes();
   std::erase(digits, '_');
@@ -198,8 +202,10 @@ std::optional<std::int64_t> parse_integer(const Text& text, int base) {
   if (base == 0) base = 10;
   std::int64_t value = 0;
   if (negative) digits.insert(0, 1, '-');
-  const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (bad == std::errc::result_out_of_range) throw Failure("an integer is too large: more than 64 bits");
+  const auto [end, bad] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (bad == std::errc::result_out_of_range)
+    throw Failure("an integer is too large: more than 64 bits");
   if (bad != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return value;
 }
@@ -216,7 +222,8 @@ Value int_filter(Context& context, const Value& input, const Arguments& argument
   require_defined(input);
   std::optional<std::int64_t> value = input.integer();
   const std::int64_t base = args.integer(1, 10);
-  if (base != 0 && (base < 2 || base > 36)) throw Failure("int() base must be >= 2 and <= 36, or 0");
+  if (base != 0 && (base < 2 || base > 36))
+    throw Failure("int() base must be >= 2 and <= 36, or 0");
   if (const Text* text = input.text()) {
     context.budget.step(text->size() / 8);
     value = parse_integer(*text, static_cast<int>(base));
@@ -234,7 +241,8 @@ Value float_filter(Context& context, const Value& input, const Arguments& argume
   const Bound args("float", arguments, {"default"});
   require_defined(input);
   if (input.text() != nullptr) context.budget.step(input.text()->size() / 8);
-  const std::optional<double> value = input.text() != nullptr ? parse_real(*input.text()) : input.real();
+  const std::optional<double> value =
+      input.text() != nullptr ? parse_real(*input.text()) : input.real();
   return value ? Value(*value) : args.get(0, 0.0);
 }
 
@@ -266,7 +274,8 @@ Value round_common(const Value& input, std::int64_t precision) {
 Value round_filter(Context&, const Value& input, const Arguments& arguments) {
   const Bound args("round", arguments, {"precision", "method"});
   require_defined(input);
-  if (!input.is_number()) throw Failure("type " + input.type_name() + " doesn't define __round__ method");
+  if (!input.is_number())
+    throw Failure("type " + input.type_name() + " doesn't define __round__ method");
   const std::int64_t precision = args.integer(0, 0);
   const std::string method = args.text(1, "common").bytes();
   if (method == "common") return round_common(input, precision);
@@ -337,7 +346,8 @@ bool is_filter(std::string_view name) {
   return find_scalar_filter(name) != nullptr || find_sequence_filter(name) != nullptr;
 }
 
-Value apply_filter(Context& context, std::string_view name, const Value& input, const Arguments& arguments) {
+Value apply_filter(Context& context, std::string_view name, const Value& input,
+                   const Arguments& arguments) {
   const NamedFilter* found = find_scalar_filter(name);
   if (found == nullptr) found = find_sequence_filter(name);
   if (found == nullptr) throw Failure("no filter named '" + std::string(name) + "'");

@@ -8,8 +8,10 @@
 namespace cria::jinja {
 
 /// Throws Failure for an unknown name too.
-Value apply_filter(Context& context, std::string_view name, const Value& input, const Arguments& arguments);
-bool apply_test(Context& context, std::string_view name, const Value& input, const Arguments& arguments);
+Value apply_filter(Context& context, std::string_view name, const Value& input,
+                   const Arguments& arguments);
+bool apply_test(Context& context, std::string_view name, const Value& input,
+                const Arguments& arguments);
 
 struct NamedFilter {
   std::string_view name;

@@ -25,7 +25,8 @@ Value range(Context& context, const Arguments& arguments) {
   std::vector<Value> out;
   for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
     if (static_cast<std::int64_t>(out.size()) >= kLongestRange)
-      throw Failure("range too big: expected at most " + std::to_string(kLongestRange) + " elements");
+      throw Failure("range too big: expected at most " + std::to_string(kLongestRange) +
+                    " elements");
     out.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
@@ -36,7 +37,8 @@ Value range(Context& context, const Arguments& arguments) {
 }
 
 Dict make_dict(Context& context, const char* name, const Arguments& arguments) {
-  if (arguments.positional.size() > 1) throw Failure(std::string(name) + " expected at most 1 argument");
+  if (arguments.positional.size() > 1)
+    throw Failure(std::string(name) + " expected at most 1 argument");
   Dict out;
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional[0];
@@ -46,7 +48,8 @@ Dict make_dict(Context& context, const char* name, const Arguments& arguments) {
     } else {
       for (const Value& pair : context.elements(from)) {
         const std::vector<Value> two = context.elements(pair);
-        if (two.size() != 2) throw Failure("a dict is made of pairs, got " + counted(two.size(), "value"));
+        if (two.size() != 2)
+          throw Failure("a dict is made of pairs, got " + counted(two.size(), "value"));
         context.budget.read(two[0].extent().weight);
         out.set(two[0], two[1]);
       }
@@ -93,10 +96,11 @@ class Cycler final : public Object {
     if (name == "current") return items_[at_];
     if (name != "next" && name != "reset") return std::nullopt;
     auto self = std::static_pointer_cast<Cycler>(shared_from_this());
-    return function(std::string(name), [self, next = name == "next"](Context&, const Arguments&) -> Value {
-      if (!next) return self->at_ = 0, None{};
-      return self->items_[std::exchange(self->at_, (self->at_ + 1) % self->items_.size())];
-    });
+    return function(
+        std::string(name), [self, next = name == "next"](Context&, const Arguments&) -> Value {
+          if (!next) return self->at_ = 0, None{};
+          return self->items_[std::exchange(self->at_, (self->at_ + 1) % self->items_.size())];
+        });
   }
 
  private:
@@ -116,7 +120,9 @@ class Joiner final : public Object {
   explicit Joiner(Value text) : text_(std::move(text)) {}
   [[nodiscard]] std::string type_name() const override { return "Joiner"; }
   [[nodiscard]] bool callable() const override { return true; }
-  Value call(Context&, const Arguments&) override { return std::exchange(used_, true) ? text_ : Value(""); }
+  Value call(Context&, const Arguments&) override {
+    return std::exchange(used_, true) ? text_ : Value("");
+  }
 
  private:
   Value text_;
@@ -144,7 +150,8 @@ constexpr std::pair<std::string_view, Value (*)(Context&, const Arguments&)> kFu
 }  // namespace
 
 Value global_function(const std::string& name) {
-  const auto* const found = std::ranges::find_if(kFunctions, [&](const auto& f) { return f.first == name; });
+  const auto* const found =
+      std::ranges::find_if(kFunctions, [&](const auto& f) { return f.first == name; });
   return found == std::end(kFunctions) ? Value() : function(name, found->second);
 }
 

@@ -5,8 +5,8 @@
 
 namespace cria::jinja {
 
-/// range, dict, namespace, cycler, joiner; raise_exception and strftime_now, which chat templates expect too.
-/// Undefined for any other name.
+/// range, dict, namespace, cycler, joiner; raise_exception and strftime_now, which chat templates
+/// expect too. Undefined for any other name.
 Value global_function(const std::string& name);
 
 }  // namespace cria::jinja

@@ -23,7 +23,8 @@ std::string escaped(char32_t c) {
       return {'\\', kLetters[i]};
   }
   if (c < 0x10000) return unit_escape(c);
-  return unit_escape(0xD800 + ((c - 0x10000) >> 10)) + unit_escape(0xDC00 + ((c - 0x10000) & 0x3FF));
+  return unit_escape(0xD800 + ((c - 0x10000) >> 10)) +
+         unit_escape(0xDC00 + ((c - 0x10000) & 0x3FF));
 }
 
 class Writer {
@@ -69,8 +70,9 @@ class Writer {
     std::size_t done = 0;
     for (std::size_t at = 0; at < bytes.size();) {
       const Utf8Char c = first_char(bytes.substr(at));
-      const bool plain = !c.valid || (c.code_point >= 0x20 && c.code_point != '"' && c.code_point != '\\' &&
-                                      (c.code_point < 0x7F || !style_.ensure_ascii));
+      const bool plain =
+          !c.valid || (c.code_point >= 0x20 && c.code_point != '"' && c.code_point != '\\' &&
+                       (c.code_point < 0x7F || !style_.ensure_ascii));
       if (!plain) {
         out_.append(text, done, at);
         const std::string escape = escaped(c.code_point);
@@ -121,8 +123,9 @@ class Writer {
     std::vector<const Dict::Entry*> entries;
     for (const Dict::Entry& entry : dict.entries()) entries.push_back(&entry);
     if (style_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(),
-                       [&](const auto* a, const auto* b) { return less(context_, a->first, b->first); });
+      std::stable_sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) {
+        return less(context_, a->first, b->first);
+      });
     items("{", "}", entries.size(), [&](std::size_t i) {
       write_text(key_text(entries[i]->first));
       put(style_.after_key);

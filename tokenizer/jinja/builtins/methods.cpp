@@ -13,7 +13,9 @@ Value list_index(Context& context, const Value& self, const Arguments& arguments
   const Bound args("index", arguments, {"value", "start", "stop"}, 1);
   const auto& items = self.list()->items;
   const auto n = static_cast<std::int64_t>(items.size());
-  const auto clamp = [n](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n); };
+  const auto clamp = [n](std::int64_t i) {
+    return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n);
+  };
   for (std::int64_t i = clamp(args.integer(1, 0)), end = clamp(args.integer(2, n)); i < end; ++i) {
     if (equal(context, items[static_cast<std::size_t>(i)], args[0])) return i;
   }
@@ -64,7 +66,8 @@ constexpr std::string_view kListChanges[] = {"append", "clear",  "extend",  "ins
                                              "pop",    "remove", "reverse", "sort"};
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
-std::optional<Value> bound(const Value& self, std::string_view name, std::span<const Method> methods,
+std::optional<Value> bound(const Value& self, std::string_view name,
+                           std::span<const Method> methods,
                            std::span<const std::string_view> changes) {
   const auto found = std::ranges::find(methods, name, &Method::name);
   if (found != methods.end()) {
@@ -75,8 +78,8 @@ std::optional<Value> bound(const Value& self, std::string_view name, std::span<c
                     });
   }
   if (std::ranges::find(changes, name) == changes.end()) return std::nullopt;
-  return Value::undefined("access to attribute '" + std::string(name) + "' of '" + self.type_name() +
-                          "' object is unsafe: templates may not change values");
+  return Value::undefined("access to attribute '" + std::string(name) + "' of '" +
+                          self.type_name() + "' object is unsafe: templates may not change values");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace cria::jinja {
 
-/// The method of this name, bound to the value. Nothing if it has none. One that would change the value is
-/// undefined, as in Jinja's sandbox.
+/// The method of this name, bound to the value. Nothing if it has none. One that would change the
+/// value is undefined, as in Jinja's sandbox.
 std::optional<Value> method(const Value& value, std::string_view name);
 
 /// Lists made of texts.

@@ -14,8 +14,9 @@ constexpr const char* kSymbols[] = {"+", "-", "*", "/", "//", "%", "** or pow()"
 [[noreturn]] void unsupported(BinaryOp op, const Value& a, const Value& b) {
   require_defined(a);
   require_defined(b);
-  throw Failure(std::string("unsupported operand type(s) for ") + kSymbols[static_cast<std::size_t>(op)] +
-                ": '" + a.type_name() + "' and '" + b.type_name() + "'");
+  throw Failure(std::string("unsupported operand type(s) for ") +
+                kSymbols[static_cast<std::size_t>(op)] + ": '" + a.type_name() + "' and '" +
+                b.type_name() + "'");
 }
 
 [[noreturn]] void too_large() { throw Failure("an integer is too large: more than 64 bits"); }
@@ -142,7 +143,8 @@ Value repeat(Context& context, const Value& sequence, std::int64_t times) {
 }
 
 bool is_repeatable(const Value& value) {
-  return value.text() != nullptr || (value.list() != nullptr && value.list()->kind <= List::Kind::Tuple);
+  return value.text() != nullptr ||
+         (value.list() != nullptr && value.list()->kind <= List::Kind::Tuple);
 }
 
 Value join_sequences(Context& context, const Value& a, const Value& b) {
@@ -153,7 +155,8 @@ Value join_sequences(Context& context, const Value& a, const Value& b) {
     return out;
   }
   const List *left = a.list(), *right = b.list();
-  if (left == nullptr || right == nullptr || left->kind != right->kind || left->kind > List::Kind::Tuple) {
+  if (left == nullptr || right == nullptr || left->kind != right->kind ||
+      left->kind > List::Kind::Tuple) {
     if (a.text() != nullptr && !b.is_undefined())
       throw Failure("can only concatenate str (not \"" + b.type_name() + "\") to str");
     unsupported(BinaryOp::Add, a, b);
@@ -257,7 +260,8 @@ bool less(Context& context, const Value& a, const Value& b) {
   }
   require_defined(a);
   require_defined(b);
-  throw Failure("'<' not supported between instances of '" + a.type_name() + "' and '" + b.type_name() + "'");
+  throw Failure("'<' not supported between instances of '" + a.type_name() + "' and '" +
+                b.type_name() + "'");
 }
 
 bool compare(Context& context, CompareOp op, const Value& a, const Value& b) {
@@ -295,7 +299,8 @@ bool contains(Context& context, const Value& haystack, const Value& needle) {
     context.budget.read(needle.extent().weight);
     return dict->find(needle) != nullptr;
   }
-  if (haystack.list() == nullptr && !haystack.is_undefined() && haystack.object_as<Generator>() == nullptr)
+  if (haystack.list() == nullptr && !haystack.is_undefined() &&
+      haystack.object_as<Generator>() == nullptr)
     throw Failure("argument of type '" + haystack.type_name() + "' is not iterable");
   for (const Value& element : context.elements(haystack)) {
     if (equal(context, element, needle)) return true;

@@ -21,7 +21,8 @@ Value item(Context& context, const Value& x, const Value& index);
 /// x.name: methods before the keys of a dict, undefined where there is none.
 Value attribute(const Value& x, const std::string& name);
 /// x[start:stop:step]; undefined bounds: left out.
-Value slice(Context& context, const Value& x, const Value& start, const Value& stop, const Value& step);
+Value slice(Context& context, const Value& x, const Value& start, const Value& stop,
+            const Value& step);
 /// format % values
 Value percent_format(Context& context, const Text& format, const Value& values);
 

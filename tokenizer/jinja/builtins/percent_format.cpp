@@ -105,14 +105,17 @@ class Formatter {
   static std::string digits(const Conversion& c, double value) {
     const char letters[] = {'%', '.', '*', c.kind, '\0'};
     char buffer[16'384];
-    const int n =
-        std::snprintf(buffer, sizeof buffer, letters, c.precision < 0 ? 6 : c.precision, std::abs(value));
+    const int n = std::snprintf(buffer, sizeof buffer, letters, c.precision < 0 ? 6 : c.precision,
+                                std::abs(value));
     return {buffer, std::min(sizeof buffer - 1, static_cast<std::size_t>(n))};
   }
 
   static std::string digits(const Conversion& c, std::uint64_t size) {
     char buffer[32];
-    const char* letters = c.kind == 'x' ? "%lx" : c.kind == 'X' ? "%lX" : c.kind == 'o' ? "%lo" : "%lu";
+    const char* letters = c.kind == 'x'   ? "%lx"
+                          : c.kind == 'X' ? "%lX"
+                          : c.kind == 'o' ? "%lo"
+                                          : "%lu";
     std::snprintf(buffer, sizeof buffer, letters, size);
     std::string text = buffer;
     if (c.precision > static_cast<int>(text.size()))
@@ -123,7 +126,8 @@ class Formatter {
 
   static std::string number_text(const Conversion& c, const Value& value) {
     if (!value.is_number())
-      throw Failure(std::string("%") + c.kind + " format: a number is required, not " + value.type_name());
+      throw Failure(std::string("%") + c.kind + " format: a number is required, not " +
+                    value.type_name());
     const bool real = std::string_view("fFeEgG").find(c.kind) != std::string_view::npos;
     bool negative = false;
     std::string text;
@@ -136,7 +140,8 @@ class Formatter {
         throw Failure("cannot convert a float to an integer");
       const std::int64_t i = value.integer().value_or(static_cast<std::int64_t>(whole));
       negative = i < 0;
-      text = digits(c, negative ? 0 - static_cast<std::uint64_t>(i) : static_cast<std::uint64_t>(i));
+      text =
+          digits(c, negative ? 0 - static_cast<std::uint64_t>(i) : static_cast<std::uint64_t>(i));
     }
     const std::string sign = negative ? "-" : c.plus ? "+" : c.space ? " " : "";
     const std::size_t size = sign.size() + text.size();

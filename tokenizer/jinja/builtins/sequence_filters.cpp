@@ -1,6 +1,6 @@
-// Filters that go through the elements of a sequence. Jinja makes generators of some, which do their work
-// when they are walked; here it is done at once, so an error in one whose result nobody asks
-// for is raised nevertheless.
+// Filters that go through the elements of a sequence. Jinja makes generators of some, which do
+// their work when they are walked; here it is done at once, so an error in one whose result nobody
+// asks for is raised nevertheless.
 #include <algorithm>
 
 #include "tokenizer/jinja/builtins/filters.h"
@@ -18,7 +18,8 @@ Value generator(std::vector<Value> items) {
 }
 
 /// What is found by a path such as "function.name" or "0".
-/// otherwise: in place of an undefined value, after each part of the path; undefined or none: nothing is.
+/// otherwise: in place of an undefined value, after each part of the path; undefined or none:
+/// nothing is.
 Value at_path(Context& context, Value value, const Value& path, const Value& otherwise = {}) {
   const auto part_of = [&](const Value& key) {
     const Value found = item(context, value, key);
@@ -32,8 +33,8 @@ Value at_path(Context& context, Value value, const Value& path, const Value& oth
   for (const Text& part : split(*path.text(), ".", -1)) {
     context.budget.step();
     const std::string& name = part.bytes();
-    const bool number =
-        !name.empty() && name.size() < 9 && name.find_first_not_of("0123456789") == std::string::npos;
+    const bool number = !name.empty() && name.size() < 9 &&
+                        name.find_first_not_of("0123456789") == std::string::npos;
     value = part_of(number ? Value(static_cast<std::int64_t>(std::stol(name))) : Value(part));
   }
   return value;
@@ -52,7 +53,8 @@ struct Key {
   Value otherwise = {};  // of elements without it
 
   [[nodiscard]] Value of(const Value& element) const {
-    const Value value = attribute.is_undefined() ? element : at_path(context, element, attribute, otherwise);
+    const Value value =
+        attribute.is_undefined() ? element : at_path(context, element, attribute, otherwise);
     if (value.text() != nullptr) context.budget.take(value.text()->size());
     return case_sensitive ? value : folded(value);
   }
@@ -101,7 +103,8 @@ Value first_filter(Context& context, const Value& input, const Arguments& argume
 
 Value last_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("last", arguments, {});
-  if (input.object_as<Generator>() != nullptr) throw Failure("'generator' object is not reversible");
+  if (input.object_as<Generator>() != nullptr)
+    throw Failure("'generator' object is not reversible");
   const std::vector<Value> all = context.elements(input);
   return all.empty() ? Value::undefined("No last item, sequence was empty.") : all.back();
 }
@@ -159,7 +162,8 @@ Value sort_filter(Context& context, const Value& input, const Arguments& argumen
   Keyed items;
   for (const Value& element : context.elements(input)) {
     std::vector<Value> keys;
-    for (const Value& path : paths) keys.push_back(Key{context, args.truth(1, false), path}.of(element));
+    for (const Value& path : paths)
+      keys.push_back(Key{context, args.truth(1, false), path}.of(element));
     // Always a list: of two that are equal, such as none, nothing is asked.
     items.emplace_back(List(std::move(keys)), element);
   }
@@ -170,7 +174,8 @@ Value sort_filter(Context& context, const Value& input, const Arguments& argumen
 Value dictsort_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("dictsort", arguments, {"case_sensitive", "by", "reverse"});
   const std::string by = args.text(1, "key").bytes();
-  if (by != "key" && by != "value") throw Failure("You can only sort by either \"key\" or \"value\"");
+  if (by != "key" && by != "value")
+    throw Failure("You can only sort by either \"key\" or \"value\"");
   require_defined(input);
   if (input.dict() == nullptr) throw Failure("dictsort: expected a dict, got " + input.type_name());
   const Key key{context, args.truth(0, false), by == "key" ? 0 : 1};
@@ -181,7 +186,8 @@ Value dictsort_filter(Context& context, const Value& input, const Arguments& arg
 
 Value unique_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("unique", arguments, {"case_sensitive", "attribute"});
-  const Key key{context, args.truth(0, false), args.has(1) && !args[1].is_none() ? args[1] : Value()};
+  const Key key{context, args.truth(0, false),
+                args.has(1) && !args[1].is_none() ? args[1] : Value()};
   Dict seen;
   std::vector<Value> out;
   for (const Value& element : context.elements(input)) {
@@ -197,7 +203,8 @@ Value unique_filter(Context& context, const Value& input, const Arguments& argum
 template <bool largest>
 Value extreme(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args(largest ? "max" : "min", arguments, {"case_sensitive", "attribute"});
-  const Key key{context, args.truth(0, false), args.has(1) && !args[1].is_none() ? args[1] : Value()};
+  const Key key{context, args.truth(0, false),
+                args.has(1) && !args[1].is_none() ? args[1] : Value()};
   const Keyed items = keyed(key, context.elements(input));
   if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   const auto before = [&](const auto& a, const auto& b) {
@@ -211,7 +218,8 @@ Value sum_filter(Context& context, const Value& input, const Arguments& argument
   Value sum = args.get(1, 0);
   for (const Value& element : context.elements(input)) {
     const bool whole = !args.has(0) || args[0].is_none();
-    sum = arithmetic(context, BinaryOp::Add, sum, whole ? element : at_path(context, element, args[0]));
+    sum = arithmetic(context, BinaryOp::Add, sum,
+                     whole ? element : at_path(context, element, args[0]));
   }
   return sum;
 }
@@ -275,8 +283,9 @@ Value slice_filter(Context& context, const Value& input, const Arguments& argume
 /// Arguments without the first n positional ones.
 Arguments rest(const Arguments& arguments, std::size_t n) {
   Arguments out = arguments;
-  out.positional.erase(out.positional.begin(), out.positional.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                            n, out.positional.size())));
+  out.positional.erase(
+      out.positional.begin(),
+      out.positional.begin() + static_cast<std::ptrdiff_t>(std::min(n, out.positional.size())));
   return out;
 }
 
@@ -286,7 +295,8 @@ const std::string& name_argument(const Arguments& arguments, std::size_t i, cons
   return arguments.positional[i].text()->bytes();
 }
 
-// As in Jinja2, these four ask for nothing of what is false: none|map(…) is empty, whatever the arguments.
+// As in Jinja2, these four ask for nothing of what is false: none|map(…) is empty, whatever the
+// arguments.
 Value map_filter(Context& context, const Value& input, const Arguments& arguments) {
   std::vector<Value> out;
   if (!input.truth()) return generator({});
@@ -308,14 +318,16 @@ template <bool wanted, bool of_attribute>
 Value select_filter(Context& context, const Value& input, const Arguments& arguments) {
   const std::size_t skip = of_attribute ? 1 : 0;
   if (!input.truth()) return generator({});
-  if (of_attribute && arguments.positional.empty()) throw Failure("expected the name of an attribute");
+  if (of_attribute && arguments.positional.empty())
+    throw Failure("expected the name of an attribute");
   const bool by_test = arguments.positional.size() > skip;
   const std::string name = by_test ? name_argument(arguments, skip, "a test") : "";
   const Arguments more = rest(arguments, skip + 1);
   std::vector<Value> out;
   for (const Value& element : context.elements(input)) {
     const Value value = of_attribute ? at_path(context, element, arguments.positional[0]) : element;
-    if ((by_test ? apply_test(context, name, value, more) : value.truth()) == wanted) out.push_back(element);
+    if ((by_test ? apply_test(context, name, value, more) : value.truth()) == wanted)
+      out.push_back(element);
   }
   return generator(std::move(out));
 }

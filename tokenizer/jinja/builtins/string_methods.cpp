@@ -41,7 +41,8 @@ Value split_at(Context& context, const Value& self, const Arguments& arguments) 
   context.budget.step(text.size() / 4);
   const auto separator = args.optional_text(0);
   if (!separator)
-    return text_list(context, from_right ? split_words_from_right(text, most) : split_words(text, most));
+    return text_list(context,
+                     from_right ? split_words_from_right(text, most) : split_words(text, most));
   if (separator->empty()) throw Failure("empty separator");
   return text_list(context, from_right ? split_from_right(text, separator->bytes(), most)
                                        : split(text, separator->bytes(), most));
@@ -59,8 +60,8 @@ Value partition(Context& context, const Value& self, const Arguments& arguments)
   const Text &text = *self.text(), &separator = args.text(0);
   if (separator.empty()) throw Failure("empty separator");
   context.budget.take(text.size());
-  const std::size_t at =
-      from_right ? find_last(text.bytes(), separator.bytes()) : find(text.bytes(), separator.bytes());
+  const std::size_t at = from_right ? find_last(text.bytes(), separator.bytes())
+                                    : find(text.bytes(), separator.bytes());
   std::vector<Value> parts = {text, Text(), Text()};
   if (at != std::string::npos) {
     const std::size_t after = at + separator.size();
@@ -77,7 +78,8 @@ Value replace_text(Context& context, const Value& self, const Arguments& argumen
   const std::string& old = args.text(0).bytes();
   // Bounds the size before it is made.
   context.budget.step(text.size() / 8);
-  context.budget.take(text.size() + (text.size() / std::max<std::size_t>(old.size(), 1) + 1) * with.size());
+  context.budget.take(text.size() +
+                      (text.size() / std::max<std::size_t>(old.size(), 1) + 1) * with.size());
   return replace(text, old, with, args.integer(2, -1));
 }
 
@@ -102,7 +104,8 @@ Value has_affix(Context& context, const Value& self, const Arguments& arguments)
   const auto fits = [&](const Value& affix) {
     if (affix.text() == nullptr) {
       require_defined(affix);
-      throw Failure("startswith and endswith want a str or a tuple of str, not " + affix.type_name());
+      throw Failure("startswith and endswith want a str or a tuple of str, not " +
+                    affix.type_name());
     }
     const std::string& bytes = affix.text()->bytes();
     if (bytes.size() > part.size()) return false;
@@ -124,7 +127,9 @@ std::int64_t position(Context& context, const Value& self, const Arguments& argu
   if (begin > end) return -1;
   const std::string_view whole = self.text()->bytes(), part = whole.substr(begin, end - begin);
   const std::size_t at = from_right ? find_last(part, needle) : find(part, needle);
-  return at == std::string_view::npos ? -1 : static_cast<std::int64_t>(length(whole.substr(0, begin + at)));
+  return at == std::string_view::npos
+             ? -1
+             : static_cast<std::int64_t>(length(whole.substr(0, begin + at)));
 }
 
 template <bool from_right>
@@ -176,7 +181,8 @@ Value without_affix(Context& context, const Value& self, const Arguments& argume
   const Bound args(at_end ? "removesuffix" : "removeprefix", arguments, {"affix"}, 1);
   const Text &text = *self.text(), &affix = args.text(0);
   context.budget.read(std::min(affix.size(), text.size()));
-  if (at_end ? !text.bytes().ends_with(affix.bytes()) : !text.bytes().starts_with(affix.bytes())) return self;
+  if (at_end ? !text.bytes().ends_with(affix.bytes()) : !text.bytes().starts_with(affix.bytes()))
+    return self;
   return context.made(at_end ? text.part(0, text.size() - affix.size())
                              : text.part(affix.size(), text.size()));
 }
@@ -185,7 +191,8 @@ template <Side side>
 Value pad_text(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("center, ljust or rjust", arguments, {"width", "fillchar"}, 1);
   const Text fill = args.text(1, " ");
-  if (length(fill.bytes()) != 1) throw Failure("The fill character must be exactly one character long");
+  if (length(fill.bytes()) != 1)
+    throw Failure("The fill character must be exactly one character long");
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 0)));
   context.budget.take(width);
   context.budget.take(width * 4);
@@ -270,16 +277,17 @@ Value format(Context& context, const Value& self, const Arguments& arguments) {
   Text out;
   std::size_t next = 0;
   const auto argument = [&](const std::string& name) -> const Value& {
-    const bool number =
-        !name.empty() && name.find_first_not_of("0123456789") == std::string::npos && name.size() < 9;
+    const bool number = !name.empty() &&
+                        name.find_first_not_of("0123456789") == std::string::npos &&
+                        name.size() < 9;
     if (name.empty() || number) {
       const std::size_t i = name.empty() ? next++ : std::stoul(name);
       if (i < arguments.positional.size()) return arguments.positional[i];
       throw Failure("format: no argument " + std::to_string(i));
     }
-    const auto found =
-        std::ranges::find(arguments.named, name,
-                          [](const Arguments::Named& one) -> const std::string& { return one.name.bytes(); });
+    const auto found = std::ranges::find(
+        arguments.named, name,
+        [](const Arguments::Named& one) -> const std::string& { return one.name.bytes(); });
     if (found == arguments.named.end())
       throw Failure("format: no argument '" + name + "' (only plain fields are known)");
     return found->value;

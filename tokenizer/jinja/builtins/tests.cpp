@@ -44,7 +44,8 @@ bool divisibleby(Context& context, const Value& x, const Arguments& arguments) {
 bool sameas(Context& context, const Value& x, const Arguments& arguments) {
   const Bound args("sameas", arguments, {"other"}, 1);
   const Value& y = args[0];
-  if (x.list() != nullptr || x.dict() != nullptr) return x.list() == y.list() && x.dict() == y.dict();
+  if (x.list() != nullptr || x.dict() != nullptr)
+    return x.list() == y.list() && x.dict() == y.dict();
   return x.type_name() == y.type_name() && equal(context, x, y);
 }
 
@@ -74,7 +75,8 @@ bool is_number(const Value& x) { return x.is_number(); }
 bool is_string(const Value& x) { return x.text() != nullptr; }
 bool is_mapping(const Value& x) { return x.dict() != nullptr; }
 bool is_sequence(const Value& x) {
-  return is_string(x) || is_mapping(x) || x.is_undefined() || (x.list() != nullptr && x.list()->indexable());
+  return is_string(x) || is_mapping(x) || x.is_undefined() ||
+         (x.list() != nullptr && x.list()->indexable());
 }
 bool is_iterable(const Value& x) {
   return is_string(x) || is_mapping(x) || x.is_undefined() || x.list() != nullptr ||
@@ -131,7 +133,8 @@ bool is_test(std::string_view name) {
   return std::ranges::find(kTests, name, &NamedTest::name) != std::end(kTests);
 }
 
-bool apply_test(Context& context, std::string_view name, const Value& x, const Arguments& arguments) {
+bool apply_test(Context& context, std::string_view name, const Value& x,
+                const Arguments& arguments) {
   const auto* const found = std::ranges::find(kTests, name, &NamedTest::name);
   if (found == std::end(kTests)) throw Failure("no test named '" + std::string(name) + "'");
   return found->run(context, x, arguments);

@@ -65,14 +65,16 @@ Value Interpreter::eval(const Slice& node, std::size_t at) {
 Arguments Interpreter::evaluate(const CallArguments& arguments) {
   Arguments out;
   for (const ExprPtr& value : arguments.positional) out.positional.push_back(eval(value));
-  for (const auto& [name, value] : arguments.named) out.named.push_back({Text(name, true), eval(value)});
+  for (const auto& [name, value] : arguments.named)
+    out.named.push_back({Text(name, true), eval(value)});
   if (arguments.more_positional != nullptr) {
     for (Value& value : context_.elements(eval(arguments.more_positional)))
       out.positional.push_back(std::move(value));
   }
   if (arguments.more_named != nullptr) {
     const Value more = eval(arguments.more_named);
-    if (more.dict() == nullptr) throw Failure("argument after ** must be a mapping, not " + more.type_name());
+    if (more.dict() == nullptr)
+      throw Failure("argument after ** must be a mapping, not " + more.type_name());
     for (const auto& [key, value] : more.dict()->entries()) {
       if (key.text() == nullptr) throw Failure("keywords must be strings");
       context_.budget.take(key.text()->size());
@@ -162,7 +164,8 @@ Value Interpreter::eval(const Concatenation& node, std::size_t) {
 Value Interpreter::eval(const Conditional& node, std::size_t) {
   if (eval(node.test).truth()) return eval(node.then);
   if (node.otherwise != nullptr) return eval(node.otherwise);
-  return Value::undefined("the inline if-expression evaluated to false and no else section was defined");
+  return Value::undefined(
+      "the inline if-expression evaluated to false and no else section was defined");
 }
 
 }  // namespace cria::jinja

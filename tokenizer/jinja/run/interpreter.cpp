@@ -99,7 +99,8 @@ Interpreter::Flow Interpreter::run(const If& block) {
   return Flow::Normal;
 }
 
-std::shared_ptr<const std::vector<Value>> Interpreter::filtered(const For& block, const Value& over) {
+std::shared_ptr<const std::vector<Value>> Interpreter::filtered(const For& block,
+                                                                const Value& over) {
   const auto* const list = std::get_if<std::shared_ptr<const List>>(&over.variant());
   if (list != nullptr && block.filter == nullptr) return {*list, &(*list)->items};
   std::vector<Value> items = context_.elements(over);
@@ -113,7 +114,9 @@ std::shared_ptr<const std::vector<Value>> Interpreter::filtered(const For& block
   return std::make_shared<const std::vector<Value>>(std::move(kept));
 }
 
-Interpreter::Flow Interpreter::run(const For& block) { return run_for(block, eval(block.items), 1); }
+Interpreter::Flow Interpreter::run(const For& block) {
+  return run_for(block, eval(block.items), 1);
+}
 
 Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std::int64_t depth) {
   auto items = filtered(block, over);
@@ -139,8 +142,8 @@ Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std:
     if (flow == Flow::Break) break;
     completed = completed || flow == Flow::Normal;
   }
-  // As Jinja has it: else is run where no element came to the end of the body, be it that break or continue
-  // were met every time.
+  // As Jinja has it: else is run where no element came to the end of the body, be it that break or
+  // continue were met every time.
   if (completed) return Flow::Normal;
   const InnerScope inner(*this, scope_);
   return run(block.otherwise);
@@ -155,11 +158,12 @@ Interpreter::Flow Interpreter::run(const SetBlock& block) {
   Capture capture(*this);
   {
     const InnerScope inner(*this, scope_);
-    if (const Flow flow = run(block.body); flow != Flow::Normal) return flow;  // the loop's turn is over
+    if (const Flow flow = run(block.body); flow != Flow::Normal)
+      return flow;  // the loop's turn is over
   }
   Text text = capture.take();
-  assign(block.target,
-         block.filter == nullptr ? Value(std::move(text)) : filter_text(*block.filter, std::move(text)));
+  assign(block.target, block.filter == nullptr ? Value(std::move(text))
+                                               : filter_text(*block.filter, std::move(text)));
   return Flow::Normal;
 }
 
@@ -224,13 +228,16 @@ void Interpreter::assign(const Target& target, const Value& value) {
   }
 }
 
-/// A macro with the variables around its definition. Lives no longer than the interpreter: those are cleared.
+/// A macro with the variables around its definition. Lives no longer than the interpreter: those
+/// are cleared.
 class Interpreter::Macro final : public Object {
  public:
   Macro(Interpreter& interpreter, std::shared_ptr<const MacroDefinition> definition)
       : interpreter_(interpreter), definition_(std::move(definition)), scope_(interpreter.scope_) {}
   [[nodiscard]] std::string type_name() const override { return "Macro"; }
-  [[nodiscard]] Text shown() const override { return {"<Macro '" + definition_->name + "'>", true}; }
+  [[nodiscard]] Text shown() const override {
+    return {"<Macro '" + definition_->name + "'>", true};
+  }
   [[nodiscard]] bool callable() const override { return true; }
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override {
     if (name == "name") return Text(definition_->name, true);

@@ -19,7 +19,8 @@ std::optional<Value> Loop::attribute(std::string_view name) {
     return index_ + 1 == n ? Value::undefined("there is no next item") : items()[index_ + 1];
   const auto self = std::static_pointer_cast<Loop>(shared_from_this());
   if (name == "cycle")
-    return function("cycle", [self](Context&, const Arguments& arguments) { return self->cycle(arguments); });
+    return function(
+        "cycle", [self](Context&, const Arguments& arguments) { return self->cycle(arguments); });
   if (name == "changed")
     return function("changed", [self](Context& context, const Arguments& arguments) -> Value {
       return self->changed(context, arguments);

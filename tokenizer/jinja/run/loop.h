@@ -10,7 +10,8 @@ namespace cria::jinja {
 
 class Loop final : public Object {
  public:
-  /// again: renders the block for other items, one level deeper; empty where the block is not recursive.
+  /// again: renders the block for other items, one level deeper; empty where the block is not
+  /// recursive.
   using Again = std::function<Value(const Value& items, std::int64_t depth)>;
   Loop(std::shared_ptr<const std::vector<Value>> items, std::int64_t depth, Again again)
       : items_(std::move(items)), depth_(depth), again_(std::move(again)) {}
@@ -20,7 +21,9 @@ class Loop final : public Object {
 
   [[nodiscard]] std::string type_name() const override { return "LoopContext"; }
   [[nodiscard]] Text shown() const override {
-    return {"<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(items_->size()) + ">", true};
+    return {
+        "<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(items_->size()) + ">",
+        true};
   }
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;
   [[nodiscard]] bool callable() const override { return again_ != nullptr; }

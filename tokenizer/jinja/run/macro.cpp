@@ -22,7 +22,8 @@ MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& ar
   Dict kwargs;
   for (const auto& [key, value] : arguments.named) {
     const std::string& name = key.bytes();
-    const auto found = std::ranges::find(macro.parameters, name, &std::pair<std::string, ExprPtr>::first);
+    const auto found =
+        std::ranges::find(macro.parameters, name, &std::pair<std::string, ExprPtr>::first);
     if (found != macro.parameters.end()) {
       auto& slot = out.parameters[static_cast<std::size_t>(found - macro.parameters.begin())];
       if (slot) throw Failure(who + "got two values for argument '" + name + "'");
@@ -36,7 +37,8 @@ MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& ar
     }
   }
   if (macro.uses_caller) out.special.emplace_back("caller", caller);
-  if (macro.uses_varargs) out.special.emplace_back("varargs", List(std::move(varargs), List::Kind::Tuple));
+  if (macro.uses_varargs)
+    out.special.emplace_back("varargs", List(std::move(varargs), List::Kind::Tuple));
   if (macro.uses_kwargs) out.special.emplace_back("kwargs", std::move(kwargs));
   return out;
 }

@@ -11,8 +11,9 @@
 namespace cria::jinja {
 
 struct MacroArguments {
-  std::vector<std::optional<Value>> parameters;        ///< one per parameter of the definition
-  std::vector<std::pair<std::string, Value>> special;  ///< caller, varargs, kwargs, where the macro uses them
+  std::vector<std::optional<Value>> parameters;  ///< one per parameter of the definition
+  std::vector<std::pair<std::string, Value>>
+      special;  ///< caller, varargs, kwargs, where the macro uses them
 };
 
 /// Throws Failure for arguments that the macro does not take. Left out ones are allowed.

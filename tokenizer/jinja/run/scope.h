@@ -23,7 +23,9 @@ class Scope {
     return nullptr;
   }
   /// Sets it here; outer variables of the same name are hidden, not changed.
-  void set(const std::string& name, Value value) { variables_.insert_or_assign(name, std::move(value)); }
+  void set(const std::string& name, Value value) {
+    variables_.insert_or_assign(name, std::move(value));
+  }
   /// Its values may refer back to it.
   void clear() { variables_.clear(); }
 

@@ -86,7 +86,8 @@ Text slice_text(const Text& text, const Value& start, const Value& stop, const V
     return text.part(begin, begin + offset_of(bytes.substr(begin), n));
   }
   std::vector<std::size_t> begins;
-  for (std::size_t at = 0; at < bytes.size(); at += first_char(bytes.substr(at)).bytes) begins.push_back(at);
+  for (std::size_t at = 0; at < bytes.size(); at += first_char(bytes.substr(at)).bytes)
+    begins.push_back(at);
   Text out;
   walk(b, [&](std::size_t i) {
     out.append(text, begins[i], begins[i] + first_char(bytes.substr(begins[i])).bytes);
@@ -115,7 +116,8 @@ Value item(Context& context, const Value& x, const Value& index) {
     context.budget.take(name->size());
     return missing(x, "attribute '" + name->bytes() + "'");
   }
-  return missing(x, "element " + (index.integer() ? std::to_string(*index.integer()) : index.type_name()));
+  return missing(
+      x, "element " + (index.integer() ? std::to_string(*index.integer()) : index.type_name()));
 }
 
 Value attribute(const Value& x, const std::string& name) {
@@ -127,7 +129,8 @@ Value attribute(const Value& x, const std::string& name) {
   return missing(x, "attribute '" + name + "'");
 }
 
-Value slice(Context& context, const Value& x, const Value& start, const Value& stop, const Value& step) {
+Value slice(Context& context, const Value& x, const Value& start, const Value& stop,
+            const Value& step) {
   require_defined(x);
   if (const Text* text = x.text()) {
     context.budget.take(text->size());
@@ -144,7 +147,8 @@ Value slice(Context& context, const Value& x, const Value& start, const Value& s
   std::vector<Value> items;
   items.reserve(n);
   walk(b, [&](std::size_t i) { items.push_back(list->items[i]); });
-  List out(std::move(items), list->kind == List::Kind::Tuple ? List::Kind::Tuple : List::Kind::List);
+  List out(std::move(items),
+           list->kind == List::Kind::Tuple ? List::Kind::Tuple : List::Kind::List);
   out.loan = std::move(loan);
   return out;
 }

@@ -75,7 +75,16 @@ struct Logic {
   bool conjunction;  ///< and; else or
   ExprPtr left, right;
 };
-enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, In, NotIn };
+enum class CompareOp : std::uint8_t {
+  Equal,
+  NotEqual,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  In,
+  NotIn
+};
 struct Comparison {
   ExprPtr first;
   std::vector<std::pair<CompareOp, ExprPtr>> rest;  ///< a < b < c compares both pairs
@@ -88,8 +97,9 @@ struct Conditional {
 };
 
 struct Expr {
-  using Variant = std::variant<Literal, Name, Sequence, DictLiteral, Attribute, Subscript, Slice, Call,
-                               Filter, Test, Unary, Binary, Logic, Comparison, Concatenation, Conditional>;
+  using Variant =
+      std::variant<Literal, Name, Sequence, DictLiteral, Attribute, Subscript, Slice, Call, Filter,
+                   Test, Unary, Binary, Logic, Comparison, Concatenation, Conditional>;
   Variant node;
   std::size_t at;  ///< byte of the source
   int depth;       ///< of the tree below: a chain of a million additions is a deep tree
@@ -131,7 +141,8 @@ struct SetBlock {
 };
 struct MacroDefinition {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  ///< with their defaults, null where there is none
+  std::vector<std::pair<std::string, ExprPtr>>
+      parameters;  ///< with their defaults, null where there is none
   Body body;
   bool uses_caller, uses_varargs, uses_kwargs;
 };
@@ -147,15 +158,17 @@ struct With {
   std::vector<std::pair<Target, ExprPtr>> values;
   Body body;
 };
-struct Group {  ///< generation … endgeneration: its text is the model's, which only training cares about
+struct Group {  ///< generation … endgeneration: its text is the model's, which only training cares
+                ///< about
   Body body;
 };
 struct Break {};
 struct Continue {};
 
 struct Statement {
-  using Variant = std::variant<Data, Print, If, For, Set, SetBlock, std::shared_ptr<const MacroDefinition>,
-                               CallBlock, FilterBlock, With, Group, Break, Continue>;
+  using Variant =
+      std::variant<Data, Print, If, For, Set, SetBlock, std::shared_ptr<const MacroDefinition>,
+                   CallBlock, FilterBlock, With, Group, Break, Continue>;
   Variant node;
   std::size_t at;
 };

@@ -63,7 +63,8 @@ constexpr std::pair<std::string_view, CompareOp> kComparisons[] = {
 
 }  // namespace
 
-/// Throws SyntaxError where parentheses and the like are nested too deeply for the parser's own recursion.
+/// Throws SyntaxError where parentheses and the like are nested too deeply for the parser's own
+/// recursion.
 class ExpressionParser::Nesting {
  public:
   explicit Nesting(ExpressionParser& parser) : parser_(parser) {
@@ -146,8 +147,8 @@ ExprPtr ExpressionParser::sum() {
   ExprPtr left = concatenation();
   while (tokens_.is_op("+") || tokens_.is_op("-")) {
     const Token op = tokens_.take();
-    left = make(
-        op.at, Binary{op.text == "+" ? BinaryOp::Add : BinaryOp::Subtract, std::move(left), concatenation()});
+    left = make(op.at, Binary{op.text == "+" ? BinaryOp::Add : BinaryOp::Subtract, std::move(left),
+                              concatenation()});
   }
   return left;
 }
@@ -277,7 +278,8 @@ ExprPtr ExpressionParser::dict() {
 }
 
 bool ExpressionParser::at_tuple_end() const {
-  return tokens_.is(TokenKind::VariableEnd) || tokens_.is(TokenKind::BlockEnd) || tokens_.is_op(")");
+  return tokens_.is(TokenKind::VariableEnd) || tokens_.is(TokenKind::BlockEnd) ||
+         tokens_.is_op(")");
 }
 
 ExprPtr ExpressionParser::tuple(bool inline_if) {
@@ -287,7 +289,8 @@ ExprPtr ExpressionParser::tuple(bool inline_if) {
   if (!tokens_.is_op(",")) return first;
   Exprs items;
   items.push_back(std::move(first));
-  while (tokens_.skip_op(",") && !at_tuple_end() && !tokens_.is_name("recursive")) items.push_back(one());
+  while (tokens_.skip_op(",") && !at_tuple_end() && !tokens_.is_name("recursive"))
+    items.push_back(one());
   return make(at, Sequence{std::move(items), true});
 }
 

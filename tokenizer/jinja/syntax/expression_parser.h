@@ -1,4 +1,5 @@
-// Expressions of a template, with Jinja's precedences: if else, or, and, not, comparisons, + -, ~, * / // %,
+// Expressions of a template, with Jinja's precedences: if else, or, and, not, comparisons, + -, ~,
+// * / // %,
 // **, signs, then filters and tests, which bind tightest.
 #pragma once
 
@@ -19,7 +20,8 @@ class ExpressionParser {
   ExprPtr disjunction();
   /// Expressions separated by commas are a tuple. inline_if: they may be conditional.
   ExprPtr tuple(bool inline_if);
-  /// name(arguments)|name…, after a bar or where a block begins with a filter; input null: the block's text.
+  /// name(arguments)|name…, after a bar or where a block begins with a filter; input null: the
+  /// block's text.
   ExprPtr filter_chain(ExprPtr input, bool first_without_bar);
   /// A name or literal, no operators.
   ExprPtr primary();

@@ -34,7 +34,9 @@ class Lexer {
   [[nodiscard]] bool starts(std::string_view text, std::size_t at) const {
     return source_.substr(std::min(at, source_.size())).starts_with(text);
   }
-  [[nodiscard]] char char_at(std::size_t at) const { return at < source_.size() ? source_[at] : '\0'; }
+  [[nodiscard]] char char_at(std::size_t at) const {
+    return at < source_.size() ? source_[at] : '\0';
+  }
   [[nodiscard]] std::size_t after_spaces(std::size_t at) const {
     while (at < source_.size()) {
       const Utf8Char c = first_char(source_.substr(at));
@@ -49,7 +51,8 @@ class Lexer {
 
   [[nodiscard]] bool only_spaces(std::string_view text) const {
     return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })
-               ? std::ranges::all_of(text, [](char c) { return is_space(static_cast<unsigned char>(c)); })
+               ? std::ranges::all_of(text,
+                                     [](char c) { return is_space(static_cast<unsigned char>(c)); })
                : Lexer(text).after_spaces(0) == text.size();
   }
 
@@ -65,7 +68,8 @@ class Lexer {
       }
     } else if (sign != '+' && !variable) {
       const std::size_t line = text.rfind('\n') + 1;  // npos + 1 is 0
-      if ((line > 0 || line_starting_) && only_spaces(text.substr(line))) text = text.substr(0, line);
+      if ((line > 0 || line_starting_) && only_spaces(text.substr(line)))
+        text = text.substr(0, line);
     }
     if (!text.empty()) add(TokenKind::Data, std::string(text), begin);
   }
@@ -99,7 +103,8 @@ class Lexer {
     tag(block, open);
   }
 
-  /// Passes a closing delimiter if one is here: "-%}" takes the white space behind it along, "%}" a newline.
+  /// Passes a closing delimiter if one is here: "-%}" takes the white space behind it along, "%}" a
+  /// newline.
   bool close(std::string_view delimiter, bool trims_newline) {
     std::size_t end = 0;
     if (starts(delimiter, at_)) {
@@ -178,7 +183,9 @@ class Lexer {
   template <class IsDigit>
   std::size_t digits(std::size_t at, IsDigit is_digit) const {
     std::size_t end = at;
-    while (is_digit(char_at(end)) || (end > at && char_at(end) == '_' && is_digit(char_at(end + 1)))) ++end;
+    while (is_digit(char_at(end)) ||
+           (end > at && char_at(end) == '_' && is_digit(char_at(end + 1))))
+      ++end;
     return end;
   }
   [[nodiscard]] std::size_t decimals(std::size_t at) const { return digits(at, is_digit_char); }
@@ -237,7 +244,8 @@ class Lexer {
       end += c.bytes;
     }
     if (end == at_) return false;
-    if (end - at_ > kLongestName) throw SyntaxError("a name is too long: expected at most 1024 bytes", at_);
+    if (end - at_ > kLongestName)
+      throw SyntaxError("a name is too long: expected at most 1024 bytes", at_);
     add(TokenKind::Name, std::string(source_.substr(at_, end - at_)), at_);
     at_ = end;
     return true;
@@ -265,9 +273,10 @@ class Lexer {
     if (c == '(' || c == '[' || c == '{') brackets.push_back(c == '(' ? ')' : c == '[' ? ']' : '}');
     if (c == ')' || c == ']' || c == '}') {
       if (brackets.empty() || brackets.back() != c)
-        throw SyntaxError(std::string("unexpected '") + c + "'" +
-                              (brackets.empty() ? "" : std::string(", expected '") + brackets.back() + "'"),
-                          at_);
+        throw SyntaxError(
+            std::string("unexpected '") + c + "'" +
+                (brackets.empty() ? "" : std::string(", expected '") + brackets.back() + "'"),
+            at_);
       brackets.pop_back();
     }
     add(TokenKind::Operator, std::string(*found), at_);

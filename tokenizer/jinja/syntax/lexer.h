@@ -1,5 +1,5 @@
-// Template text to tokens, with Jinja's rules for white space (trim_blocks and lstrip_blocks on, as chat
-// templates are written for).
+// Template text to tokens, with Jinja's rules for white space (trim_blocks and lstrip_blocks on, as
+// chat templates are written for).
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,8 @@ class Parser {
  private:
   using Ends = std::initializer_list<std::string_view>;
 
-  /// Statements up to "{% end", whose name is not yet passed; up to the end of the template if there is none.
+  /// Statements up to "{% end", whose name is not yet passed; up to the end of the template if
+  /// there is none.
   Body statements(Ends ends) {
     Body out;
     for (;;) {
@@ -39,7 +40,8 @@ class Parser {
         tokens_.expect(TokenKind::VariableEnd, "'}}'");
       } else {
         tokens_.take();
-        if (tokens_.is(TokenKind::Name) && std::ranges::count(ends, tokens_.current().text) != 0) return out;
+        if (tokens_.is(TokenKind::Name) && std::ranges::count(ends, tokens_.current().text) != 0)
+          return out;
         out.push_back(statement());
         end_of_tag();
       }
@@ -104,7 +106,8 @@ class Parser {
   }
 
   Statement jump(bool breaks, std::size_t at) {
-    if (loops_ == 0) throw SyntaxError(breaks ? "break outside of a loop" : "continue outside of a loop", at);
+    if (loops_ == 0)
+      throw SyntaxError(breaks ? "break outside of a loop" : "continue outside of a loop", at);
     if (breaks) return {Break{}, at};
     return {Continue{}, at};
   }
@@ -174,8 +177,8 @@ class Parser {
     loops_ = loops;
     const auto uses = [&](std::string_view name) {
       const auto& names = expressions_.names();
-      return std::find(names.begin() + static_cast<std::ptrdiff_t>(names_before), names.end(), name) !=
-             names.end();
+      return std::find(names.begin() + static_cast<std::ptrdiff_t>(names_before), names.end(),
+                       name) != names.end();
     };
     out.uses_caller = uses("caller");
     out.uses_varargs = uses("varargs");

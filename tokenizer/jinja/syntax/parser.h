@@ -11,8 +11,9 @@ namespace cria::jinja {
 
 struct Tree {
   Body body;
-  std::vector<std::string> variables;  ///< every one that is read, also where the template sets it itself
-  std::vector<std::string> members;    ///< attributes, and texts that may be keys
+  std::vector<std::string>
+      variables;  ///< every one that is read, also where the template sets it itself
+  std::vector<std::string> members;  ///< attributes, and texts that may be keys
 };
 
 /// Throws SyntaxError.

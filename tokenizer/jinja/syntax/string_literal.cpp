@@ -14,8 +14,8 @@ char32_t hex(std::string_view text, std::size_t digits, std::size_t at) {
   const std::string_view number = text.substr(0, digits);
   const auto [end, bad] = std::from_chars(number.data(), number.data() + number.size(), code, 16);
   if (bad != std::errc() || end != number.data() + digits || code > 0x10FFFF)
-    throw SyntaxError("bad escape in a string: expected " + std::to_string(digits) + " hexadecimal digits",
-                      at);
+    throw SyntaxError(
+        "bad escape in a string: expected " + std::to_string(digits) + " hexadecimal digits", at);
   return code;
 }
 
@@ -24,7 +24,8 @@ std::size_t escape(std::string_view text, std::size_t at, std::string& out) {
   constexpr std::string_view kNames = "\\'\"abfnrtv", kValues = "\\'\"\a\b\f\n\r\t\v";
   const char c = text[0];
   if (c == '\n') return 1;
-  if (const std::size_t i = kNames.find(c); i != std::string_view::npos) return out += kValues[i], 1;
+  if (const std::size_t i = kNames.find(c); i != std::string_view::npos)
+    return out += kValues[i], 1;
   if (c >= '0' && c <= '7') {
     std::size_t n = 0;
     char32_t code = 0;

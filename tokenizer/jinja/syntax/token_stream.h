@@ -16,7 +16,9 @@ class TokenStream {
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   [[nodiscard]] const Token& current() const { return tokens_[next_]; }
-  [[nodiscard]] const Token& look() const { return tokens_[std::min(next_ + 1, tokens_.size() - 1)]; }
+  [[nodiscard]] const Token& look() const {
+    return tokens_[std::min(next_ + 1, tokens_.size() - 1)];
+  }
   [[nodiscard]] std::size_t at() const { return current().at; }
   Token take() {
     Token token = current();

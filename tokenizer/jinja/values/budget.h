@@ -10,8 +10,9 @@
 namespace cria::jinja {
 
 struct Limits {
-  std::uint64_t steps = 4'000'000;          ///< expressions, statements and elements: a fraction of a second
-  std::uint64_t bytes = 32 << 20;           ///< of all text and lists made on the way
+  std::uint64_t steps =
+      4'000'000;                   ///< expressions, statements and elements: a fraction of a second
+  std::uint64_t bytes = 32 << 20;  ///< of all text and lists made on the way
   std::uint64_t steps_per_input_byte = 16;  ///< and more than that if the conversation is large
   std::uint64_t bytes_per_input_byte = 64;
   int depth = 800;  ///< of calls, statements and expressions inside of each other
@@ -50,7 +51,9 @@ class Budget {
   /// Memory that was taken; given back at its end, which must be before the budget's.
   class Loan {
    public:
-    Loan(Budget& budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) { budget.take(bytes); }
+    Loan(Budget& budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {
+      budget.take(bytes);
+    }
     ~Loan() { budget_.bytes_ += bytes_; }
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;

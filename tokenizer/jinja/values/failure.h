@@ -6,7 +6,8 @@
 
 namespace cria::jinja {
 
-/// Thrown by values, filters and methods; the interpreter adds line and column and makes an Error of it.
+/// Thrown by values, filters and methods; the interpreter adds line and column and makes an Error
+/// of it.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

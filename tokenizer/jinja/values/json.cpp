@@ -29,14 +29,15 @@ Value convert(const Json& json, std::size_t depth) {
   }
   if (json.is_object()) {
     Dict dict;
-    for (const auto& [key, value] : json.items()) dict.set(Text(key, false), convert(value, depth + 1));
+    for (const auto& [key, value] : json.items())
+      dict.set(Text(key, false), convert(value, depth + 1));
     return dict;
   }
   return None{};
 }
 
-/// Makes values of a text's events. Ordered objects of the JSON library compare each new key with all before
-/// it; a Dict finds them by hash.
+/// Makes values of a text's events. Ordered objects of the JSON library compare each new key with
+/// all before it; a Dict finds them by hash.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(LargeIntegers large) : large_(large) {}
@@ -64,10 +65,12 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(std::move(open_.back().dict)); }
   bool start_array(std::size_t) override { return open(false); }
   bool end_array() override { return close(List(std::move(open_.back().items))); }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t at, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const Json::parse_error*>(&error) != nullptr)
       throw Failure("not JSON (at byte " + std::to_string(at) + ")");
-    throw Failure(std::string("is no JSON that can be read: ") + error.what());  // a number out of range
+    throw Failure(std::string("is no JSON that can be read: ") +
+                  error.what());  // a number out of range
   }
 
  private:

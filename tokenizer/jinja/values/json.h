@@ -9,8 +9,8 @@
 
 namespace cria::jinja {
 
-/// Its texts are a stranger's: no marker in them is ever a control token. Throws Failure if it is nested too
-/// deeply or an integer has more than 64 bits.
+/// Its texts are a stranger's: no marker in them is ever a control token. Throws Failure if it is
+/// nested too deeply or an integer has more than 64 bits.
 Value from_json(const nlohmann::ordered_json& json);
 /// What becomes of integers from 2^63 to 2^64 - 1, with which templates cannot compute exactly.
 enum class LargeIntegers : std::uint8_t { Refuse, Keep };

@@ -9,9 +9,9 @@
 
 namespace cria::jinja {
 
-/// Bytes in runs of one author each: the template's own (trusted: markers written there become control
-/// tokens) or a stranger's. Every operation of the interpreter keeps the authors, so that no detour through a
-/// filter makes a stranger's text trusted.
+/// Bytes in runs of one author each: the template's own (trusted: markers written there become
+/// control tokens) or a stranger's. Every operation of the interpreter keeps the authors, so that
+/// no detour through a filter makes a stranger's text trusted.
 class Text {
  public:
   struct Run {
@@ -28,7 +28,8 @@ class Text {
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
   /// Neighbouring runs differ in trust; none is empty.
   [[nodiscard]] std::span<const Run> runs() const noexcept { return runs_; }
-  /// Whether the byte's author is trusted; past the end: whether the last one's is (an empty text's: yes).
+  /// Whether the byte's author is trusted; past the end: whether the last one's is (an empty
+  /// text's: yes).
   [[nodiscard]] bool trusted_at(std::size_t at) const;
   /// Bytes begin to end - 1.
   [[nodiscard]] Text part(std::size_t begin, std::size_t end) const;

@@ -39,7 +39,8 @@ Stripped stripped_set(const std::optional<Text>& characters) {
 std::string reversed(std::string_view bytes) { return {bytes.rbegin(), bytes.rend()}; }
 
 std::size_t skip_spaces(std::string_view text, std::size_t at) {
-  while (at < text.size() && starts_with_space(text.substr(at))) at += first_char(text.substr(at)).bytes;
+  while (at < text.size() && starts_with_space(text.substr(at)))
+    at += first_char(text.substr(at)).bytes;
   return at;
 }
 
@@ -67,7 +68,8 @@ void each_char(std::string_view text, Visit&& visit) {
 std::size_t find(std::string_view text, std::string_view needle, std::size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;
-  const void* const found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  const void* const found =
+      memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   return found == nullptr ? std::string_view::npos
                           : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
@@ -108,7 +110,8 @@ std::vector<Text> split(const Text& text, std::string_view separator, std::int64
   return parts;
 }
 
-std::vector<Text> split_from_right(const Text& text, std::string_view separator, std::int64_t most) {
+std::vector<Text> split_from_right(const Text& text, std::string_view separator,
+                                   std::int64_t most) {
   std::vector<Text> parts;
   const std::string backwards = reversed(text.bytes()), wanted = reversed(separator);
   std::size_t end = text.size();

@@ -29,7 +29,8 @@ std::vector<Text> split_from_right(const Text& text, std::string_view separator,
 std::vector<Text> split_words(const Text& text, std::int64_t most);
 std::vector<Text> split_words_from_right(const Text& text, std::int64_t most);
 std::vector<Text> split_lines(const Text& text, bool keep_ends);
-/// At most `most` occurrences (< 0: all). An empty `old` stands before every character and at the end.
+/// At most `most` occurrences (< 0: all). An empty `old` stands before every character and at the
+/// end.
 Text replace(const Text& text, std::string_view old, const Text& with, std::int64_t most);
 /// The bytes as `change` maps them, run by run.
 Text map_runs(const Text& text, const std::function<std::string(std::string_view)>& change);

@@ -1,4 +1,5 @@
-// Characters of UTF-8 text as Python's str sees them. Bytes that are not UTF-8 count as one character each.
+// Characters of UTF-8 text as Python's str sees them. Bytes that are not UTF-8 count as one
+// character each.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ std::size_t previous_char(std::string_view text, std::size_t at);
 bool is_space(char32_t c) noexcept;
 /// As str.splitlines has it: "\r\n" is one break, found by the caller.
 bool is_line_break(char32_t c) noexcept;
-/// Whether repr shows the character as it is: no control, format, private or unassigned one, no white space but " ".
+/// Whether repr shows the character as it is: no control, format, private or unassigned one, no
+/// white space but " ".
 bool is_printable(char32_t c);
 bool is_alpha(char32_t c);
 bool is_decimal(char32_t c);

@@ -115,13 +115,15 @@ std::string Value::type_name() const {
   if (text() != nullptr) return "str";
   if (dict() != nullptr) return "dict";
   if (const Object* o = object()) return o->type_name();
-  constexpr const char* kNames[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"};
+  constexpr const char* kNames[] = {"list",      "tuple",       "range",
+                                    "dict_keys", "dict_values", "dict_items"};
   return kNames[static_cast<std::size_t>(list()->kind)];
 }
 
 std::string Value::why_undefined() const {
   const auto* const undefined = std::get_if<Undefined>(&v_);
-  return undefined != nullptr && undefined->why != nullptr ? *undefined->why : "a value is undefined";
+  return undefined != nullptr && undefined->why != nullptr ? *undefined->why
+                                                           : "a value is undefined";
 }
 
 Extent Value::extent() const {

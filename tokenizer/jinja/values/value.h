@@ -35,12 +35,13 @@ struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
-/// Immutable but for namespaces; copies share. Integers have 64 bits: what does not fit is an error.
+/// Immutable but for namespaces; copies share. Integers have 64 bits: what does not fit is an
+/// error.
 class Value {
  public:
-  using Variant =
-      std::variant<Undefined, None, bool, std::int64_t, std::uint64_t, double, std::shared_ptr<const Text>,
-                   std::shared_ptr<const List>, std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
+  using Variant = std::variant<Undefined, None, bool, std::int64_t, std::uint64_t, double,
+                               std::shared_ptr<const Text>, std::shared_ptr<const List>,
+                               std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
 
   Value() = default;  ///< undefined, nothing known about why
   Value(None none) : v_(none) {}
@@ -62,8 +63,12 @@ class Value {
   [[nodiscard]] bool is_undefined() const { return std::holds_alternative<Undefined>(v_); }
   [[nodiscard]] bool is_none() const { return std::holds_alternative<None>(v_); }
   [[nodiscard]] bool is_bool() const { return std::holds_alternative<bool>(v_); }
-  [[nodiscard]] bool is_float() const { return std::holds_alternative<double>(v_) || large_integer(); }
-  [[nodiscard]] bool is_number() const { return integer().has_value() || is_float(); }  ///< a bool is one too
+  [[nodiscard]] bool is_float() const {
+    return std::holds_alternative<double>(v_) || large_integer();
+  }
+  [[nodiscard]] bool is_number() const {
+    return integer().has_value() || is_float();
+  }  ///< a bool is one too
   /// Of an int or a bool.
   [[nodiscard]] std::optional<std::int64_t> integer() const;
   /// Of a float that was an integer beyond an int64's range.
@@ -110,7 +115,8 @@ struct List {
   [[nodiscard]] bool indexable() const { return kind <= Kind::Range; }
 };
 
-/// Keeps the order of insertion. Keys are compared as Python does: 1, 1.0 and true are the same key.
+/// Keeps the order of insertion. Keys are compared as Python does: 1, 1.0 and true are the same
+/// key.
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
@@ -169,10 +175,11 @@ class Generator final : public Object {
   std::size_t next = 0;
 };
 
-/// Python's str(x): what {{ x }} prints. An undefined value gives "". The cost is the value's weight.
+/// Python's str(x): what {{ x }} prints. An undefined value gives "". The cost is the value's
+/// weight.
 Text to_text(const Value& value);
-/// Python's repr(x), which str() of a list uses for its elements. A namespace, which may hold itself, is not
-/// shown in full.
+/// Python's repr(x), which str() of a list uses for its elements. A namespace, which may hold
+/// itself, is not shown in full.
 Text repr(const Value& value);
 /// Python's repr of a float.
 std::string float_text(double value);

@@ -16,7 +16,11 @@ std::string escaped(const Utf8Char& c, unsigned char byte) {
   if (code == '\r') return "\\r";
   if (code == '\t') return "\\t";
   char out[12];
-  std::snprintf(out, sizeof out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+  std::snprintf(out, sizeof out,
+                code < 0x100     ? "\\x%02x"
+                : code < 0x10000 ? "\\u%04x"
+                                 : "\\U%08x",
+                code);
   return out;
 }
 
@@ -87,8 +91,8 @@ Text repr_dict(const Dict& dict) {
 
 }  // namespace
 
-// The shortest digits that read back as the same number; an exponent where Python has one: below 1e-4 and
-// from 1e16 on.
+// The shortest digits that read back as the same number; an exponent where Python has one: below
+// 1e-4 and from 1e16 on.
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";

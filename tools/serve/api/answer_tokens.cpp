@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tokenizer/chat/text_ends.h"
+#include "tokenizer/chat/partial_marker.h"
 #include "tools/report/answer_json.h"
 
 namespace cria::serve {
@@ -13,8 +13,10 @@ using tools::RequestJson;
 
 /// Bytes that are no text are told as "bytes:\xe6\xb0", as OpenAI does.
 std::string token_name(const std::string& bytes) {
-  const std::string strict = RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::ignore);
-  const std::string lax = RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+  const std::string strict =
+      RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::ignore);
+  const std::string lax =
+      RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
   if (strict == lax) return bytes;
   std::string name = "bytes:";
   for (const char byte : bytes) {
@@ -26,13 +28,14 @@ std::string token_name(const std::string& bytes) {
 }
 
 std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 }  // namespace
 
-// As the answer's text has it: the blank that a text is given in front is none of it, also where one begins anew.
+// As the answer's text has it: the blank that a text is given in front is none of it, also where
+// one begins anew.
 void AnswerTokens::add(TokenLogprobs token) {
   std::string text = tokenizer_.piece(token.id);
   const bool restarts = tokenizer_.dummy_space_after(token.id);

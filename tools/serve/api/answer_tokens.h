@@ -19,15 +19,17 @@ struct TextToken {
   std::optional<TokenLogprobs> logprobs;
 };
 
-/// Tokens of an answer on their way: they are given out with their text. What a stop text cut off is not.
+/// Tokens of an answer on their way: they are given out with their text. What a stop text cut off
+/// is not.
 class AnswerTokens {
  public:
   explicit AnswerTokens(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   void add(TokenLogprobs token);
   /// What was thought to be the answer is thinking.
   void clear();
-  /// Those that begin in the answer's first bytes, but for those that were taken before. text: what the answer begins with,
-  /// looked at once: where white space in front of it was dropped, as behind thinking, it is none of the tokens either.
+  /// Those that begin in the answer's first bytes, but for those that were taken before. text: what
+  /// the answer begins with, looked at once: where white space in front of it was dropped, as
+  /// behind thinking, it is none of the tokens either.
   std::vector<TextToken> take(std::size_t bytes, std::string_view text);
 
  private:
@@ -43,9 +45,9 @@ class AnswerTokens {
 /// {"content": […], "refusal": null}
 tools::RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens);
 
-/// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: the offsets count characters from `offset` on, which moves
-/// behind the tokens.
-tools::RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
-                                       std::size_t& offset);
+/// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: the offsets count characters from
+/// `offset` on, which moves behind the tokens.
+tools::RequestJson completion_logprobs(const Tokenizer& tokenizer,
+                                       std::span<const TextToken> tokens, std::size_t& offset);
 
 }  // namespace cria::serve

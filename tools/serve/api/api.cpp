@@ -16,12 +16,14 @@ namespace cria::serve {
 namespace {
 
 constexpr std::size_t kThreads = 2, kLongThreads = 2;
-constexpr std::size_t kLongBody = 64 << 10;  // bytes whose reading may take more than some milliseconds
+constexpr std::size_t kLongBody =
+    64 << 10;  // bytes whose reading may take more than some milliseconds
 
 void refuse(Exchange& exchange, const RequestError& error) {
   Headers more;
   if (error.status == 503) more.emplace_back("Retry-After", "1");
-  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param), more);
+  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param),
+                more);
 }
 
 /// Does it; what it throws is the exchange's answer.
@@ -120,14 +122,16 @@ void Api::models(const std::shared_ptr<Exchange>& exchange) const {
 
 void Api::model(const std::shared_ptr<Exchange>& exchange) const {
   const std::string& wanted = exchange->request().parameter;
-  if (wanted == model_.id) return exchange->answer(200, kJsonType, json_text(model_.json(service_.n_ctx())));
+  if (wanted == model_.id)
+    return exchange->answer(200, kJsonType, json_text(model_.json(service_.n_ctx())));
   refuse(*exchange, unknown_model(wanted, model_.id));
 }
 
 // ------------------------------------------------------------ answers
 
 void Api::check_model(const std::string& wanted) const {
-  if (options_.strict_model && !wanted.empty() && wanted != model_.id) throw unknown_model(wanted, model_.id);
+  if (options_.strict_model && !wanted.empty() && wanted != model_.id)
+    throw unknown_model(wanted, model_.id);
 }
 
 void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
@@ -144,7 +148,8 @@ void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionR
 }
 
 void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->token_count());
+  CompletionRequest request =
+      read_chat_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_chat);
 }
@@ -155,7 +160,8 @@ void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionReque
 }
 
 void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request = read_completion_request(body, options_.defaults, model_.model->token_count());
+  CompletionRequest request =
+      read_completion_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_completion);
 }
@@ -165,7 +171,8 @@ void Api::answer_completion(const std::shared_ptr<Exchange>& exchange, Completio
   submit(exchange, std::move(request), std::move(prompts));
 }
 
-void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request, Prompts prompts) {
+void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
+                 Prompts prompts) {
   prompts.request.scope = exchange->request().scope;
   prompts.request.cache_prompt = request.reuse;
   // What the prompts were made of does not wait with the answer.
@@ -228,15 +235,18 @@ void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson&
 void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   const Fields fields(body);
   (void)fields.require("tokens", "an array of token ids");
-  const std::vector<TokenId> ids = read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
+  const std::vector<TokenId> ids =
+      read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
   exchange->answer(200, kJsonType, json_text({{"content", tokenizer().decode(ids, true)}}));
 }
 
 void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
-  const CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->token_count());
-  exchange->answer(200, kJsonType, json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
+  const CompletionRequest request =
+      read_chat_request(body, options_.defaults, model_.model->token_count());
+  exchange->answer(200, kJsonType,
+                   json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
 }
 
 }  // namespace cria::serve

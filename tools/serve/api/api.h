@@ -18,8 +18,8 @@ class thread_pool;
 namespace cria::serve {
 
 struct ApiOptions {
-  GenerateOptions defaults;         ///< what requests do not say; without a seed each gets one of its own
-  bool strict_model = false;        ///< requests for a model of another name are refused
+  GenerateOptions defaults;   ///< what requests do not say; without a seed each gets one of its own
+  bool strict_model = false;  ///< requests for a model of another name are refused
   Pooling pooling = Pooling::Mean;  ///< of embeddings
   bool log_prompts = false;         ///< texts are put into the record
   /// Gets lines for the log that belong to no request, from any thread.
@@ -38,15 +38,19 @@ class Api {
   [[nodiscard]] std::vector<Route> routes();
 
  private:
-  using Answerer = void (Api::*)(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
+  using Answerer = void (Api::*)(const std::shared_ptr<Exchange>& exchange,
+                                 const RequestJson& body);
 
-  /// A route whose requests have a body of JSON: it is read, and answered, on a thread for such work.
+  /// A route whose requests have a body of JSON: it is read, and answered, on a thread for such
+  /// work.
   Route post_route(const char* path, Answerer answerer);
   /// Work for an exchange: what it throws is the answer.
   void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  /// For what may take long: threads of their own, after which no other request has to wait, and of low priority.
+  /// For what may take long: threads of their own, after which no other request has to wait, and of
+  /// low priority.
   void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  /// What chat() and complete() do when their constraint is there; it is compiled where long work is done.
+  /// What chat() and complete() do when their constraint is there; it is compiled where long work
+  /// is done.
   void with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
                        void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest));
 
@@ -63,7 +67,8 @@ class Api {
 
   void check_model(const std::string& wanted) const;
   void submit(const std::shared_ptr<Exchange>& exchange, Job job);
-  void submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request, Prompts prompts);
+  void submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
+              Prompts prompts);
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
 
   const ServedModel model_;

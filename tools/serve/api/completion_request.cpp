@@ -10,11 +10,11 @@ using tools::refuse_type;
 using tools::refuse_unsupported;
 using tools::refuse_value;
 
-constexpr std::int64_t kMostChoices = 16;
-constexpr std::size_t kMostPrompts = 2048;
+constexpr std::int64_t kMaxChoices = 16;
+constexpr std::size_t kMaxPrompts = 2048;
 
 void read_choices(const Fields& body, CompletionRequest& out) {
-  out.choices = static_cast<std::size_t>(body.integer("n", 1, kMostChoices).value_or(1));
+  out.choices = static_cast<std::size_t>(body.integer("n", 1, kMaxChoices).value_or(1));
   const auto best_of = body.integer("best_of", 1);
   if (best_of && *best_of > static_cast<std::int64_t>(out.choices))
     refuse_unsupported("best_of", "more answers than \"n\" are not drawn");
@@ -33,7 +33,7 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
   CompletionRequest out;
   out.generate = defaults;
   out.model = body.text("model").value_or("");
-  tools::refuse_unknown_arts(body);
+  tools::reject_unsupported_fields(body);
   tools::read_answer_fields(body, form, out.generate);
   if (!out.generate.sampler.seed) out.generate.sampler.seed = tools::random_request_seed();
   read_choices(body, out);
@@ -55,17 +55,18 @@ std::string template_variables(const Fields& body, const ToolFields& tools) {
 
 }  // namespace
 
-std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path, std::size_t n_vocab) {
+std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
+                              std::size_t n_vocab) {
   std::vector<TokenId> ids;
   ids.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i)
-    ids.push_back(static_cast<TokenId>(
-        tools::read_integer(list[i], element_path(path, i), 0, static_cast<std::int64_t>(n_vocab) - 1)));
+    ids.push_back(static_cast<TokenId>(tools::read_integer(
+        list[i], element_path(path, i), 0, static_cast<std::int64_t>(n_vocab) - 1)));
   return ids;
 }
 
-std::vector<PromptText> read_prompts(const Fields& body, const std::string& name, std::size_t n_vocab,
-                                     bool& several) {
+std::vector<PromptText> read_prompts(const Fields& body, const std::string& name,
+                                     std::size_t n_vocab, bool& several) {
   constexpr const char* kExpected =
       "a string, an array of strings, an array of token ids, or an array of such arrays";
   const RequestJson& value = body.require(name, kExpected);
@@ -74,7 +75,7 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
   if (!value.is_array()) refuse_type(name, kExpected, value);
   if (value.empty()) refuse_value(name, kExpected, value);
   if (value.front().is_number()) return {read_ids(value, name, n_vocab)};
-  if (value.size() > kMostPrompts) refuse_value(name, "at most 2048 prompts", value.size());
+  if (value.size() > kMaxPrompts) refuse_value(name, "at most 2048 prompts", value.size());
   several = true;
   std::vector<PromptText> prompts;
   for (std::size_t i = 0; i < value.size(); ++i) {
@@ -114,7 +115,8 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   std::vector<PromptText> prompts = read_prompts(body, "prompt", n_vocab, several);
   GenerateOptions short_defaults = defaults;
   if (short_defaults.max_tokens < 0) short_defaults.max_tokens = 16;
-  CompletionRequest out = read_common(body, short_defaults, {tools::LogprobsForm::Completion, 0, n_vocab});
+  CompletionRequest out =
+      read_common(body, short_defaults, {tools::LogprobsForm::Completion, 0, n_vocab});
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;

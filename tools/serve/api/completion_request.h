@@ -40,11 +40,12 @@ CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptio
 CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab);
 
-/// A field that is a text, an array of texts, an array of ids, or an array of such arrays; several: whether it is a
-/// list of prompts.
-std::vector<PromptText> read_prompts(const Fields& body, const std::string& name, std::size_t n_vocab,
-                                     bool& several);
+/// A field that is a text, an array of texts, an array of ids, or an array of such arrays; several:
+/// whether it is a list of prompts.
+std::vector<PromptText> read_prompts(const Fields& body, const std::string& name,
+                                     std::size_t n_vocab, bool& several);
 /// Ids below n_vocab.
-std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path, std::size_t n_vocab);
+std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
+                              std::size_t n_vocab);
 
 }  // namespace cria::serve

@@ -5,15 +5,16 @@
 namespace cria::serve {
 namespace {
 
-constexpr std::size_t kMostConstraints = 64;  // that are kept
+constexpr std::size_t kMaxConstraints = 64;  // that are kept
 
 ToolChoice tool_choice(const ToolFields& tools, CallForm form) {
   return {form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
 }
 
 std::string key_of(const ToolChoice& choice) {
-  return "tools " + std::to_string(static_cast<int>(choice.form)) + (choice.parallel ? " " : " one ") +
-         (choice.free_text ? "auto " : "") + choice.name + " " + choice.tools;
+  return "tools " + std::to_string(static_cast<int>(choice.form)) +
+         (choice.parallel ? " " : " one ") + (choice.free_text ? "auto " : "") + choice.name + " " +
+         choice.tools;
 }
 
 std::string key_of(const ConstraintFields& wanted) {
@@ -23,17 +24,19 @@ std::string key_of(const ConstraintFields& wanted) {
 /// Calls of a form that answers cannot be held to.
 void refuse_what_binds(const ToolFields& tools) {
   if (tools.demanded())
-    tools::refuse_unsupported("tool_choice",
-                              "calls of this model's form cannot be required; \"auto\" leaves them to it");
+    tools::refuse_unsupported(
+        "tool_choice", "calls of this model's form cannot be required; \"auto\" leaves them to it");
   for (std::size_t i = 0; i < tools.tools.size(); ++i)
     if (tools.tools[i]["function"].value("strict", RequestJson()) == true)
-      tools::refuse_unsupported(tools::element_path("tools", i) + ".function.strict",
-                                "arguments in this model's form of calls cannot be held to a schema");
+      tools::refuse_unsupported(
+          tools::element_path("tools", i) + ".function.strict",
+          "arguments in this model's form of calls cannot be held to a schema");
 }
 
 }  // namespace
 
-Constraints::Pointer Constraints::find(const std::string& key, const std::function<Pointer()>& compile) {
+Constraints::Pointer Constraints::find(const std::string& key,
+                                       const std::function<Pointer()>& compile) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(entries_, key, &Entry::key);
@@ -68,7 +71,8 @@ void Constraints::make_room(const Constraint& made) {
   std::erase_if(entries_, [](const Entry& entry) { return entry.constraint.use_count() == 1; });
   if (in_use() + bytes > most_in_use_)
     throw RequestError("queue_full", "",
-                       "constraints of other requests fill the memory for them; try again later", 503);
+                       "constraints of other requests fill the memory for them; try again later",
+                       503);
 }
 
 // All but the latest, as far as there are too many or they take too much memory.
@@ -76,7 +80,7 @@ void Constraints::drop_oldest() {
   std::size_t bytes = 0, kept = 0;
   for (const Entry& entry : entries_) {
     bytes += entry.key.size() + entry.constraint->memory();
-    if (kept != 0 && (kept == kMostConstraints || bytes > most_bytes_)) break;
+    if (kept != 0 && (kept == kMaxConstraints || bytes > most_bytes_)) break;
     ++kept;
   }
   entries_.resize(kept);
@@ -93,7 +97,10 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
       std::vector<std::string> loose;
       Pointer made = Constraint::tool_calls(choice, &loose);
       for (const std::string& tool : loose)
-        note_("cria: note: arguments of a tool may be any object, as its schema cannot be enforced: " + tool);
+        note_(
+            "cria: note: arguments of a tool may be any object, as its schema cannot be "
+            "enforced: " +
+            tool);
       return made;
     } catch (const ConstraintError& error) {
       const std::string path = "tools" + error.place;

@@ -14,7 +14,8 @@ using tools::element_path;
 using tools::refuse_value;
 
 std::string base64_of(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
@@ -45,7 +46,8 @@ EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& mo
   out.inputs = read_prompts(body, "input", model.token_count(), several);
   out.one_input = !several;
   for (std::size_t i = 0; i < out.inputs.size(); ++i)
-    if (const auto* text = std::get_if<std::string>(&out.inputs[i]); text != nullptr && text->empty())
+    if (const auto* text = std::get_if<std::string>(&out.inputs[i]);
+        text != nullptr && text->empty())
       refuse_value(several ? element_path("input", i) : "input", "a text that is not empty", *text);
   const std::string format = body.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
@@ -74,16 +76,18 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
 
 void fail(Exchange& exchange, const Failure& failure) {
   Headers more;
-  if (failure.retry_after > 0) more.emplace_back("Retry-After", std::to_string(failure.retry_after));
+  if (failure.retry_after > 0)
+    more.emplace_back("Retry-After", std::to_string(failure.retry_after));
   if (failure.code == "internal_error") exchange.record().error = failure.message;
   exchange.fail(failure.status, error_body(failure.status, failure.message, failure.code), more);
 }
 
-EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,
-                               Post post)
+EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
+                               bool base64, Post post)
     : exchange_(std::move(exchange)), model_(model), base64_(base64), post_(std::move(post)) {}
 
-Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope) {
+Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling,
+                        std::uint64_t scope) {
   const auto self = shared_from_this();
   for (const std::vector<TokenId>& prompt : prompts) tokens_ += prompt.size();
   left_ = prompts.size();
@@ -102,7 +106,8 @@ Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooli
   };
   job.on_begin = [self] {
     self->exchange_->record().waited =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - self->exchange_->request().arrived)
+        std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                      self->exchange_->request().arrived)
             .count();
   };
   job.on_failure = [self](const Failure& failure) { fail(*self->exchange_, failure); };
@@ -121,10 +126,10 @@ void EmbeddingReply::answer() {
   json.add("object", "list");
   json.add_list("data", vectors_.size(), [this](std::string& text, std::size_t index) {
     const std::vector<float> vector = std::move(vectors_[index]);
-    text += json_text(
-        {{"object", "embedding"},
-         {"index", index},
-         {"embedding", base64_ ? RequestJson(base64_of(little_endian(vector))) : RequestJson(vector)}});
+    text += json_text({{"object", "embedding"},
+                       {"index", index},
+                       {"embedding", base64_ ? RequestJson(base64_of(little_endian(vector)))
+                                             : RequestJson(vector)}});
   });
   json.add("model", model_.id);
   json.add("usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}});

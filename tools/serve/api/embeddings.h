@@ -23,7 +23,8 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
 /// One vector for each prompt, in their order.
 class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
  public:
-  EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64, Post post);
+  EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,
+                 Post post);
   Job job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope);
 
  private:

@@ -13,7 +13,8 @@ namespace cria::serve {
 /// On one line; bytes that are no UTF-8 become U+FFFD.
 std::string json_text(const tools::RequestJson& json);
 
-/// An object that is written member by member. As a tree, a long list would take many times the memory of its text.
+/// An object that is written member by member. As a tree, a long list would take many times the
+/// memory of its text.
 class ObjectText {
  public:
   /// The names are ASCII without quotes.

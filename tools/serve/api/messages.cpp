@@ -12,21 +12,23 @@ using tools::refuse_type;
 using tools::refuse_unsupported;
 using tools::refuse_value;
 
-constexpr std::size_t kMostMessages = 4096;
+constexpr std::size_t kMaxMessages = 4096;
 
 std::string read_role(const Fields& message) {
-  constexpr std::array<std::string_view, 5> kKnown = {"system", "developer", "user", "assistant", "tool"};
+  constexpr std::array<std::string_view, 5> kKnown = {"system", "developer", "user", "assistant",
+                                                      "tool"};
   const std::string role = message.require_text("role");
   if (std::ranges::count(kKnown, role) == 0)
-    refuse_value(message.path("role"), "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"",
-                 role);
+    refuse_value(message.path("role"),
+                 "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"", role);
   return role == "developer" ? "system" : role;
 }
 
 std::string read_part(const RequestJson& json, const std::string& path) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
-  if (type != "text") refuse_unsupported(part.path("type"), "only parts of the type \"text\" can be read");
+  if (type != "text")
+    refuse_unsupported(part.path("type"), "only parts of the type \"text\" can be read");
   return part.require_text("text");
 }
 
@@ -39,7 +41,8 @@ std::string read_content(const Fields& message, bool may_lack) {
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) refuse_type(path, "a string or an array of parts", *content);
   std::string all;
-  for (std::size_t i = 0; i < content->size(); ++i) all += read_part((*content)[i], element_path(path, i));
+  for (std::size_t i = 0; i < content->size(); ++i)
+    all += read_part((*content)[i], element_path(path, i));
   return all;
 }
 
@@ -87,7 +90,7 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
 std::vector<ChatMessage> read_messages(const Fields& body) {
   (void)body.require("messages", "an array of messages");
   const RequestJson& list = *body.array("messages");
-  if (list.empty() || list.size() > kMostMessages)
+  if (list.empty() || list.size() > kMaxMessages)
     refuse_value("messages", "an array of 1 to 4096 messages",
                  list.empty() ? list : RequestJson(list.size()));
   std::vector<ChatMessage> messages;

@@ -42,7 +42,8 @@ Prompt text_prompt(const Tokenizer& tokenizer, std::size_t n_ctx, const PromptTe
   if (n == 0)
     throw RequestError(
         "invalid_value", path,
-        "\"" + path + "\": expected a text, as this model has no token to begin with, got an empty one");
+        "\"" + path +
+            "\": expected a text, as this model has no token to begin with, got an empty one");
   return prompt;
 }
 
@@ -54,14 +55,16 @@ CallForm call_form(const ServedModel& model, const CompletionRequest& request) {
       model.calls ? *model.calls : model.chat_template->answer_format(request.variables).calls;
   if (form == CallForm::None)
     tools::refuse_unsupported(
-        "tools", "how this model calls tools is not known (--tool-format or --chat-template says it)");
+        "tools",
+        "how this model calls tools is not known (--tool-format or --chat-template says it)");
   return form;
 }
 
 RequestError too_long(const std::string& path, std::size_t tokens, std::size_t n_ctx) {
   return {"context_length_exceeded", path,
-          "\"" + path + "\": expected at most " + counted(n_ctx - 1, "token") + " (the context of " +
-              std::to_string(n_ctx) + " less one of the answer), got " + std::to_string(tokens)};
+          "\"" + path + "\": expected at most " + counted(n_ctx - 1, "token") +
+              " (the context of " + std::to_string(n_ctx) + " less one of the answer), got " +
+              std::to_string(tokens)};
 }
 
 RequestError unknown_model(const std::string& wanted, const std::string& there) {
@@ -92,16 +95,19 @@ Prompts chat_prompt(const ServedModel& model, std::size_t n_ctx, const Completio
   }
 }
 
-Prompts text_prompts(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request) {
+Prompts text_prompts(const ServedModel& model, std::size_t n_ctx,
+                     const CompletionRequest& request) {
   Prompts out;
   out.request.options = request.generate;
   for (std::size_t i = 0; i < request.prompts.size(); ++i)
     out.all.push_back(text_prompt(model.model->tokenizer(), n_ctx, request.prompts[i],
-                                  request.one_prompt ? "prompt" : element_path("prompt", i), request.echo));
+                                  request.one_prompt ? "prompt" : element_path("prompt", i),
+                                  request.echo));
   return out;
 }
 
-// Found again when it is told, as it would take much more memory than the prompt while an answer waits.
+// Found again when it is told, as it would take much more memory than the prompt while an answer
+// waits.
 std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, const Prompt& prompt) {
   if (!prompt.text) return pieces_of(tokenizer, prompt.tokens);
   std::vector<std::size_t> ends;

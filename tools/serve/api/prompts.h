@@ -5,15 +5,17 @@
 
 namespace cria::serve {
 
-/// Throw RequestError "template_error" where the template refuses the conversation, "context_length_exceeded" where a
-/// prompt has more than n_ctx - 1 tokens, and where tools or a form of the answer are asked for that cannot be.
+/// Throw RequestError "template_error" where the template refuses the conversation,
+/// "context_length_exceeded" where a prompt has more than n_ctx - 1 tokens, and where tools or a
+/// form of the answer are asked for that cannot be.
 Prompts chat_prompt(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request);
 Prompts text_prompts(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request);
 
 /// A prompt's text, a piece for each of its tokens.
 std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, const Prompt& prompt);
 
-/// How the request's tools are called; None: it offers none. Throws RequestError where that is not known.
+/// How the request's tools are called; None: it offers none. Throws RequestError where that is not
+/// known.
 CallForm call_form(const ServedModel& model, const CompletionRequest& request);
 
 /// The conversation as the template renders it.

@@ -13,7 +13,8 @@ namespace cria::serve {
 namespace {
 
 std::string fresh_id(const char* prefix) {
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   thread_local std::mt19937_64 random{std::random_device{}()};
   std::string id = prefix;
   for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
@@ -32,8 +33,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
-             Prompts prompts, Post post, bool keep_texts)
+Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
+             CompletionRequest request, Prompts prompts, Post post, bool keep_texts)
     : exchange_(std::move(exchange)),
       model_(model),
       request_(std::move(request)),
@@ -65,7 +66,9 @@ AnswerRequest Reply::answer(std::size_t index) {
   choices_.push_back({prompt, AnswerTokens(tokenizer())});
   AnswerRequest request = cria::choice(prompts_.request, index % request_.choices);
   request.prompt = prompt.tokens;
-  request.sink = [self, index](std::string_view piece) { return self->on_text(index, piece), true; };
+  request.sink = [self, index](std::string_view piece) {
+    return self->on_text(index, piece), true;
+  };
   request.options.on_thinking = [self, index](std::string_view piece) {
     return self->on_thinking(index, piece), true;
   };
@@ -75,7 +78,9 @@ AnswerRequest Reply::answer(std::size_t index) {
     if (!first) first = seconds_since(self->exchange_->request().arrived);
   };
   if (request_.stream)
-    request.options.on_logprobs = [self, index](const TokenLogprobs& token) { self->on_token(index, token); };
+    request.options.on_logprobs = [self, index](const TokenLogprobs& token) {
+      self->on_token(index, token);
+    };
   request.on_end = [self, index](GenerateResult result, const std::optional<Error>&) {
     self->on_end(index, std::move(result));
   };
@@ -87,7 +92,8 @@ void Reply::fail(const Failure& failure) {
   serve::fail(*exchange_, failure);
 }
 
-// ------------------------------------------------------------ what comes while the answer is written
+// ------------------------------------------------------------ what comes while the answer is
+// written
 
 void Reply::on_text(std::size_t index, std::string_view piece) {
   if (failed_) return;
@@ -129,12 +135,14 @@ void Reply::on_end(std::size_t index, GenerateResult result) {
   Choice& choice = choices_[index];
   choice.result = std::move(result);
   // Of a form that answers cannot be held to, the model may have written more.
-  if (!request_.tools.parallel && choice.result.tool_calls.size() > 1) choice.result.tool_calls.resize(1);
+  if (!request_.tools.parallel && choice.result.tool_calls.size() > 1)
+    choice.result.tool_calls.resize(1);
   --left_;
   if (request_.stream) {
     send_rest(index);
     RequestJson last = {{"index", index}};
-    last[request_.chat ? "delta" : "text"] = request_.chat ? RequestJson::object() : RequestJson("");
+    last[request_.chat ? "delta" : "text"] =
+        request_.chat ? RequestJson::object() : RequestJson("");
     last["logprobs"] = nullptr;
     last["finish_reason"] = tools::finish_reason(choice.result);
     begin_choice(index);
@@ -202,7 +210,10 @@ void Reply::send_text(std::size_t index, std::string text) {
 
 void Reply::send_delta(std::size_t index, RequestJson delta) {
   begin_choice(index);
-  send({{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
+  send({{"index", index},
+        {"delta", std::move(delta)},
+        {"logprobs", nullptr},
+        {"finish_reason", nullptr}});
 }
 
 void Reply::send(RequestJson choice) {
@@ -229,8 +240,9 @@ void Reply::answer_whole() {
   const RequestJson first = head(false);
   ObjectText json;
   for (const auto& [name, value] : first.items()) json.add(name, value);
-  json.add_list("choices", choices_.size(),
-                [this](std::string& text, std::size_t index) { text += json_text(whole_choice(index)); });
+  json.add_list("choices", choices_.size(), [this](std::string& text, std::size_t index) {
+    text += json_text(whole_choice(index));
+  });
   json.add("usage", tools::usage_json(usage()));
   exchange_->answer(200, kJsonType, json.take());
 }

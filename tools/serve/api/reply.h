@@ -1,5 +1,5 @@
-// The answer to a client of /v1/chat/completions or /v1/completions: what comes of its choices, as one body or as a
-// stream of chunks.
+// The answer to a client of /v1/chat/completions or /v1/completions: what comes of its choices, as
+// one body or as a stream of chunks.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,8 @@ using Post = std::function<void(std::function<void()>)>;
 /// A prompt as the model gets it.
 struct Prompt {
   std::vector<TokenId> tokens;
-  std::optional<std::string> text;  ///< that these were made of; nothing where it need not be told again
+  std::optional<std::string>
+      text;  ///< that these were made of; nothing where it need not be told again
 };
 
 /// The prompts of a request, and what all answers to them have in common: all but prompt and seed.
@@ -35,7 +36,8 @@ struct Prompts {
 
 class Reply : public std::enable_shared_from_this<Reply> {
  public:
-  /// The model outlives it. post: long answers are written elsewhere than on the thread that computes.
+  /// The model outlives it. post: long answers are written elsewhere than on the thread that
+  /// computes.
   Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
         Prompts prompts, Post post, bool keep_texts);
 

@@ -28,8 +28,8 @@ std::string program_fingerprint(const Model& model) {
 }  // namespace
 
 ServedModel ServedModel::of(std::shared_ptr<const Model> model,
-                            std::shared_ptr<const ChatTemplate> chat_template, std::optional<CallForm> calls,
-                            const std::string& alias) {
+                            std::shared_ptr<const ChatTemplate> chat_template,
+                            std::optional<CallForm> calls, const std::string& alias) {
   ServedModel out;
   out.id = alias.empty() ? file_name(model->path()) : alias;
   out.fingerprint = program_fingerprint(*model);

@@ -23,7 +23,8 @@ struct ServedModel {
   std::int64_t created = 0;       ///< seconds since 1970
 
   /// alias: its name, or "" for that of the file.
-  static ServedModel of(std::shared_ptr<const Model> model, std::shared_ptr<const ChatTemplate> chat_template,
+  static ServedModel of(std::shared_ptr<const Model> model,
+                        std::shared_ptr<const ChatTemplate> chat_template,
                         std::optional<CallForm> calls, const std::string& alias);
   /// As /v1/models has it.
   [[nodiscard]] tools::RequestJson json(std::size_t n_ctx) const;

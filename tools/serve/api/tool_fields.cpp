@@ -10,7 +10,7 @@ namespace {
 using tools::refuse_type;
 using tools::refuse_value;
 
-constexpr std::size_t kMostTools = 128;
+constexpr std::size_t kMaxTools = 128;
 
 /// Returns the tool's name.
 std::string check_tool(const RequestJson& json, const std::string& path) {
@@ -28,7 +28,7 @@ std::string check_tool(const RequestJson& json, const std::string& path) {
 
 /// Their names.
 std::set<std::string> check_tools(const RequestJson& tools) {
-  if (tools.size() > kMostTools) refuse_value("tools", "at most 128 tools", tools.size());
+  if (tools.size() > kMaxTools) refuse_value("tools", "at most 128 tools", tools.size());
   std::set<std::string> names;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     const std::string path = tools::element_path("tools", i), name = check_tool(tools[i], path);

@@ -18,7 +18,9 @@ struct ToolFields {
   /// Whether the model gets to see them.
   [[nodiscard]] bool offered() const { return !tools.is_null() && choice != Choice::None; }
   /// Whether it has to call one.
-  [[nodiscard]] bool demanded() const { return choice == Choice::Required || choice == Choice::Named; }
+  [[nodiscard]] bool demanded() const {
+    return choice == Choice::Required || choice == Choice::Named;
+  }
 };
 
 /// Throws RequestError with the path of what is wrong.

@@ -63,7 +63,8 @@ PaddedKey padded(std::string_view key) {
   const std::size_t n = std::min(key.size(), kLongestKey);
   std::copy_n(key.begin(), n, out.begin());
   out[kLongestKey] = static_cast<unsigned char>(n & 0xFF);
-  out[kLongestKey + 1] = static_cast<unsigned char>((n >> 8) | (key.size() > kLongestKey ? 0x80 : 0));
+  out[kLongestKey + 1] =
+      static_cast<unsigned char>((n >> 8) | (key.size() > kLongestKey ? 0x80 : 0));
   return out;
 }
 
@@ -121,7 +122,8 @@ Refusal Access::check_host(std::optional<std::string_view> host) const {
   if (!options_.loopback || !host) return {};
   const std::string name = host_name(*host);
   if (!name.empty() && std::ranges::find(hosts_, name) != hosts_.end()) return {};
-  return {403, "the Host is no name of this server (--allowed-host NAME adds one)", "forbidden_host"};
+  return {403, "the Host is no name of this server (--allowed-host NAME adds one)",
+          "forbidden_host"};
 }
 
 Refusal Access::check_origin(std::string_view origin, std::string_view host) const {

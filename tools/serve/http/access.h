@@ -32,7 +32,8 @@ class Access {
  public:
   explicit Access(AccessOptions options);
 
-  /// 403 unless `host`, the value of the field, is a name of this server. HTTP/1.0 has none: let through.
+  /// 403 unless `host`, the value of the field, is a name of this server. HTTP/1.0 has none: let
+  /// through.
   [[nodiscard]] Refusal check_host(std::optional<std::string_view> host) const;
   /// 403 for the Origin of a page that may not ask. "" is none.
   [[nodiscard]] Refusal check_origin(std::string_view origin, std::string_view host) const;
@@ -41,8 +42,8 @@ class Access {
   /// Those of the answer to a preflight; `asked`: Access-Control-Request-Headers.
   [[nodiscard]] Headers preflight_fields(std::string_view origin, std::string_view asked) const;
 
-  /// The scope of the key in Authorization, from 1; 0 where no key is needed; nothing where it is missing or wrong.
-  /// Takes the same time for every key that could be.
+  /// The scope of the key in Authorization, from 1; 0 where no key is needed; nothing where it is
+  /// missing or wrong. Takes the same time for every key that could be.
   [[nodiscard]] std::optional<std::uint64_t> scope_of(std::string_view authorization) const;
 
  private:

@@ -1,4 +1,5 @@
-// What comes in, and the connection's life. Its requests: connection_request.cpp; what goes out: connection_output.cpp.
+// What comes in, and the connection's life. Its requests: connection_request.cpp; what goes out:
+// connection_output.cpp.
 #include "tools/serve/http/connection.h"
 
 #include <netinet/tcp.h>
@@ -17,9 +18,9 @@ using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 // Bytes of further requests that are kept while one is answered, and of a body that nobody wants.
-constexpr std::size_t kMostAhead = 128 << 10, kMostDrained = 32 << 20;
+constexpr std::size_t kMaxAhead = 128 << 10, kMaxDrained = 32 << 20;
 // Bytes of empty lines in front of a request, which old clients send behind their bodies.
-constexpr std::size_t kMostBlank = 64;
+constexpr std::size_t kMaxBlank = 64;
 
 std::string address_text(const tcp::socket& socket) {
   ErrorCode error;
@@ -33,7 +34,7 @@ std::string address_text(const tcp::socket& socket) {
 /// Bytes of the empty lines that come first, counted as far as they matter.
 std::size_t blank(std::string_view bytes) {
   std::size_t n = 0;
-  while (n <= kMostBlank && bytes.substr(n).starts_with("\r\n")) n += 2;
+  while (n <= kMaxBlank && bytes.substr(n).starts_with("\r\n")) n += 2;
   return n;
 }
 
@@ -77,11 +78,13 @@ void Connection::start() { wait_for_input(); }
 
 void Connection::turn_away() {
   turned_away_ = close_after_ = true;
-  reply(503, error_body(503, "too many connections", "too_many_connections"), {{"Retry-After", "1"}});
+  reply(503, error_body(503, "too many connections", "too_many_connections"),
+        {{"Retry-After", "1"}});
 }
 
 void Connection::wait_for_input() {
-  if (waits_for_input_ || no_more_input_ || state_ == State::Closed || in_.size() > kMostAhead) return;
+  if (waits_for_input_ || no_more_input_ || state_ == State::Closed || in_.size() > kMaxAhead)
+    return;
   waits_for_input_ = true;
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const ErrorCode& error) {
     self->waits_for_input_ = false;
@@ -100,7 +103,7 @@ void Connection::read_some() {
   if (error && error != asio::error::would_block) return close();
   if (state_ == State::Linger) {
     drained_ += n;
-    if (drained_ > kMostDrained) return close();
+    if (drained_ > kMaxDrained) return close();
   } else if (n > 0) {
     in_.append(scratch.data(), n);
     proceed();
@@ -108,8 +111,8 @@ void Connection::read_some() {
   wait_for_input();
 }
 
-/// A client that says nothing more may still read, but cannot be told from one that is gone: who waits for an answer
-/// that has not been given by now waits in vain.
+/// A client that says nothing more may still read, but cannot be told from one that is gone: who
+/// waits for an answer that has not been given by now waits in vain.
 void Connection::on_end_of_input() {
   if (state_ == State::Linger) return close();
   if (state_ == State::Busy) {
@@ -121,9 +124,11 @@ void Connection::on_end_of_input() {
 
 void Connection::proceed() {
   for (;;) {
-    if (state_ == State::Head ? !proceed_head() : state_ == State::Body ? !proceed_body() : true) break;
+    if (state_ == State::Head ? !proceed_head() : state_ == State::Body ? !proceed_body() : true)
+      break;
   }
-  if (no_more_input_ && out_bytes_ == 0 && (state_ == State::Head || state_ == State::Body)) close();
+  if (no_more_input_ && out_bytes_ == 0 && (state_ == State::Head || state_ == State::Body))
+    close();
 }
 
 /// Whether the head has come whole and there is more to do.
@@ -136,7 +141,8 @@ bool Connection::proceed_head() {
   if (!parser_) {
     const std::size_t n = blank(in_);
     blank_ += n;
-    if (blank_ > kMostBlank) return refuse({400, "there are too many empty lines before a request"}), true;
+    if (blank_ > kMaxBlank)
+      return refuse({400, "there are too many empty lines before a request"}), true;
     in_.erase(0, n);
     if (in_.empty() || in_ == "\r") return false;
     parser_ = std::make_unique<MessageParser>();

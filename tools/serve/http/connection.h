@@ -55,14 +55,16 @@ struct ServerCore {
   std::array<char, 64 << 10> scratch{};
   std::mt19937_64 random{std::random_device{}()};
 
-  /// Exchanges without an end; connections with something to send; those that wait for the client to close.
+  /// Exchanges without an end; connections with something to send; those that wait for the client
+  /// to close.
   std::atomic<std::size_t> pending{0}, sending{0}, lingering{0};
   std::mutex mutex;
   std::condition_variable idle;
 };
 
-/// Bodies of all requests together, beyond which further ones are refused: no client can take the machine's memory. As
-/// much may be left unread of all answers together, but for the largest of them.
+/// Bodies of all requests together, beyond which further ones are refused: no client can take the
+/// machine's memory. As much may be left unread of all answers together, but for the largest of
+/// them.
 inline std::uint64_t most_body_bytes(const ServerOptions& options) {
   return std::max<std::uint64_t>(32 * options.max_body, 64 << 20);
 }
@@ -74,7 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   /// Says that there are too many, and closes.
   void turn_away();
-  /// Timeouts, comments in silent streams, clients that left while nothing is read from them. Every now and then.
+  /// Timeouts, comments in silent streams, clients that left while nothing is read from them. Every
+  /// now and then.
   void tick(Clock::time_point now);
   /// Where nothing is being read or answered: closes. Otherwise after the answer.
   void wind_up();
@@ -133,7 +136,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   std::string client_;
   State state_ = State::Head;
-  bool turned_away_ = false, waits_for_input_ = false, waits_for_output_ = false, no_more_input_ = false;
+  bool turned_away_ = false, waits_for_input_ = false, waits_for_output_ = false,
+       no_more_input_ = false;
   bool close_after_ = false, begun_ = false, counted_sending_ = false, counted_lingering_ = false;
 
   std::string in_;         // what has come and was not taken yet

@@ -32,8 +32,8 @@ void Connection::flush() {
   ErrorCode error;
   while (!out_.empty() && !error) {
     std::string& first = out_.front();
-    const std::size_t n =
-        socket_.write_some(asio::buffer(first.data() + out_begin_, first.size() - out_begin_), error);
+    const std::size_t n = socket_.write_some(
+        asio::buffer(first.data() + out_begin_, first.size() - out_begin_), error);
     if (n > 0) last_sent_ = Clock::now();
     out_bytes_ -= n;
     out_begin_ += n;
@@ -55,7 +55,8 @@ void Connection::flush() {
 
 /// Runs from the network thread's queue, so that many requests in one piece do not nest.
 void Connection::output_done() {
-  if (state_ == State::Head && !parser_) core_->post([self = shared_from_this()] { self->next_request(); });
+  if (state_ == State::Head && !parser_)
+    core_->post([self = shared_from_this()] { self->next_request(); });
 }
 
 void Connection::count() {
@@ -69,8 +70,8 @@ void Connection::count() {
   set(counted_lingering_, state_ == State::Linger, core_->lingering);
 }
 
-/// Says that nothing more comes and reads on for a while: closing at once, with bytes unread, would take from the client
-/// what it has not read yet.
+/// Says that nothing more comes and reads on for a while: closing at once, with bytes unread, would
+/// take from the client what it has not read yet.
 void Connection::linger() {
   if (no_more_input_) return close();
   ErrorCode ignored;
@@ -102,7 +103,8 @@ void Connection::wind_up() {
 }
 
 void Connection::fail() {
-  if (exchange_) exchange_->fail(503, error_body(503, "the server is shutting down", "shutting_down"), {});
+  if (exchange_)
+    exchange_->fail(503, error_body(503, "the server is shutting down", "shutting_down"), {});
 }
 
 void Connection::tick(Clock::time_point now) {
@@ -117,7 +119,8 @@ void Connection::tick(Clock::time_point now) {
       if (!begun_ && now - began_ > options.keep_alive) return close();
       return;
     case State::Busy:
-      if (!waits_for_input_ && !no_more_input_) {  // so much has been asked ahead that nothing is read
+      if (!waits_for_input_ &&
+          !no_more_input_) {  // so much has been asked ahead that nothing is read
         pollfd peer{socket_.native_handle(), POLLRDHUP, 0};
         if (poll(&peer, 1, 0) > 0) return close();
       }

@@ -10,15 +10,17 @@ namespace cria::serve {
 namespace {
 
 bool has_text(std::string_view text, std::string_view wanted) {
-  return std::ranges::equal(
-      text, wanted, [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  return std::ranges::equal(text, wanted, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
 }
 
 /// "application/json" of "Application/JSON; charset=utf-8".
 std::string media_type(std::string_view field) {
   std::string out;
   for (const char c : field.substr(0, field.find(';')))
-    if (c != ' ' && c != '\t') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != ' ' && c != '\t')
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
@@ -29,7 +31,9 @@ bool is_request_id(std::string_view text) {
 }
 
 /// The path of a target as it may be logged: a query may hold what is nobody's business.
-std::string shown_path(std::string_view target) { return std::string(target.substr(0, target.find('?'))); }
+std::string shown_path(std::string_view target) {
+  return std::string(target.substr(0, target.find('?')));
+}
 
 }  // namespace
 
@@ -116,18 +120,20 @@ Refusal Connection::check_request(const ParsedHead& head, Headers& more) {
 Refusal Connection::check_content(const ParsedHead& head) const {
   if (head.length.value_or(0) > core_->options.max_body)
     return {413,
-            "the body is too large: expected at most " + counted(core_->options.max_body, "byte") + ", got " +
-                std::to_string(*head.length),
+            "the body is too large: expected at most " + counted(core_->options.max_body, "byte") +
+                ", got " + std::to_string(*head.length),
             "request_too_large"};
   if (head.method != "POST") return {};
   for (const auto& [name, value] : head.fields) {
     if (name == "content-encoding" && !has_text(value, "identity"))
-      return {415, "the body is compressed, which is not understood here", "unsupported_media_type"};
+      return {415, "the body is compressed, which is not understood here",
+              "unsupported_media_type"};
     if (name != "content-type") continue;
     const std::string type = media_type(value);
-    if (!type.empty() && type != "application/json" && type != "application/x-www-form-urlencoded" &&
-        type != "text/plain")
-      return {415, "expected Content-Type: application/json, got " + type, "unsupported_media_type"};
+    if (!type.empty() && type != "application/json" &&
+        type != "application/x-www-form-urlencoded" && type != "text/plain")
+      return {415, "expected Content-Type: application/json, got " + type,
+              "unsupported_media_type"};
   }
   return {};
 }
@@ -169,9 +175,9 @@ void Connection::dispatch() {
   try {
     match_.route->handler(exchange->handle());
   } catch (const std::exception& error) {
-    core_->say(
-        message_line("cria: error: request " + exchange->request.id + ": " + escaped_text(error.what()),
-                     core_->options.log));
+    core_->say(message_line(
+        "cria: error: request " + exchange->request.id + ": " + escaped_text(error.what()),
+        core_->options.log));
     exchange->fail(500, error_body(500, "an internal error", "internal_error"), {});
   }
   if (no_more_input_ && !exchange->ended()) close();
@@ -185,8 +191,8 @@ void Connection::refuse(const Refusal& refusal, Headers more) {
 }
 
 void Connection::reply(int status, std::string body, const Headers& more) {
-  ExchangeState::Batch::Answer answer{status, std::string(status == 204 ? "" : kJsonType), std::move(body),
-                                      more};
+  ExchangeState::Batch::Answer answer{status, std::string(status == 204 ? "" : kJsonType),
+                                      std::move(body), more};
   exchange_ = std::make_shared<ExchangeState>(std::move(request_), shown_, [](const auto&) {});
   exchange_->held = held_;
   held_ = 0;

@@ -1,5 +1,6 @@
-// What stands between the transport of `cria serve` and whoever answers: a request, the ways to answer it, the table
-// of paths. Nothing here knows sockets; a test gives a handler an Exchange of its own.
+// What stands between the transport of `cria serve` and whoever answers: a request, the ways to
+// answer it, the table of paths. Nothing here knows sockets; a test gives a handler an Exchange of
+// its own.
 #pragma once
 
 #include <chrono>
@@ -18,18 +19,21 @@ namespace cria::serve {
 /// Names and values, as they are sent.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-/// A request that has come whole, and that may be answered: limits, Host, Origin and key have been looked at.
+/// A request that has come whole, and that may be answered: limits, Host, Origin and key have been
+/// looked at.
 struct Request {
-  std::string method;     ///< as sent: "GET", "POST" …; HEAD is given as "GET", its body is left out later
+  std::string
+      method;  ///< as sent: "GET", "POST" …; HEAD is given as "GET", its body is left out later
   std::string path;       ///< without query, percent-decoded
   std::string query;      ///< behind the '?', as sent; "" for none
   std::string parameter;  ///< of a path with "{…}": what stands there, never ""
   Headers headers;        ///< names in lower case
   std::string body;
-  std::string id;           ///< X-Request-Id: the client's, or a fresh one; 1 to 64 of [A-Za-z0-9_.-]
-  std::string client;       ///< its address, without the port
-  unsigned version = 11;    ///< 10 or 11
-  std::uint64_t scope = 0;  ///< of the API key that was given (see --cache-scope); 0: none, or all share
+  std::string id;         ///< X-Request-Id: the client's, or a fresh one; 1 to 64 of [A-Za-z0-9_.-]
+  std::string client;     ///< its address, without the port
+  unsigned version = 11;  ///< 10 or 11
+  std::uint64_t scope =
+      0;  ///< of the API key that was given (see --cache-scope); 0: none, or all share
   std::chrono::steady_clock::time_point arrived;  ///< its last byte
 
   /// The first field of that name (in lower case), or "".
@@ -40,7 +44,8 @@ struct Request {
   }
 };
 
-/// What the answer was, for the log line and the metrics. Whoever answers fills it in before the answer's end.
+/// What the answer was, for the log line and the metrics. Whoever answers fills it in before the
+/// answer's end.
 struct RequestRecord {
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   /// Seconds from `arrived` to the first step that worked on it, and to its first token.
@@ -50,11 +55,13 @@ struct RequestRecord {
   std::string prompt_text, answer_text;  ///< for --log-prompts alone; else left empty
 };
 
-/// One request and its answer. All calls are safe on any thread, in any order, and return at once: bytes are queued and
-/// go out on a network thread. After the answer's end, and once the client is gone, what is sent is dropped.
+/// One request and its answer. All calls are safe on any thread, in any order, and return at once:
+/// bytes are queued and go out on a network thread. After the answer's end, and once the client is
+/// gone, what is sent is dropped.
 ///
-/// An answer is answer(), or begin_events(), event()… and end_events(). Where the last pointer to an exchange goes
-/// before that, the client gets 500 internal_error (or its stream ends with such an event).
+/// An answer is answer(), or begin_events(), event()… and end_events(). Where the last pointer to
+/// an exchange goes before that, the client gets 500 internal_error (or its stream ends with such
+/// an event).
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -65,34 +72,36 @@ class Exchange {
   virtual void answer(int status, std::string_view content_type, std::string body,
                       const Headers& more = {}) = 0;
 
-  /// The answer will be text/event-stream, status 200. Its head goes out with the first event, or with a comment line
-  /// that breaks a silence of 10 s (": keep-alive"; those come by themselves).
+  /// The answer will be text/event-stream, status 200. Its head goes out with the first event, or
+  /// with a comment line that breaks a silence of 10 s (": keep-alive"; those come by themselves).
   virtual void begin_events() = 0;
   /// "data: …", one line, and an empty line.
   virtual void event(std::string_view data) = 0;
   virtual void end_events() = 0;
 
-  /// Ends the answer with an error: with that status, or where the head of a stream has gone out already, with the body
-  /// as its last event. `body`: error_body().
+  /// Ends the answer with an error: with that status, or where the head of a stream has gone out
+  /// already, with the body as its last event. `body`: error_body().
   virtual void fail(int status, std::string body, const Headers& more = {}) = 0;
 
   /// Whether nobody waits for the answer any more: the client has gone, or has stopped reading.
   [[nodiscard]] virtual bool closed() const noexcept = 0;
-  /// Called once, on a network thread, when that happens before the answer's end; soon, if it has happened. The last
-  /// one given counts. It returns at once, and may hold the exchange itself: it is dropped with the answer's end.
+  /// Called once, on a network thread, when that happens before the answer's end; soon, if it has
+  /// happened. The last one given counts. It returns at once, and may hold the exchange itself: it
+  /// is dropped with the answer's end.
   virtual void on_closed(std::function<void()> call) = 0;
 
   /// One thread at a time, until the answer's end.
   virtual RequestRecord& record() = 0;
 };
 
-/// Called on a network thread with a whole request. Returns at once: what computes is done elsewhere. What it throws
-/// is answered with 500 internal_error.
+/// Called on a network thread with a whole request. Returns at once: what computes is done
+/// elsewhere. What it throws is answered with 500 internal_error.
 using Handler = std::function<void(std::shared_ptr<Exchange>)>;
 
 struct Route {
   std::string method;  ///< "GET" or "POST"; HEAD works where GET does
-  std::string path;    ///< may end in "{name}": the rest of the path, not empty, is Request::parameter
+  std::string
+      path;  ///< may end in "{name}": the rest of the path, not empty, is Request::parameter
   Handler handler;
   bool open = false;       ///< needs no API key
   std::string endpoint{};  ///< its label in the metrics; "": the path

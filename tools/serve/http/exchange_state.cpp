@@ -34,7 +34,9 @@ class Handle final : public Exchange {
 
 }  // namespace
 
-std::shared_ptr<Exchange> ExchangeState::handle() { return std::make_shared<Handle>(shared_from_this()); }
+std::shared_ptr<Exchange> ExchangeState::handle() {
+  return std::make_shared<Handle>(shared_from_this());
+}
 
 void ExchangeState::wake_locked() {
   if (awake_) return;
@@ -42,7 +44,8 @@ void ExchangeState::wake_locked() {
   wake_(shared_from_this());
 }
 
-void ExchangeState::answer(int status, std::string_view content_type, std::string body, const Headers& more) {
+void ExchangeState::answer(int status, std::string_view content_type, std::string body,
+                           const Headers& more) {
   std::function<void()> dropped;  // what it holds goes outside of the lock
   const std::lock_guard lock(mutex_);
   if (ended_) return;
@@ -66,12 +69,12 @@ void ExchangeState::event(std::string_view data) {
   stream_ = true;
   const std::size_t unread = events_.size() + unsent_;
   if (unread == 0) uncounted_ = 0;
-  if (unread > kMostUnsent + uncounted_) {
+  if (unread > kMaxUnsent + uncounted_) {
     events_.clear();
     closed_ = true;
   } else {
     events_.append("data: ").append(data).append("\n\n");
-    uncounted_ += data.size() - std::min(data.size(), kMostCounted);
+    uncounted_ += data.size() - std::min(data.size(), kMaxCounted);
   }
   wake_locked();
 }

@@ -1,4 +1,5 @@
-// The transport's half of an Exchange: what whoever answers has said so far, until the network thread takes it.
+// The transport's half of an Exchange: what whoever answers has said so far, until the network
+// thread takes it.
 #pragma once
 
 #include <atomic>
@@ -15,10 +16,10 @@ namespace cria::serve {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  /// A stream is given up when more than kMostUnsent bytes of its events are unread. Of each event at most kMostCounted
-  /// bytes count: one may be large, as the log-probabilities of a long prompt are, and others follow it before any client
-  /// could have read it.
-  static constexpr std::size_t kMostUnsent = 4 << 20, kMostCounted = 16 << 10;
+  /// A stream is given up when more than kMaxUnsent bytes of its events are unread. Of each event
+  /// at most kMaxCounted bytes count: one may be large, as the log-probabilities of a long prompt
+  /// are, and others follow it before any client could have read it.
+  static constexpr std::size_t kMaxUnsent = 4 << 20, kMaxCounted = 16 << 10;
 
   /// What there is to send. Taken by the network thread.
   struct Batch {
@@ -61,7 +62,8 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   void close();
   /// Bytes of the stream that were taken and not sent.
   void set_unsent(std::size_t bytes) noexcept { unsent_ = bytes; }
-  /// Whether there is a stream whose head may go out although no event has come; from then on an error is an event.
+  /// Whether there is a stream whose head may go out although no event has come; from then on an
+  /// error is an event.
   bool begin_head();
 
   int sent_status = 0;   ///< of the answer that goes out; 0: none has
@@ -81,7 +83,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   bool stream_ = false, head_out_ = false, ended_ = false, awake_ = false;
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> unsent_{0};
-  std::size_t uncounted_ = 0;  // bytes beyond kMostCounted each, of all events since all were read
+  std::size_t uncounted_ = 0;  // bytes beyond kMaxCounted each, of all events since all were read
   std::function<void()> on_closed_;
 };
 

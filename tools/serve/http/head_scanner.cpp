@@ -22,10 +22,12 @@ bool HeadScanner::refuse(int status, std::string message) {
 /// A whole line without its end.
 bool HeadScanner::check_line(std::string_view line) {
   if (lines_ == 0) {
-    if (line.size() > kLine) return refuse(414, "the request line is too long: expected at most 8 KiB");
+    if (line.size() > kLine)
+      return refuse(414, "the request line is too long: expected at most 8 KiB");
   } else {
     if (lines_ > kFields) return refuse(431, "the head has more than 100 fields");
-    if (line.front() == ' ' || line.front() == '\t') return refuse(400, "a field of the head is folded");
+    if (line.front() == ' ' || line.front() == '\t')
+      return refuse(400, "a field of the head is folded");
   }
   return true;
 }
@@ -48,12 +50,14 @@ std::size_t HeadScanner::scan(std::string_view bytes) {
     const std::string_view fresh = bytes.substr(from, end - from);
     const auto bad = std::ranges::find_if(fresh, [](char c) { return is_control(c) && c != '\r'; });
     if (bad != fresh.end()) return refuse(400, "the head has a control character");
-    // A CR ends its line, so it stands last; one in an earlier piece is found as the last but one of what there is.
+    // A CR ends its line, so it stands last; one in an earlier piece is found as the last but one
+    // of what there is.
     const std::size_t cr = line.find('\r');
     if (cr != std::string_view::npos && cr + 1 != line.size())
       return refuse(400, "the head has a CR that is not followed by LF");
     if (!whole) return check_unfinished(line, bytes.size()), 0;
-    if (cr == std::string_view::npos) return refuse(400, "a line of the head does not end with CR LF");
+    if (cr == std::string_view::npos)
+      return refuse(400, "a line of the head does not end with CR LF");
     if (end + 1 > kHead) return refuse(431, "the head is too large: expected at most 32 KiB");
     line.remove_suffix(1);
     if (line.empty() && lines_ > 0) return end + 1;

@@ -1,4 +1,5 @@
-// Looks at the bytes of a request's head before they are parsed: their limits, and what lenient parsers let through.
+// Looks at the bytes of a request's head before they are parsed: their limits, and what lenient
+// parsers let through.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ class HeadScanner {
  public:
   static constexpr std::size_t kLine = 8 << 10, kHead = 32 << 10, kFields = 100;
 
-  /// `bytes`: all that has come of the head, from its first byte; more than a head may follow. Bytes with the empty
-  /// line, or 0 while that has not come or the head is refused.
+  /// `bytes`: all that has come of the head, from its first byte; more than a head may follow.
+  /// Bytes with the empty line, or 0 while that has not come or the head is refused.
   std::size_t scan(std::string_view bytes);
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
 

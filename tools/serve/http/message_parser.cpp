@@ -56,7 +56,8 @@ Refusal check_fields(const ParsedHead& head) {
     if (name == "host") ++hosts;
     if (name == "content-length") {
       length = true;
-      if (value.empty() || !std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c); }))
+      if (value.empty() ||
+          !std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c); }))
         return bad("Content-Length is no number");
     }
     if (name == "transfer-encoding") {
@@ -109,18 +110,22 @@ Refusal MessageParser::read_head(std::string_view bytes, ParsedHead& head) {
 void MessageParser::limit_body(std::uint64_t bytes) { reader_->parser.body_limit(bytes); }
 
 Refusal MessageParser::read_body(std::string_view bytes, std::size_t& taken) {
-  constexpr std::size_t kLongestChunkHead = 16 << 10;  // with extensions, or the fields behind the last chunk
+  constexpr std::size_t kLongestChunkHead =
+      16 << 10;  // with extensions, or the fields behind the last chunk
   auto& parser = reader_->parser;
   boost::system::error_code error;
   taken = 0;
   while (!parser.is_done() && taken < bytes.size()) {
-    const std::size_t n = parser.put(boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);
+    const std::size_t n =
+        parser.put(boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);
     taken += n;
     if (error == http::error::need_more) break;
-    if (error == http::error::body_limit) return {413, "the body is too large", "request_too_large"};
+    if (error == http::error::body_limit)
+      return {413, "the body is too large", "request_too_large"};
     if (error) return bad("the body is malformed (" + error.message() + ")");
   }
-  if (!parser.is_done() && bytes.size() - taken > kLongestChunkHead) return bad("a chunk's head is too long");
+  if (!parser.is_done() && bytes.size() - taken > kLongestChunkHead)
+    return bad("a chunk's head is too long");
   return {};
 }
 

@@ -32,13 +32,14 @@ class MessageParser {
   MessageParser(const MessageParser&) = delete;
   MessageParser& operator=(const MessageParser&) = delete;
 
-  /// A whole head that HeadScanner let through. The refusal tells what is wrong with it or with what it says of the
-  /// body: bodies whose length two fields could tell differently are none.
+  /// A whole head that HeadScanner let through. The refusal tells what is wrong with it or with
+  /// what it says of the body: bodies whose length two fields could tell differently are none.
   Refusal read_head(std::string_view bytes, ParsedHead& head);
 
   /// Before read_body(): a body of more bytes is refused, 413.
   void limit_body(std::uint64_t bytes);
-  /// Takes what it can of `bytes`; what is left is to be given again with more behind it. After the head.
+  /// Takes what it can of `bytes`; what is left is to be given again with more behind it. After the
+  /// head.
   Refusal read_body(std::string_view bytes, std::size_t& taken);
   [[nodiscard]] bool done() const;
   [[nodiscard]] std::string& body();

@@ -19,7 +19,8 @@ std::string time_text() {
   std::tm parts = {};
   gmtime_r(&seconds, &parts);
   char text[64];
-  const auto milliseconds = duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  const auto milliseconds =
+      duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900,
                 parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
                 static_cast<int>(milliseconds));
@@ -36,7 +37,8 @@ std::string short_number(double value) {
 
 /// Tokens per second while the answer was written; nothing for less than two.
 std::optional<double> rate(const RequestLine& line, const RequestRecord& record) {
-  if (record.completion_tokens < 2 || !record.first_token || line.seconds <= *record.first_token) return {};
+  if (record.completion_tokens < 2 || !record.first_token || line.seconds <= *record.first_token)
+    return {};
   return static_cast<double>(record.completion_tokens - 1) / (line.seconds - *record.first_token);
 }
 
@@ -54,7 +56,8 @@ nlohmann::ordered_json json_of(const RequestLine& line, const RequestRecord& rec
   if (record.waited) json["waited_ms"] = milliseconds(*record.waited);
   if (record.first_token) json["first_token_ms"] = milliseconds(*record.first_token);
   json["total_ms"] = milliseconds(line.seconds);
-  if (const auto speed = rate(line, record)) json["tokens_per_second"] = std::round(*speed * 10) / 10;
+  if (const auto speed = rate(line, record))
+    json["tokens_per_second"] = std::round(*speed * 10) / 10;
   json["finish"] = line.cancelled ? "cancelled" : record.finish;
   if (!record.error.empty()) json["error"] = record.error;
   if (options.texts) {
@@ -108,7 +111,8 @@ std::string escaped_text(std::string_view text) {
   return out;
 }
 
-std::string request_line(const RequestLine& line, const RequestRecord& record, const LogOptions& options) {
+std::string request_line(const RequestLine& line, const RequestRecord& record,
+                         const LogOptions& options) {
   if (options.json) return without_end(tools::json_line(json_of(line, record, options)));
   std::string out = time_text();
   for (const std::string_view word : {line.id, line.client, line.method, line.path})
@@ -124,7 +128,8 @@ std::string request_line(const RequestLine& line, const RequestRecord& record, c
   if (!finish.empty()) out += " " + finish;
   if (!record.error.empty()) out += " error: " + in_quotes(record.error);
   if (options.texts && !(record.prompt_text.empty() && record.answer_text.empty()))
-    out += " prompt: " + in_quotes(record.prompt_text) + " answer: " + in_quotes(record.answer_text);
+    out +=
+        " prompt: " + in_quotes(record.prompt_text) + " answer: " + in_quotes(record.answer_text);
   return out;
 }
 

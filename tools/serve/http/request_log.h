@@ -21,14 +21,16 @@ struct RequestLine {
   bool cancelled = false;  ///< the client left before that
 };
 
-/// The line, without its end. Control characters are escaped, and so are quotes in texts that stand in quotes; what
-/// is not known is left out.
-std::string request_line(const RequestLine& line, const RequestRecord& record, const LogOptions& options);
+/// The line, without its end. Control characters are escaped, and so are quotes in texts that stand
+/// in quotes; what is not known is left out.
+std::string request_line(const RequestLine& line, const RequestRecord& record,
+                         const LogOptions& options);
 
 /// A message among such lines: as `text` itself, or {"time","message"}.
 std::string message_line(std::string_view text, const LogOptions& options);
 
-/// Text of a stranger as it may stand in a line: control characters, backslashes and what is no UTF-8 as \xHH.
+/// Text of a stranger as it may stand in a line: control characters, backslashes and what is no
+/// UTF-8 as \xHH.
 std::string escaped_text(std::string_view text);
 
 }  // namespace cria::serve

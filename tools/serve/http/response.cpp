@@ -39,9 +39,10 @@ std::string date_text() {
   std::tm parts = {};
   gmtime_r(&now, &parts);
   const auto two = [](int n) { return std::string(n < 10 ? "0" : "") + std::to_string(n); };
-  return std::string(kDays.at(static_cast<std::size_t>(parts.tm_wday))) + ", " + two(parts.tm_mday) + " " +
-         kMonths.at(static_cast<std::size_t>(parts.tm_mon)) + " " + std::to_string(parts.tm_year + 1900) +
-         " " + two(parts.tm_hour) + ":" + two(parts.tm_min) + ":" + two(parts.tm_sec) + " GMT";
+  return std::string(kDays.at(static_cast<std::size_t>(parts.tm_wday))) + ", " +
+         two(parts.tm_mday) + " " + kMonths.at(static_cast<std::size_t>(parts.tm_mon)) + " " +
+         std::to_string(parts.tm_year + 1900) + " " + two(parts.tm_hour) + ":" + two(parts.tm_min) +
+         ":" + two(parts.tm_sec) + " GMT";
 }
 
 void add_field(std::string& out, std::string_view name, std::string_view value) {
@@ -57,7 +58,8 @@ std::string head_text(const ResponseHead& head, const Headers& more) {
   out.append(reason(head.status)).append("\r\n");
   add_field(out, "Date", date_text());
   if (!head.content_type.empty()) add_field(out, "Content-Type", head.content_type);
-  if (head.length && head.status != 204) add_field(out, "Content-Length", std::to_string(*head.length));
+  if (head.length && head.status != 204)
+    add_field(out, "Content-Length", std::to_string(*head.length));
   if (head.chunked) add_field(out, "Transfer-Encoding", "chunked");
   add_field(out, "X-Content-Type-Options", "nosniff");
   add_field(out, "Cache-Control", "no-store");

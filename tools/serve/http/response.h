@@ -12,13 +12,14 @@ namespace cria::serve {
 
 struct ResponseHead {
   int status = 200;
-  std::string_view content_type;                                 ///< "": there is no body
-  std::optional<std::size_t> length;                             ///< nothing: unknown before the end
-  std::string_view id;                                           ///< X-Request-Id
+  std::string_view content_type;      ///< "": there is no body
+  std::optional<std::size_t> length;  ///< nothing: unknown before the end
+  std::string_view id;                ///< X-Request-Id
   bool chunked = false, close = false, keep_alive_said = false;  ///< the last for HTTP/1.0
 };
 
-/// With the empty line. What every answer has is added to `more`; a CR or LF in a value becomes a blank.
+/// With the empty line. What every answer has is added to `more`; a CR or LF in a value becomes a
+/// blank.
 std::string head_text(const ResponseHead& head, const Headers& more);
 /// One chunk of a body in pieces; `data` is not empty.
 std::string chunk_text(std::string_view data);

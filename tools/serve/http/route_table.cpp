@@ -22,7 +22,8 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
     if (!matches(route.path, path, parameter)) continue;
     methods.push_back(route.method);
     if (route.method == "GET") methods.emplace_back("HEAD");
-    if (match.route == nullptr && (method == route.method || (method == "HEAD" && route.method == "GET"))) {
+    if (match.route == nullptr &&
+        (method == route.method || (method == "HEAD" && route.method == "GET"))) {
       match.route = &route;
       match.parameter = std::move(parameter);
     }

@@ -20,7 +20,8 @@ using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr std::size_t kMostTurnedAway = 64;  // at a time, who are told so; others are closed without a word
+constexpr std::size_t kMaxTurnedAway =
+    64;  // at a time, who are told so; others are closed without a word
 
 std::string bracketed(const asio::ip::address& address) {
   return address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
@@ -108,7 +109,7 @@ class Server::Impl {
         endpoint_(acceptor_.local_endpoint()),
         ticker_(core_->io),
         pause_(core_->io) {
-    tools::allow_descriptors(options.max_connections + kMostTurnedAway + 256);
+    tools::allow_descriptors(options.max_connections + kMaxTurnedAway + 256);
     AccessOptions access = options.access;
     access.loopback = loopback();
     access.address = bracketed(endpoint_.address());
@@ -151,14 +152,16 @@ class Server::Impl {
     core_->post([this] {
       core_->refusing = true;
       close_acceptor();
-      for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
+      for (const auto& connection :
+           std::vector(core_->connections.begin(), core_->connections.end()))
         connection->wind_up();
     });
   }
 
   void fail_all() {
     core_->post([this] {
-      for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
+      for (const auto& connection :
+           std::vector(core_->connections.begin(), core_->connections.end()))
         connection->fail();
     });
   }
@@ -169,8 +172,9 @@ class Server::Impl {
 
   bool wait_until_idle(std::chrono::milliseconds most) {
     std::unique_lock lock(core_->mutex);
-    return core_->idle.wait_for(
-        lock, most, [this] { return core_->pending == 0 && core_->sending == 0 && core_->lingering == 0; });
+    return core_->idle.wait_for(lock, most, [this] {
+      return core_->pending == 0 && core_->sending == 0 && core_->lingering == 0;
+    });
   }
 
  private:
@@ -190,8 +194,8 @@ class Server::Impl {
     acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (error == asio::error::no_descriptors ||
-          error == boost::system::errc::too_many_files_open_in_system || error == asio::error::no_memory ||
-          error == asio::error::no_buffer_space)
+          error == boost::system::errc::too_many_files_open_in_system ||
+          error == asio::error::no_memory || error == asio::error::no_buffer_space)
         return accept_later();
       accept();  // before what may throw: the next is not to suffer
       if (!error) take(std::move(socket));
@@ -206,10 +210,10 @@ class Server::Impl {
   }
 
   void take(tcp::socket socket) {
-    const auto turned_away = static_cast<std::size_t>(
-        std::ranges::count_if(core_->connections, [](const auto& other) { return other->turned_away(); }));
+    const auto turned_away = static_cast<std::size_t>(std::ranges::count_if(
+        core_->connections, [](const auto& other) { return other->turned_away(); }));
     const bool full = core_->connections.size() - turned_away >= core_->options.max_connections;
-    if (full && turned_away >= kMostTurnedAway) return;  // closed
+    if (full && turned_away >= kMaxTurnedAway) return;  // closed
     const auto connection = std::make_shared<Connection>(core_, std::move(socket));
     core_->connections.insert(connection);
     if (full)
@@ -224,14 +228,16 @@ class Server::Impl {
       if (error) return;
       tick();  // before what may throw
       const auto now = Clock::now();
-      for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
+      for (const auto& connection :
+           std::vector(core_->connections.begin(), core_->connections.end()))
         connection->tick(now);
       give_up_unread(now);
     });
   }
 
-  /// While too much is left unread of all answers together, closes who has taken nothing for most ticks, of several the
-  /// one that leaves most unread. One answer may be as large as it is, and little is gained by those below the average.
+  /// While too much is left unread of all answers together, closes who has taken nothing for most
+  /// ticks, of several the one that leaves most unread. One answer may be as large as it is, and
+  /// little is gained by those below the average.
   void give_up_unread(Clock::time_point now) {
     const auto& all = core_->connections;
     for (;;) {
@@ -274,6 +280,8 @@ void Server::refuse() { impl_->refuse(); }
 void Server::fail_all() { impl_->fail_all(); }
 std::size_t Server::pending() const { return impl_->pending(); }
 bool Server::all_answered() const { return impl_->all_answered(); }
-bool Server::wait_until_idle(std::chrono::milliseconds most) { return impl_->wait_until_idle(most); }
+bool Server::wait_until_idle(std::chrono::milliseconds most) {
+  return impl_->wait_until_idle(most);
+}
 
 }  // namespace cria::serve

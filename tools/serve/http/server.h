@@ -1,5 +1,5 @@
-// The HTTP server: listens, reads requests within their limits, hands them to the table's handlers, sends the answers.
-// One thread of its own does all of that; who answers never waits for a socket.
+// The HTTP server: listens, reads requests within their limits, hands them to the table's handlers,
+// sends the answers. One thread of its own does all of that; who answers never waits for a socket.
 #pragma once
 
 #include <chrono>
@@ -35,8 +35,9 @@ class Server {
  public:
   using Say = std::function<void(const std::string& line)>;
 
-  /// Listens at once. Until set_routes() is called, paths that `first` has not are answered 503, code `loading`. say: takes
-  /// the log's lines, on the server's thread. `metrics` outlives the server. Throws Error where it cannot listen.
+  /// Listens at once. Until set_routes() is called, paths that `first` has not are answered 503,
+  /// code `loading`. say: takes the log's lines, on the server's thread. `metrics` outlives the
+  /// server. Throws Error where it cannot listen.
   Server(const ServerOptions& options, std::vector<Route> first, Metrics& metrics, Say say);
   /// Closes every connection. Exchanges may outlive the server: what they are told is dropped.
   ~Server();
@@ -50,7 +51,8 @@ class Server {
   /// The whole table, from now on.
   void set_routes(std::vector<Route> routes);
 
-  /// No new connections; idle ones are closed; a request that still comes is answered 503 `shutting_down`.
+  /// No new connections; idle ones are closed; a request that still comes is answered 503
+  /// `shutting_down`.
   void refuse();
   /// Ends every answer that has not ended with 503 `shutting_down`.
   void fail_all();

@@ -15,8 +15,10 @@ std::optional<std::string> percent_decoded(std::string_view text) {
     }
     const std::string_view digits = text.substr(i + 1, 2);
     unsigned value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2 || value == 0) return {};
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2 || value == 0)
+      return {};
     out += static_cast<char>(value);
     i += 2;
   }

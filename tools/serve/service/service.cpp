@@ -25,9 +25,11 @@ namespace {
 Failure shutting_down() { return {503, "shutting_down", "the server is shutting down"}; }
 
 Failure too_late(bool begun, std::chrono::milliseconds limit) {
-  const std::string seconds = counted(static_cast<std::size_t>(limit.count() + 999) / 1000, "second");
+  const std::string seconds =
+      counted(static_cast<std::size_t>(limit.count() + 999) / 1000, "second");
   return {503, "timeout",
-          begun ? "the answer was not complete within " + seconds : "no slot was free within " + seconds};
+          begun ? "the answer was not complete within " + seconds
+                : "no slot was free within " + seconds};
 }
 
 }  // namespace
@@ -63,8 +65,8 @@ Service::Id Service::submit(Job job) {
     if (closing_) throw shutting_down();
     const std::size_t free = slots() - std::min(slots(), busy_slots_);
     if (waiting_ >= options_.queue + free)
-      throw Failure{503, "queue_full", counted(waiting_, "request") + " wait already; try again later",
-                    retry_after_};
+      throw Failure{503, "queue_full",
+                    counted(waiting_, "request") + " wait already; try again later", retry_after_};
     ++waiting_;
     active->id = ++last_id_;
     inbox_.push_back(active);
@@ -96,7 +98,8 @@ void Service::wait_for_end() {
 }
 
 std::string Service::summary() const {
-  const EngineMemory memory = engine_memory(model(), options_.engine);  // its own has the kept ones in it
+  const EngineMemory memory =
+      engine_memory(model(), options_.engine);  // its own has the kept ones in it
   return counted(slots(), "slot") + " of " + counted(n_ctx(), "token") + ", " +
          tools::human_bytes(memory.kv) + " of keys and values";
 }
@@ -190,8 +193,8 @@ void Service::begin_answer(const ActivePointer& job) {
   const std::size_t index = job->next++;
   try {
     AnswerRequest request = job->job.answer(index);
-    request.on_end = [this, job, index, told = std::move(request.on_end)](GenerateResult result,
-                                                                          const std::optional<Error>& error) {
+    request.on_end = [this, job, index, told = std::move(request.on_end)](
+                         GenerateResult result, const std::optional<Error>& error) {
       answer_ended(job, index, std::move(result), error, told);
     };
     job->running.push_back(scheduler_->add(std::move(request)));
@@ -233,7 +236,8 @@ void Service::forget_ended() {
   std::erase_if(jobs_, [](const ActivePointer& job) { return job->ended; });
 }
 
-// Until the first of those who wait begins: before it come the answers that jobs before it have still to begin.
+// Until the first of those who wait begins: before it come the answers that jobs before it have
+// still to begin.
 int Service::seconds_to_a_place() const {
   if (scheduler_->active() < slots()) return 1;
   std::size_t earlier = 0;
@@ -243,8 +247,8 @@ int Service::seconds_to_a_place() const {
 }
 
 void Service::publish() {
-  const auto waiting =
-      static_cast<std::size_t>(std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
+  const auto waiting = static_cast<std::size_t>(
+      std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
   const int retry_after = seconds_to_a_place();
   std::size_t in_inbox = 0;
   {

@@ -1,5 +1,5 @@
-// The one thread that computes for `cria serve`: it owns the engine and its scheduler, and steps them while there is
-// work. Everybody else hands in jobs and takes them back.
+// The one thread that computes for `cria serve`: it owns the engine and its scheduler, and steps
+// them while there is work. Everybody else hands in jobs and takes them back.
 #pragma once
 
 #include <chrono>
@@ -32,17 +32,19 @@ struct Failure {
   int retry_after = 0;  ///< seconds after which another attempt may succeed; 0: not known
 };
 
-/// The answers that one request asks for. Its calls are made by the thread that computes, and return at once.
+/// The answers that one request asks for. Its calls are made by the thread that computes, and
+/// return at once.
 struct Job {
   std::size_t count = 0;  ///< answers
-  /// Makes one of them: from the first to the last, each once, when a slot is free for it. What it throws, and an answer
-  /// that ends with an error, is a failure of the job.
+  /// Makes one of them: from the first to the last, each once, when a slot is free for it. What it
+  /// throws, and an answer that ends with an error, is a failure of the job.
   std::function<AnswerRequest(std::size_t index)> answer;
   /// A step is about to work on it for the first time.
   std::function<void()> on_begin;
   /// In place of the ends of answers that have not ended. Sinks may still be called after it.
   std::function<void(const Failure& failure)> on_failure;
-  /// In place of the end of an answer that cancel() has ended after it began: what there was of it. May be empty.
+  /// In place of the end of an answer that cancel() has ended after it began: what there was of it.
+  /// May be empty.
   std::function<void(std::size_t index, GenerateResult result)> on_cancelled;
 };
 
@@ -50,7 +52,8 @@ class Service {
  public:
   using Id = std::uint64_t;
 
-  /// Allocates what the slots need; throws Error if the machine has not enough. The metrics outlive it.
+  /// Allocates what the slots need; throws Error if the machine has not enough. The metrics outlive
+  /// it.
   Service(const Model& model, const ServiceOptions& options, Metrics& metrics);
   ~Service();  ///< stop()
   Service(const Service&) = delete;
@@ -60,7 +63,8 @@ class Service {
 
   /// Throws Failure "queue_full" or "shutting_down"; no call of the job is made then.
   Id submit(Job job);
-  /// Ends a job within a step; its calls may still come until then. Nothing happens if it has ended.
+  /// Ends a job within a step; its calls may still come until then. Nothing happens if it has
+  /// ended.
   void cancel(Id id);
   /// Jobs that wait fail at once, those that run after so long. submit() fails from now on.
   void shut_down(std::chrono::milliseconds grace);

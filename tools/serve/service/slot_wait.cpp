@@ -30,7 +30,8 @@ int SlotWait::seconds(std::span<const Scheduler::Progress> running, std::size_t 
   std::vector<double> steps;
   for (const Scheduler::Progress& answer : running) steps.push_back(steps_left(answer));
   std::ranges::sort(steps);
-  return static_cast<int>(std::clamp(std::ceil(steps[earlier] * *step_seconds_), 1.0, double{kMost}));
+  return static_cast<int>(
+      std::clamp(std::ceil(steps[earlier] * *step_seconds_), 1.0, double{kMost}));
 }
 
 }  // namespace cria::serve

@@ -18,9 +18,11 @@ class SlotWait {
   /// An answer has ended by itself, of so many tokens.
   void ended(std::size_t tokens);
 
-  /// Whole seconds, 1 to kMost, until one more than `earlier` of the running answers have ended. An answer that may
-  /// become long mostly does not: it is taken to need what others did, or as much again as it has by now.
-  [[nodiscard]] int seconds(std::span<const Scheduler::Progress> running, std::size_t earlier) const;
+  /// Whole seconds, 1 to kMost, until one more than `earlier` of the running answers have ended. An
+  /// answer that may become long mostly does not: it is taken to need what others did, or as much
+  /// again as it has by now.
+  [[nodiscard]] int seconds(std::span<const Scheduler::Progress> running,
+                            std::size_t earlier) const;
 
   /// OpenAI's clients wait for a minute at the most, and answers may end sooner than is known.
   static constexpr int kMost = 30;

@@ -1,5 +1,5 @@
 // What passes took decides how the next ones fetch weights.
-#include "engine/execute/fetch_choice.h"
+#include "engine/execute/prefetch_tuner.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,8 @@ constexpr FetchAhead kWays[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::S
 using Seconds = std::map<FetchAhead, double>;
 
 /// What the next n passes use, if they take so long.
-std::map<FetchAhead, std::size_t> passes(FetchChoice& choice, const Seconds& seconds, std::size_t n) {
+std::map<FetchAhead, std::size_t> passes(FetchChoice& choice, const Seconds& seconds,
+                                         std::size_t n) {
   std::map<FetchAhead, std::size_t> uses;
   for (std::size_t i = 0; i < n; ++i) {
     const FetchAhead way = choice.now();

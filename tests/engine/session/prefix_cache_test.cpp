@@ -1,5 +1,5 @@
 // Which pages the index of prefixes finds, and which one it gives up.
-#include "engine/session/prefix_index.h"
+#include "engine/session/prefix_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace cria::test {
 namespace {
 
-using Ref = PrefixIndex::Ref;
+using Ref = PrefixCache::Ref;
 
 // One group of six pages. Page `first` of a text holds the tokens from `first` on.
 class Prefixes : public testing::Test {
@@ -35,10 +35,12 @@ class Prefixes : public testing::Test {
   }
   [[nodiscard]] bool is_there(Ref ref) const { return index_.page(ref, 0) != kNoPage; }
 
-  KvPool pool_{
-      demo_model().graph(),
-      {.n_ctx = 6 * kKeyTile, .n_batch = kKeyTile, .positions = 6 * kKeyTile, .keeps_prefixes = true}};
-  PrefixIndex index_{pool_};
+  KvPool pool_{demo_model().graph(),
+               {.n_ctx = 6 * kKeyTile,
+                .n_batch = kKeyTile,
+                .positions = 6 * kKeyTile,
+                .has_prefix_cache = true}};
+  PrefixCache index_{pool_};
 };
 
 TEST_F(Prefixes, TheLeastRecentlyUsedGoesFirst) {
@@ -55,13 +57,15 @@ TEST_F(Prefixes, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(pool_.free_pages(0), pool_.pages(0));
 }
 
-// Its first pages serve texts that begin alike; behind a page that is gone, others would be of no use.
+// Its first pages serve texts that begin alike; behind a page that is gone, others would be of no
+// use.
 TEST_F(Prefixes, OfOnePrefixTheLastPageGoesFirst) {
   const std::vector<Ref> pages = add(100, 3);
   index_.touch(pages);
   for (std::size_t left = 3; left-- > 0;) {
     EXPECT_TRUE(index_.evict(0));
-    for (std::size_t i = 0; i < pages.size(); ++i) EXPECT_EQ(is_there(pages[i]), i < left) << i << left;
+    for (std::size_t i = 0; i < pages.size(); ++i)
+      EXPECT_EQ(is_there(pages[i]), i < left) << i << left;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/session/draft_lookup.h"
+#include "engine/session/ngram_draft.h"
 
 #include <algorithm>
 
@@ -26,8 +26,8 @@ Occurrence longest_occurrence(std::span<const TokenId> text, std::span<const Tok
 
 }  // namespace
 
-std::size_t look_up_draft(std::span<const TokenId> text, std::span<const TokenId> expected, std::size_t most,
-                          std::vector<TokenId>& draft) {
+std::size_t ngram_draft(std::span<const TokenId> text, std::span<const TokenId> expected,
+                        std::size_t most, std::vector<TokenId>& draft) {
   constexpr std::size_t kLeast = 2;
   draft.clear();
   if (!expected.empty()) {

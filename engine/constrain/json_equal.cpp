@@ -1,4 +1,4 @@
-#include "engine/constrain/same_value.h"
+#include "engine/constrain/json_equal.h"
 
 #include <algorithm>
 #include <string_view>

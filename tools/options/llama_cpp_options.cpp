@@ -1,4 +1,4 @@
-#include "tools/options/foreign_names.h"
+#include "tools/options/llama_cpp_options.h"
 
 #include <algorithm>
 #include <string>
@@ -7,17 +7,20 @@ namespace cria::tools {
 namespace {
 
 constexpr std::string_view kNoGpu = "cria computes on the CPU: there is no GPU to use";
-constexpr std::string_view kNoDownload = "cria does not download models; -m FILE names one that is here";
+constexpr std::string_view kNoDownload =
+    "cria does not download models; -m FILE names one that is here";
 constexpr std::string_view kOneWay = "attention is computed in one way only, whose result is exact";
-constexpr std::string_view kPhysicalBatch = "--batch alone sets how many tokens are evaluated at once";
+constexpr std::string_view kPhysicalBatch =
+    "--batch alone sets how many tokens are evaluated at once";
 constexpr std::string_view kNuma = "memory is placed by the system (see numactl)";
-constexpr std::string_view kKept = "a context shift keeps the system message and what begins a text";
+constexpr std::string_view kKept =
+    "a context shift keeps the system message and what begins a text";
 constexpr std::string_view kAffinity = "threads are placed by the system (see taskset)";
 
-constexpr std::string_view kOneAnswer = "cria run answers one message",
-                           kTalk = "cria chat is the conversation",
-                           kForgets =
-                               "from a pipe, cria chat forgets the oldest part when the context is full";
+constexpr std::string_view
+    kOneAnswer = "cria run answers one message",
+    kTalk = "cria chat is the conversation",
+    kForgets = "from a pipe, cria chat forgets the oldest part when the context is full";
 
 constexpr ForeignName kNames[] = {
     // Where a command does otherwise; below, the others do so anyway.
@@ -53,7 +56,8 @@ constexpr ForeignName kNames[] = {
     {"--split-max-tensors", "--max-tensors", {}},
     {"--in-file", "--merge", {}},
     {"--keep-split", "", "the output is one file; cria split divides it again", 0},
-    {"--leave-output-tensor", "", "--output-type sets the type of the output matrix, for example F16", 0},
+    {"--leave-output-tensor", "",
+     "--output-type sets the type of the output matrix, for example F16", 0},
     {"--process-output", "", "", 0},
     {"--no-ppl", "", "", 0},
     {"--output-frequency", "", "the state is kept by --state", 1},

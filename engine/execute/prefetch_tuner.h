@@ -11,12 +11,14 @@
 
 namespace cria {
 
-/// Tries the ways of a kernel set in turn, a few passes of one token each, and keeps to the fastest for a while: processors
-/// differ in what they want, and virtual ones move while a process runs. Results do not depend on it.
+/// Tries the ways of a kernel set in turn, a few passes of one token each, and keeps to the fastest
+/// for a while: processors differ in what they want, and virtual ones move while a process runs.
+/// Results do not depend on it.
 class FetchChoice {
  public:
   /// ways: KernelSet::fetches, which must outlive this.
-  explicit FetchChoice(std::span<const FetchAhead> ways) : ways_(ways.first(std::min(ways.size(), kMost))) {
+  explicit FetchChoice(std::span<const FetchAhead> ways)
+      : ways_(ways.first(std::min(ways.size(), kMost))) {
     try_first();
   }
 
@@ -34,8 +36,8 @@ class FetchChoice {
       return;
     }
     trying_ = false;
-    way_ = static_cast<std::size_t>(std::min_element(least_.begin(), least_.begin() + ways_.size()) -
-                                    least_.begin());
+    way_ = static_cast<std::size_t>(
+        std::min_element(least_.begin(), least_.begin() + ways_.size()) - least_.begin());
     left_ = kKept;
   }
 

@@ -1,6 +1,7 @@
-// Pages of keys and values, found by the tokens that they were computed from: a tree of pages of kKeyTile tokens (the
-// last of an ended text may have fewer), each known by its scope, its parent and its tokens. A page that only the
-// index holds is kept until its place is needed; the least recently used goes first, of one prefix the last page.
+// Pages of keys and values, found by the tokens that they were computed from: a tree of pages of
+// kKeyTile tokens (the last of an ended text may have fewer), each known by its scope, its parent
+// and its tokens. A page that only the index holds is kept until its place is needed; the least
+// recently used goes first, of one prefix the last page.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace cria {
 
-class PrefixIndex {
+class PrefixCache {
  public:
   /// An entry. The serial number tells it from one that took its place later; 0: the root.
   struct Ref {
@@ -21,8 +22,9 @@ class PrefixIndex {
     std::uint64_t serial = 0;
   };
 
-  /// Never allocates again: each entry holds at least one page of the pool, which outlives the index.
-  explicit PrefixIndex(KvPool& pool);
+  /// Never allocates again: each entry holds at least one page of the pool, which outlives the
+  /// index.
+  explicit PrefixCache(KvPool& pool);
 
   /// An entry and how many tokens it begins with that were asked for; 0: none.
   struct Match {
@@ -30,10 +32,12 @@ class PrefixIndex {
     std::size_t tokens = 0;
   };
   /// Of the entries after `parent` the one that has most of these tokens.
-  [[nodiscard]] Match longest(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) const;
-  /// Adds the page of at most kKeyTile tokens with its place in each group (page `index` of the tables), or gives the
-  /// entry that is there already the places that it lacks: the tables then hold the entry's pages. An entry that
-  /// has more tokens is left as it is; one that has fewer goes.
+  [[nodiscard]] Match longest(std::uint64_t scope, Ref parent,
+                              std::span<const TokenId> tokens) const;
+  /// Adds the page of at most kKeyTile tokens with its place in each group (page `index` of the
+  /// tables), or gives the entry that is there already the places that it lacks: the tables then
+  /// hold the entry's pages. An entry that has more tokens is left as it is; one that has fewer
+  /// goes.
   Ref add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens, PageTables& tables,
           std::size_t index);
   /// kNoPage: the group's page is gone, or the whole entry.

@@ -1,4 +1,4 @@
-#include "engine/session/prefix_index.h"
+#include "engine/session/prefix_cache.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +14,7 @@ constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(KvPool& pool) : pool_(pool), free_(0) {
+PrefixCache::PrefixCache(KvPool& pool) : pool_(pool), free_(0) {
   std::size_t n = 0;
   for (std::size_t group = 0; group < pool.groups(); ++group) n += pool.pages(group);
   entries_.resize(n);
@@ -24,14 +24,14 @@ PrefixIndex::PrefixIndex(KvPool& pool) : pool_(pool), free_(0) {
     entries_[i].next = i + 1 < n ? static_cast<std::uint32_t>(i + 1) : kNone;
 }
 
-std::size_t PrefixIndex::bucket(std::uint64_t scope, std::uint64_t parent) const {
+std::size_t PrefixCache::bucket(std::uint64_t scope, std::uint64_t parent) const {
   Hash hash;
   hash.add_number(scope);
   hash.add_number(parent);
   return hash.value() & (buckets_.size() - 1);
 }
 
-PrefixIndex::Match PrefixIndex::longest(std::uint64_t scope, Ref parent,
+PrefixCache::Match PrefixCache::longest(std::uint64_t scope, Ref parent,
                                         std::span<const TokenId> tokens) const {
   Match best;
   for (std::uint32_t i = buckets_[bucket(scope, parent.serial)]; i != kNone; i = entries_[i].next) {
@@ -39,14 +39,15 @@ PrefixIndex::Match PrefixIndex::longest(std::uint64_t scope, Ref parent,
     if (e.scope != scope || e.parent != parent.serial) continue;
     const std::size_t same = common_prefix(e.text(), tokens);
     // Of equals the one that is no longer than it must be.
-    if (same > best.tokens || (same != 0 && same == best.tokens && e.n < entries_[best.ref.entry].n))
+    if (same > best.tokens ||
+        (same != 0 && same == best.tokens && e.n < entries_[best.ref.entry].n))
       best = {{i, e.serial}, same};
   }
   return best;
 }
 
-PrefixIndex::Ref PrefixIndex::create(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
-                                     std::size_t index) {
+PrefixCache::Ref PrefixCache::create(std::uint64_t scope, Ref parent,
+                                     std::span<const TokenId> tokens, std::size_t index) {
   assert(free_ != kNone);
   const Ref ref = {free_, ++last_serial_};
   Entry& e = entries_[free_];
@@ -63,7 +64,7 @@ PrefixIndex::Ref PrefixIndex::create(std::uint64_t scope, Ref parent, std::span<
   return ref;
 }
 
-void PrefixIndex::drop_shorter(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) {
+void PrefixCache::drop_shorter(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) {
   std::uint32_t next = kNone;
   for (std::uint32_t i = buckets_[bucket(scope, parent.serial)]; i != kNone; i = next) {
     const Entry& e = entries_[i];
@@ -76,7 +77,7 @@ void PrefixIndex::drop_shorter(std::uint64_t scope, Ref parent, std::span<const 
   }
 }
 
-PrefixIndex::Ref PrefixIndex::add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
+PrefixCache::Ref PrefixCache::add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
                                   PageTables& tables, std::size_t index) {
   assert(!tokens.empty() && tokens.size() <= kKeyTile);
   const Match match = longest(scope, parent, tokens);
@@ -100,18 +101,18 @@ PrefixIndex::Ref PrefixIndex::add(std::uint64_t scope, Ref parent, std::span<con
   return ref;
 }
 
-PageId PrefixIndex::page(Ref ref, std::size_t group) const {
+PageId PrefixCache::page(Ref ref, std::size_t group) const {
   if (ref.serial == 0 || entries_[ref.entry].serial != ref.serial) return kNoPage;
   return places_[ref.entry * pool_.groups() + group];
 }
 
-void PrefixIndex::touch(std::span<const Ref> prefix) {
+void PrefixCache::touch(std::span<const Ref> prefix) {
   ++clock_;
   for (const Ref& ref : prefix)
     if (entries_[ref.entry].serial == ref.serial) entries_[ref.entry].used = clock_;
 }
 
-bool PrefixIndex::evict(std::size_t group) {
+bool PrefixCache::evict(std::size_t group) {
   std::uint32_t oldest = kNone;
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     const PageId page = place(i, group);
@@ -126,14 +127,14 @@ bool PrefixIndex::evict(std::size_t group) {
   return true;
 }
 
-void PrefixIndex::forget(std::size_t group, PageId page) {
+void PrefixCache::forget(std::size_t group, PageId page) {
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     if (place(i, group) == page) return drop(i, group);
   }
 }
 
 // The entry lets go of its page of the group; with the last one it is gone.
-void PrefixIndex::drop(std::uint32_t entry, std::size_t group) {
+void PrefixCache::drop(std::uint32_t entry, std::size_t group) {
   pool_.release(group, place(entry, group));
   place(entry, group) = kNoPage;
   for (std::size_t g = 0; g < pool_.groups(); ++g)

@@ -1,4 +1,5 @@
-// Signs of life between the ranks, also of those that have nothing to say for hours: a ring, in which each hears the one before it.
+// Signs of life between the ranks, also of those that have nothing to say for hours: a ring, in
+// which each hears the one before it.
 #pragma once
 
 #include <mpi.h>
@@ -14,22 +15,23 @@ namespace cria {
 
 inline constexpr double kUsualTimeout = 7;  ///< seconds, where nothing else is asked for
 
-/// Made and destroyed by all ranks at the same time. A thread of its own sends and hears when nobody else uses MPI: who does holds
-/// turn(), and calls tick() while that takes time.
-class Heart {
+/// Made and destroyed by all ranks at the same time. A thread of its own sends and hears when
+/// nobody else uses MPI: who does holds turn(), and calls tick() while that takes time.
+class Heartbeat {
  public:
   static constexpr double kPause = 0.25;  ///< seconds between two beats
 
   /// lost(rank, seconds): that rank has sent nothing for so long. Must end the process.
-  Heart(MPI_Comm world, std::function<void(int rank, double seconds)> lost);
+  Heartbeat(MPI_Comm world, std::function<void(int rank, double seconds)> lost);
   /// Waits until the one before it is destroyed too, or lost.
-  ~Heart();
-  Heart(const Heart&) = delete;
-  Heart& operator=(const Heart&) = delete;
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
 
   [[nodiscard]] std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   void set_timeout(double seconds);
-  /// Sends a beat, hears those that have come. judge: whether lost() is called where none has come for too long.
+  /// Sends a beat, hears those that have come. judge: whether lost() is called where none has come
+  /// for too long.
   void tick(bool judge);
 
  private:
@@ -37,7 +39,7 @@ class Heart {
 
   void run(const std::stop_token& stopped);
   void listen();
-  void hear_all(bool judge);
+  void receive_all(bool judge);
   bool hear();
 
   const std::function<void(int, double)> lost_;
