@@ -76,7 +76,7 @@ void expect_listed(const std::set<std::string>& files, const std::vector<std::st
   }
 }
 
-TEST(Contributing, SaysWhatATensorTypeTouches) {
+TEST(Contributing, ListsTheFilesOfATensorType) {
   const std::string text = section("A new tensor type");
   std::vector<std::string> paths = listed(text);
   EXPECT_EQ(paths.size(), 8U);
@@ -114,7 +114,7 @@ TEST(Contributing, NoOtherFileListsTypes) {
   }
 }
 
-TEST(Contributing, SaysWhatAnInstructionSetTouches) {
+TEST(Contributing, ListsTheFilesOfAnInstructionSet) {
   const std::string text = section("A new instruction set");
   const std::vector<std::string> paths = listed(text);
   EXPECT_EQ(paths.size(), 16U);

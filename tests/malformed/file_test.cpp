@@ -143,7 +143,7 @@ TEST(MalformedFile, Case012KeyCount) {
   });
 }
 
-TEST(MalformedFile, Case013VocabularyAlone) {
+TEST(MalformedFile, Case013VocabularyOnly) {
   const std::string says = "no tensors: the file holds a vocabulary, not a model";
   expect_refused({{says, [](Image& m) { m.tensors.clear(); }}});
   const TempDirectory directory;

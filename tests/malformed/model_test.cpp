@@ -160,7 +160,7 @@ TEST(MalformedModel, Case073Experts) {
   });
 }
 
-TEST(MalformedModel, Case074ValuesThatAreNoNumbers) {
+TEST(MalformedModel, Case074NanValues) {
   const std::string says = "a weight is not a finite number: expected finite values, got ";
   const auto norm = [](const std::string& name, float value) {
     return [=](Image& m) { m.tensor(name).data.replace(5 * 4, 4, raw(value)); };
@@ -201,7 +201,7 @@ TEST(MalformedModel, Case074ValuesThatAreNoNumbers) {
   EXPECT_EQ(valid.code, 0) << valid.out;
 }
 
-TEST(MalformedModel, Case075ScalesThatOverflow) {
+TEST(MalformedModel, Case075OverflowingScales) {
   const auto scales = [](const std::string& name, float value) {
     return [=](Image& m) {
       for (std::size_t at = 0; at < m.tensor(name).data.size(); at += 34)

@@ -113,7 +113,7 @@ TEST(MalformedTensors, Case053RowNotOfBlocks) {
                   {says + "256 for IQ2_XXS, got 64" + kInUp, type(16)}});
 }
 
-TEST(MalformedTensors, Case054TypesThatAreNot) {
+TEST(MalformedTensors, Case054UnknownTypes) {
   std::vector<Defect> defects;
   for (const std::uint32_t id : {4U, 5U, 31U, 32U, 33U, 36U, 37U, 38U})
     defects.push_back(

@@ -87,13 +87,13 @@ TEST(Weights, FindsScalesUnderEitherName) {
             std::string::npos);
 }
 
-TEST(Weights, ScalesOfActivationsAreNotMissed) {
+TEST(Weights, AcceptsUnusedActivationScales) {
   TinyModel model;
   model.add("blk.0.ffn_up.input_scale", DType::F32, {1});
   EXPECT_TRUE(read(model.open()).empty());
 }
 
-TEST(Weights, WhatIsIgnoredIsOneNote) {
+TEST(Weights, ReportsIgnoredTensorsOnce) {
   TinyModel model;
   model.add("v.a", DType::F32, {8});
   model.add("v.b", DType::F16, {8});

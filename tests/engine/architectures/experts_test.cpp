@@ -18,7 +18,7 @@ TEST(Experts, AreDescribedInTheGraph) {
 }
 
 // Also where a token takes one, and the last layer computes the last token alone.
-TEST(Experts, AreObservedInTheRowsThatTheyWrite) {
+TEST(Experts, ReportTheRowsTheyWrite) {
   const auto model =
       TinyArchitecture(
           {"one", "llama", {{"expert_count", 6U}, {"expert_used_count", 1U}}, expert_tensors(), 0})
@@ -87,7 +87,7 @@ TEST_F(ExpertTies, GoToTheLowerIds) {
 }
 
 // Each of experts 0, 1, 2 is as good as the one three after it, but not as each other.
-TEST_F(ExpertTies, OfThoseThatAreBestGoToTheLowerId) {
+TEST_F(ExpertTies, GoToTheLowerId) {
   const TinyArchitecture one = model(1, false);
   const std::vector<float> want = logits(one);
   EXPECT_TRUE(same_bytes(logits(without(one, 3, 6)), want));
@@ -142,7 +142,7 @@ TEST(Experts, GroupsOfNone) {
 }
 
 // What the keys may say of a family that does not go by them.
-TEST(Architecture, RoutersThatAreNotTheFamilys) {
+TEST(Architecture, RejectsRoutersOfOtherFamilies) {
   struct Says {
     const char* name;
     bool normalized;

@@ -26,7 +26,7 @@ TEST(LatentAttention, QueriesMayGrow) {
 }
 
 // As ik_llama.cpp converts: the halves stand beside the whole once more, of two dimensions.
-TEST(LatentAttention, HalvesBesideTheWhole) {
+TEST(LatentAttention, SplitProjectionsMatchTheJointOne) {
   TinyArchitecture tiny(architecture_case("deepseek2"));
   const auto want = tiny.load();
   for (int layer = 0; layer < 4; ++layer) {

@@ -25,7 +25,7 @@ TEST(Architecture, LongropeWithoutFactors) {
   EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("missing tensor"), std::string::npos);
 }
 
-TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
+TEST(Architecture, RejectsUnknownDecisiveKeys) {
   for (const auto& [key, value] :
        std::map<std::string, GgufData>{{"attn_logit_softcapping", 50.0F},
                                        {"logit_scale", 0.5F},
@@ -52,7 +52,7 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
 }
 
 // Published files have keys, their norm and values where those of another layer are used.
-TEST(Architecture, OwnKeysBesideSharedOnes) {
+TEST(Architecture, ReadsOwnKeysAndSharedOnes) {
   const ArchitectureCase c = architecture_case("gemma4");
   const auto want = TinyArchitecture(c).load();
   TinyArchitecture more(c);
@@ -114,7 +114,7 @@ TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
   }
 }
 
-TEST(Architecture, LayersThatPredictAreNotRun) {
+TEST(Architecture, DoesNotRunMtpLayers) {
   for (const char* name : {"glm4", "glm4moe", "exaone4", "deepseek2"}) {
     TinyArchitecture tiny(architecture_case(name));
     const std::string want = tiny.load()->graph().to_string();
@@ -127,7 +127,7 @@ TEST(Architecture, LayersThatPredictAreNotRun) {
 }
 
 // EXAONE 4.5's arrays do not count the block that predicts; those of other files do.
-TEST(Architecture, ArraysMayLackLayersThatPredict) {
+TEST(Architecture, AcceptsArraysWithoutMtpLayers) {
   TinyArchitecture tiny(architecture_case("exaone4"));
   const std::string want = tiny.load()->graph().to_string();
   tiny.keys["exaone4.block_count"] = 5U;
@@ -160,7 +160,7 @@ TEST(Architecture, XieluOfLargeNumbers) {
   EXPECT_NE(text.find("xielu of 100, 100.5, 0.5, -1e-06"), std::string::npos) << text;
 }
 
-TEST(Architecture, NumbersThatAreTensorsAreFinite) {
+TEST(Architecture, RejectsInfiniteScalarTensors) {
   TinyArchitecture tiny(architecture_case("gemma4"));
   const auto scale = std::ranges::find(tiny.tensors, "blk.1.layer_output_scale.weight",
                                        &TinyArchitecture::Tensor::name);
@@ -175,7 +175,7 @@ TEST(Architecture, NumbersThatAreTensorsAreFinite) {
 }
 
 // An architecture that knows none is refused, however long its arrays are.
-TEST(Architecture, LayersThatPredictWhereThereAreNone) {
+TEST(Architecture, RejectsMtpLayersOfOtherArchitectures) {
   TinyArchitecture tiny(architecture_case("gemma4"));
   tiny.keys["gemma4.nextn_predict_layers"] = 1U;
   tiny.keys["gemma4.attention.sliding_window_pattern"] = flags({1, 0, 1});
@@ -267,7 +267,7 @@ TEST(Architecture, TensorsOfOtherFamiliesAreRefused) {
 }
 
 // Layer 2 reads the keys and values of layer 0, of four heads.
-TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
+TEST(Architecture, RejectsIndivisibleHeadCounts) {
   const auto with_heads = [](std::int32_t heads) {
     const std::map<std::string, GgufData> keys = {
         {"attention.sliding_window", 8U},

@@ -178,7 +178,7 @@ TEST_F(CApi, TheRoundingOfACallerChangesNothing) {
   EXPECT_TRUE(same_bytes(got, expected));
 }
 
-TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
+TEST_F(CApi, ScoresAreTheSameInEveryBatch) {
   const std::vector<TokenId>& tokens = demo_tokens();
   // The second begins as the first does, and waits for it; the last scores nothing.
   const cria_scored texts[] = {{tokens.data(), 60, 40},
@@ -214,7 +214,7 @@ TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
               status);
 }
 
-TEST_F(CApi, PerplexityIsThatOfASession) {
+TEST_F(CApi, PerplexityMatchesASession) {
   std::string text;
   for (int i = 0; i < 20; ++i)
     text += "The river rises in the mountains, " + std::to_string(i) + " miles away. ";
@@ -261,7 +261,7 @@ TEST_F(CApi, AnAnswerKeepsToItsConstraint) {
   EXPECT_EQ(none.id, 0U);
 }
 
-TEST_F(CApi, ErrorsThatEndAnAnswerKeepTheirKind) {
+TEST_F(CApi, ErrorsOfAnswersKeepTheirKind) {
   const auto expect = [&](const cria_request& request, cria_status expected,
                           const std::string& text) {
     const cria_answer answer = begin(request);

@@ -25,7 +25,7 @@ TEST(AnyObject, TakesObjectsAndNothingElse) {
   EXPECT_FALSE(object->begins(R"({"a": [})"));
 }
 
-TEST(AnyObject, WhatASessionWritesParses) {
+TEST(AnyObject, SessionOutputParses) {
   const auto object = Constraint::any_object();
   std::size_t whole = 0;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

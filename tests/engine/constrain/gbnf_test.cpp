@@ -47,7 +47,7 @@ TEST(Gbnf, TakesTheTextsOfItsRoot) {
   }
 }
 
-TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
+TEST(Gbnf, ReportsThePlaceOfAnError) {
   const std::pair<const char*, const char*> cases[] = {
       {"root ::= (\"a\"", "line 1, column 14"},
       {"other ::= \"a\"", "line 1, column 14"},
@@ -84,7 +84,7 @@ TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
 
 // The ways to read a text are not followed one by one; where they are too many all the same, it is
 // said. A rule that ends with a call of itself is a loop: nothing piles up.
-TEST(Gbnf, LongTextsOfRulesThatEndWithThemselves) {
+TEST(Gbnf, ParsesLongTextsOfTailRecursiveRules) {
   const auto repeated = [](const std::string& text, const std::string& last) {
     std::string all;
     for (int i = 0; i < 20'000; ++i) all += text;
@@ -100,7 +100,7 @@ TEST(Gbnf, LongTextsOfRulesThatEndWithThemselves) {
                   ->accepts(repeated("yx", ".")));
 }
 
-TEST(Gbnf, ThatCanBeReadInManyWays) {
+TEST(Gbnf, AcceptsAmbiguousGrammars) {
   const auto pairs = Constraint::gbnf(
       "root ::= \"x\" | \"(\" root \")\" | \"x\" root | \"x\" \"x\" root | \"x\" root \"x\"");
   EXPECT_TRUE(pairs->accepts(std::string(100, 'x')));

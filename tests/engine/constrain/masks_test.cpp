@@ -152,7 +152,7 @@ TEST(Masks, AreThoseOfTheSlowDefinition) {
   }
 }
 
-TEST(Masks, TokensThatAreNoneOfItAreRefused) {
+TEST(Masks, RejectDisallowedTokens) {
   MaskRandom random(2);
   const auto trie = made_vocabulary(random);
   const auto string = Constraint::json_schema(R"({"type":"string","maxLength":3})");

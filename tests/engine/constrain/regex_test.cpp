@@ -72,7 +72,7 @@ TEST(Regex, ReadsUnicodeProperties) {
     EXPECT_THROW(Constraint::regex(unknown), ConstraintError) << unknown;
 }
 
-TEST(Regex, ThatIsNoneOrNotSupportedIsRefused) {
+TEST(Regex, RejectsInvalidOrUnsupportedPatterns) {
   for (const char* const expression :
        {"(",      ")",        "[a",      "a**",    "a{1}{2}",
         "a+{2,}", "a*?{1,2}", "*",       "a{2,1}", "(?=a)",

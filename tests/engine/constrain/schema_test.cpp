@@ -250,7 +250,7 @@ TEST(Schema, IsRefusedWithThePlace) {
 }
 
 // Whatever is nested or repeated how often: refused, or compiled, in bounded work.
-TEST(Schema, ThatCostsTooMuchIsRefused) {
+TEST(Schema, RejectsExpensiveSchemas) {
   std::string nested = "{}", wide = R"({"type":"object","properties":{)", product = R"({"allOf":[)";
   for (int i = 0; i < 60; ++i) nested = R"({"anyOf":[)" + nested + "]}";
   for (int i = 0; i < 20; ++i)
@@ -285,7 +285,7 @@ std::string chain_of_references(int definitions, int alternatives) {
   return out + "\"" + std::to_string(definitions) + R"(":{"type":"object"}}})";
 }
 
-TEST(Schema, ReferencesThatNestTooDeeplyAreRefused) {
+TEST(Schema, RejectsDeeplyNestedReferences) {
   EXPECT_TRUE(Constraint::json_schema(chain_of_references(30, 3))->accepts("{}"));
   for (const auto& [definitions, alternatives] : {std::pair{200, 55}, {8000, 0}}) {
     const std::string schema = chain_of_references(definitions, alternatives);

@@ -82,7 +82,7 @@ TEST(ToolCalls, AfterTextInMistralsForms) {
     EXPECT_FALSE(calls->begins(wrong)) << wrong;
 }
 
-TEST(ToolCalls, ThatAreTheWholeAnswer) {
+TEST(ToolCalls, MayBeTheCompleteAnswer) {
   for (const bool parallel : {true, false}) {
     const auto calls = Constraint::tool_calls({CallForm::Llama, kTwoTools, "", parallel, true});
     for (const std::string& text : free_texts()) EXPECT_TRUE(calls->accepts(text)) << text;
@@ -112,7 +112,7 @@ TEST(ToolCalls, ArgumentsAreObjectsAmongSeveralTypes) {
   }
 }
 
-TEST(ToolCalls, LooseOnesAreTold) {
+TEST(ToolCalls, ReportsUnconstrainedCalls) {
   const std::string loose = R"({"name": "h", "parameters": {"type": "object", "not": {}}})";
   const auto tools = [](const std::string& function) {
     return R"([{"type": "function", "function": )" + function + "}]";
@@ -152,7 +152,7 @@ std::string tool_of(const std::string& name, const std::string& parameters, bool
 
 // All tools have one budget, which those that cost too much do not take from the others, wherever
 // they stand.
-TEST(ToolCalls, ThatCostTooMuchAreLooseAlone) {
+TEST(ToolCalls, ExpensiveToolsAreUnconstrained) {
   const std::string dear = R"({"properties":{"a":{"type":"string","pattern":"(a|b)*a(a|b){30}"}}})";
   const std::string cheap =
       R"({"properties":{"on":{"type":"boolean"}},"required":["on"],"additionalProperties":false})";
@@ -197,7 +197,7 @@ TEST(ToolCalls, HaveOneBudget) {
   EXPECT_LT(told.size(), 100U);
 }
 
-TEST(ToolCalls, ParametersThatNestTooDeeply) {
+TEST(ToolCalls, RejectsDeeplyNestedParameters) {
   std::string schema = R"({"type":"object","$ref":"#/$defs/0","$defs":{)";
   for (int i = 0; i < 5000; ++i)
     schema += "\"" + std::to_string(i) + R"(":{"$ref":"#/$defs/)" + std::to_string(i + 1) + "\"},";
@@ -249,7 +249,7 @@ ChatOptions offering(const char* tools) {
 }
 
 // A model that opens a call and then writes what its tokens are, one after the other.
-TEST(ToolCalls, AreWellFormedWhateverTheModelWouldWrite) {
+TEST(ToolCalls, AreWellFormedForEveryModelOutput) {
   std::vector<std::string> script = {"Hi", "<tool_call>", "\n", "{"};
   for (const char c : std::string("\"name:frgutsol,}")) script.emplace_back(1, c);
   script.insert(script.end(), {"\xE2\x96\x81", "</tool_call>"});

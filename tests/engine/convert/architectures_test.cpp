@@ -160,7 +160,7 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
 }
 
 // Packed, alone or as MLX stacks them, they are the values that their codes stand for.
-TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
+TEST(ConvertArchitectures, ReadsExpertsPackedByMlx) {
   for (const char* model :
        {"qwen3moe", "mixtral", "qwen2moe"}) {  // the last with biases beside packed weights
     HfModel plain(hf_case(model));
@@ -220,7 +220,7 @@ TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
   }
 }
 
-TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
+TEST(ConvertArchitectures, RejectsContradictorySizes) {
   HfModel hf(hf_case("qwen3moe"));
   const auto error_with = [&](const char* key, std::uint32_t value) -> std::string {
     const nlohmann::json kept = hf.config;
@@ -418,7 +418,7 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
 }
 
 // LLaVA's text model says only what differs from transformers' ModelConfig.
-TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
+TEST(ConvertArchitectures, DerivesOmittedSizes) {
   HfCase c = hf_case("llama");
   for (const char* key : {"head_count", "head_count_kv"})
     c.gguf.keys["attention." + std::string(key)] = 32U;
@@ -449,7 +449,7 @@ TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
 }
 
 // What cria takes from the tensors, or for granted, is required elsewhere.
-TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
+TEST(ConvertArchitectures, WritesKeysForOtherReaders) {
   const auto number = [](std::string_view name, const std::string& key) {
     HfModel hf(hf_case(name));
     hf.convert(DType::F32);
@@ -465,7 +465,7 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
 }
 
 // With positions, and without a layer of another kind.
-TEST(ConvertArchitectures, LayersThatAllAttend) {
+TEST(ConvertArchitectures, AcceptsLayersOfFullAttention) {
   HfModel hf(hf_case("granite_hybrid"));
   const auto rotates = [&](const nlohmann::json& positions) {
     hf.config["position_embedding_type"] = positions;
@@ -558,7 +558,7 @@ TEST(ConvertArchitectures, MagnitudesOfShortAndLongContexts) {
             std::string::npos);
 }
 
-TEST(ConvertArchitectures, EmbeddingsThatAreTheOutputUnlessItIsSaid) {
+TEST(ConvertArchitectures, TiesEmbeddingsByDefault) {
   HfModel hf(hf_case("minicpm"));
   hf.config.erase("tie_word_embeddings");
   hf.tensors.erase("lm_head.weight");
@@ -566,7 +566,7 @@ TEST(ConvertArchitectures, EmbeddingsThatAreTheOutputUnlessItIsSaid) {
   EXPECT_EQ(GgufFile::open(hf.output()).tensor("output.weight"), nullptr);
 }
 
-TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
+TEST(ConvertArchitectures, OmitsMtpLayers) {
   for (const auto& [name, tensor] :
        {std::pair("glm4moe", "model.layers.4.enorm.weight"),
         std::pair("ernie4_5_moe", "model.mtp_block.0.mlp.up_proj.weight")}) {

@@ -20,7 +20,7 @@ nlohmann::json config_in(const std::string& directory) {
 nlohmann::json exported_config(const HfModel& hf) { return config_in(hf.exported()); }
 
 // A type for each layer that is run.
-TEST(ExportArchitectures, LayersThatPredictHaveNoType) {
+TEST(ExportArchitectures, OmitsTypesOfMtpLayers) {
   HfCase c = hf_case("exaone4");
   c.gguf.keys["block_count"] = 5U;
   c.gguf.keys["nextn_predict_layers"] = 1U;

@@ -8,7 +8,7 @@ namespace cria::test {
 namespace {
 
 // The output usually lies in the directory; what a model is made of is not to be replaced.
-TEST(ConvertFiles, OutputIsNoInput) {
+TEST(ConvertFiles, RejectsOutputAsInput) {
   HfModel hf(hf_case("llama"));
   hf.convert(DType::F32);
   ConvertOptions options;
@@ -29,7 +29,7 @@ TEST(ConvertFiles, OutputIsNoInput) {
 }
 
 // Known before hours of work, not when the directory is to be put in its place.
-TEST(ExportFiles, DirectoriesThatCannotBeReplaced) {
+TEST(ExportFiles, RejectsDirectoriesItCannotReplace) {
   const HfModel hf(hf_case("llama"));
   const fs::path place = fs::path(hf.reference()).parent_path() / "place",
                  here = fs::current_path();

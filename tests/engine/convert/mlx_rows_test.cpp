@@ -121,7 +121,7 @@ std::string mlx_error_of(const MlxPacked& p, const SafeTensor& weight, const Saf
   return "";
 }
 
-TEST(MlxRows, RefusesWhatDoesNotFit) {
+TEST(MlxRows, RejectsMismatchedShapes) {
   const MlxPacked p(4, 64, "F16");
   SafeTensor bad = p.weight;
   bad.type = find_safetensors_type("I32");
@@ -174,7 +174,7 @@ TEST(RowStream, OrderTypesAndThreads) {
   }
 }
 
-TEST(RowStream, MeasuresWhatAChangeOfFormCosts) {
+TEST(RowStream, MeasuresTheErrorOfRequantizing) {
   const MlxPacked packed(8, 64, "F32");
   const auto rows = packed.rows();
   RowJob job{.file = "f", .name = "w", .rows = rows.get(), .type = DType::F16, .measure = true};
@@ -197,7 +197,7 @@ TEST(RowStream, MeasuresWhatAChangeOfFormCosts) {
   EXPECT_EQ(RowStream(*active_kernels(), 2).write(job, [](auto) {}).relative(), 0);
 }
 
-TEST(RowStream, RefusesWhatATypeDoesNotHold) {
+TEST(RowStream, RejectsValuesOutOfRange) {
   const auto error_with = [](float value, DType type) {
     std::vector<float> values = {1, value};
     const SafeTensor tensor{

@@ -61,7 +61,7 @@ TEST(MachinesPlan, LinksByNameAndByFigures) {
     EXPECT_THROW(parse_link(wrong), Error) << wrong;
 }
 
-TEST(MachinesPlan, OneMachineWaitsForNobody) {
+TEST(MachinesPlan, OneMachineNeverWaits) {
   const MachinesPlan plan = plan_machines(graph(), small_work(), kRates, {1, 1}, 1);
   EXPECT_EQ(plan.decode.link, 0);
   EXPECT_EQ(plan.prompt.link, 0);
@@ -123,7 +123,7 @@ TEST(MachinesPlan, LayersWithAWindowSeeNoFurther) {
   EXPECT_NEAR(plan.prompt.seconds, 3 * (3 + 4) / 2.0, 1e-9);
 }
 
-TEST(MachinesPlan, MemoryIsThatOfAnEngine) {
+TEST(MachinesPlan, MemoryMatchesAnEngine) {
   const PlannedWork work = small_work();
   EngineOptions options;
   options.n_ctx = 128;
@@ -182,7 +182,7 @@ TEST(MachinesPlan, ASmallPartHasHeadsToo) {
 }
 
 // Rank 0 has the first layer's heads, rank 1 the second's.
-TEST(MachinesPlan, LayersWithoutHeadsAreNotMeasured) {
+TEST(MachinesPlan, SkipsLayersWithoutHeads) {
   TinyModel tiny;
   tiny.layer_heads = {4, 1};
   tiny.n_kv_heads = {4, 1};

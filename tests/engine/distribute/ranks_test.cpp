@@ -301,7 +301,7 @@ TEST(Ranks, ObserversSeeEverything) {
   EXPECT_TRUE(same_bytes(observed_values(), alone));
 }
 
-TEST(Ranks, APassThatIsStoppedChangesNothing) {
+TEST(Ranks, AStoppedPassChangesNothing) {
   const RankTeam team(2);
   const auto model = Model::load(kDemoPath);
   Session session(*model, small_session());
@@ -315,7 +315,7 @@ TEST(Ranks, APassThatIsStoppedChangesNothing) {
   EXPECT_NE(text.text, "");
 }
 
-TEST(Ranks, WhatCannotBeFollowedIsRefused) {
+TEST(Ranks, RejectsUnsupportedRequests) {
   const TemporaryDirectory directory;
   const RankTeam team(2);
   const auto model = Model::load(kDemoPath);
@@ -325,13 +325,13 @@ TEST(Ranks, WhatCannotBeFollowedIsRefused) {
                 ": a session's file cannot be written or read where several ranks compute");
 }
 
-TEST(Ranks, AFileThatIsMissingIsSaid) {
+TEST(Ranks, ReportMissingFiles) {
   const RankTeam team(2);
   EXPECT_NE(error_of([] { (void)Model::load("/no/such.gguf"); }), "");
   EXPECT_TRUE(Model::load(kDemoPath) != nullptr);  // all go on
 }
 
-TEST(Ranks, TheRankThatDiffersIsNamed) {
+TEST(Ranks, NameTheMismatchedRank) {
   EXPECT_EQ(error_of([] { const RankTeam team(3, {}, "2"); }),
             "rank 2 on host2: another version of the program: expected 1, got 2");
 }
@@ -376,7 +376,7 @@ std::uint64_t positions_with(std::uint64_t kept_mib) {
 }
 
 // Rank 0 has no heads: what it could keep has no end.
-TEST(Ranks, WhatIsKeptFitsOnTheRankOfMostHeads) {
+TEST(Ranks, PrefixCacheFitsOnTheLargestRank) {
   const std::uint64_t alone = positions_with(1);
   const RankTeam team(2, {1, 8});
   const auto model = Model::load(kDemoPath);
@@ -470,7 +470,7 @@ TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
 
 // What has been written, and no more: not what lay behind it in the memory of an earlier, longer
 // one.
-TEST(Packets, AreNotReadBeyondTheirEnd) {
+TEST(Packets, StopAtTheirEnd) {
   RankHub hub(2);
   const std::jthread first([&hub] {
     ThreadRanks ranks(hub, 0);

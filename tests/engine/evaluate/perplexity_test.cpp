@@ -83,7 +83,7 @@ TEST(TextWindows, OfAStrideScoreEveryTokenButTheFirstOnce) {
   EXPECT_EQ(windows[2].end, 20U);
 }
 
-TEST(TextWindows, RefuseWhatCannotBe) {
+TEST(TextWindows, RejectImpossibleSizes) {
   const auto error = [](std::size_t n, const PerplexityOptions& options) {
     return error_of([&] { TextWindows(n, options); });
   };
@@ -98,7 +98,7 @@ TEST(TextWindows, RefuseWhatCannotBe) {
             "stride too long: expected at most the window of 4 tokens, got 5");
 }
 
-TEST(Perplexity, OfKnownProbabilitiesIsThatByHand) {
+TEST(Perplexity, MatchesACalculationByHand) {
   const auto model = bigram_model(favourites(0.5));
   Session session(*model, context_of(8));
   // Windows [0,8) [8,16) [16,24) score places 5-7, 13-15, 21-23: two surprises among nine.
@@ -117,7 +117,7 @@ TEST(Perplexity, OfKnownProbabilitiesIsThatByHand) {
   EXPECT_EQ(session.tokens().front(), 1) << "a window begins with BOS";
 }
 
-TEST(Perplexity, OfAStrideIsThatByHand) {
+TEST(Perplexity, StrideMatchesACalculationByHand) {
   const auto model = bigram_model(favourites(0.5));
   Session session(*model, context_of(8));
   const std::vector<TokenId> text = text_with_surprises(19, {1, 9, 18});
@@ -137,7 +137,7 @@ TEST(Perplexity, TextBeginsWithBosAndKeepsNamesOfControlTokens) {
 }
 
 // Even states: the base is sure to 1/2, the model to 3/4. Odd states: both know nothing.
-TEST(Divergence, OfKnownProbabilitiesIsThatByHand) {
+TEST(Divergence, MatchesACalculationByHand) {
   const auto sure = [](double p) {
     return [p](std::size_t last, std::size_t next) {
       return last % 2 == 0 && next == 100 + last ? favourite_logit(p) : 0;
@@ -183,7 +183,7 @@ TEST(Divergence, OfKnownProbabilitiesIsThatByHand) {
   EXPECT_NEAR(d.delta_p_quantiles.back().value, 0.25, kLogitError);
 }
 
-TEST(Divergence, CountsTopTokensThatDiffer) {
+TEST(Divergence, CountsDifferentTopTokens) {
   const auto model = bigram_model(favourites(0.5));
   const auto other = bigram_model([](std::size_t last, std::size_t next) {
     const std::size_t top = 100 + last + (last < 32 ? 0 : 1);
@@ -253,7 +253,7 @@ TEST(Perplexity, SameBitsForThreadsAndBatches) {
 }
 
 // Logits of the whole text at once, scored in the most obvious way.
-TEST(Perplexity, IsThatOfAllLogits) {
+TEST(Perplexity, MatchesAllLogits) {
   const std::vector<TokenId> text = many_tokens(128);
   Session session(demo_model(), context_of(128));
   Perplexity perplexity(session, text, {.window = 128});
@@ -286,7 +286,7 @@ TEST(Perplexity, StoppedByItsCallbackForgetsTheWindow) {
   expect_same(run(perplexity).result(), want);
 }
 
-TEST(Perplexity, NamesTheNodeThatIsNotANumber) {
+TEST(Perplexity, NamesTheNodeOfANan) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
     if (tensor == "blk.1.ffn_norm.weight") values[3] = std::numeric_limits<float>::quiet_NaN();
@@ -323,7 +323,7 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-TEST(PerplexityState, GoesOnToTheSameBits) {
+TEST(PerplexityState, ResumesToTheSameBits) {
   const Directory directory;
   const auto base_model = bigram_model(favourites(0.5));
   const auto model = bigram_model(favourites(0.6));
@@ -379,7 +379,7 @@ TEST(PerplexityState, GoesOnToTheSameBits) {
 }
 
 // With other RoPE factors a model, or its base, is another.
-TEST(PerplexityState, BelongsToWhatIsComputed) {
+TEST(PerplexityState, RejectsStatesOfOtherRuns) {
   const Directory directory;
   TinyModel tiny = bigram_file(favourites(0.6));
   const auto plain = tiny.load();
@@ -516,7 +516,7 @@ TEST_F(LogProbsFile, LooksAtTheDiskFirst) {
   munmap(nowhere, kBytes);
 }
 
-TEST_F(LogProbsFile, DamageIsAnErrorThatNamesTheFile) {
+TEST_F(LogProbsFile, ErrorsNameTheDamagedFile) {
   const PerplexityOptions options{.window = 8};
   write(options);
   const std::string good = bytes_of(path_);

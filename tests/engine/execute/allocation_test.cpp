@@ -188,7 +188,7 @@ std::vector<std::string> schemas_of_much() {
 
 // What compiling keeps is at most 64 MiB at a time; as much again for the JSON and for what is not
 // counted yet.
-TEST(Allocation, ASchemaThatIsRefusedHasNotTakenMuch) {
+TEST(Allocation, RejectedSchemasAllocateLittle) {
   for (const std::string& schema : schemas_of_much()) {
     const std::size_t before = bytes;
     most_bytes = before;

@@ -74,7 +74,7 @@ TEST_F(Cgroups, VersionOneHasATreeForEachResource) {
 }
 
 // Its own group is the root of what it sees.
-TEST_F(Cgroups, AContainerMayBeToldItsPathOutside) {
+TEST_F(Cgroups, AcceptsAContainersPathOnTheHost) {
   write("memory.max", "800\n");
   write("cpu.max", "200000 100000\n");
   for (const char* const group : {"0::/docker/0123\n", "0::/\n", "", "nonsense\n::\n"}) {

@@ -57,7 +57,7 @@ Said alone(int i) {
   return speak(session, i);
 }
 
-TEST(Concurrency, SessionsOfOneModelAnswerAsIfAlone) {
+TEST(Concurrency, SessionsOfOneModelDoNotInteract) {
   constexpr int kSessions = 6;
   std::vector<Said> want(kSessions), got(kSessions);
   for (int i = 0; i < kSessions; ++i) want[static_cast<std::size_t>(i)] = alone(i);

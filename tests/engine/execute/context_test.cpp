@@ -29,7 +29,7 @@ TEST(Context, StopsWhenFull) {
 }
 
 // The last token of an answer needs no room: nothing is dropped for it.
-TEST(Context, ShiftsForNoTokenThatNothingFollows) {
+TEST(Context, DoesNotShiftForTheLastToken) {
   Session session(demo_model(), small_context(true));
   const GenerateResult result = session.generate(many_tokens(30), endless(11));
   EXPECT_EQ(result.shifts, 0U);
@@ -89,7 +89,7 @@ TEST(Context, LongPromptIsRefusedOrShifted) {
   EXPECT_LE(shift.tokens().size(), 40U);
 }
 
-TEST(Context, RefusesWhatCannotBeEvaluated) {
+TEST(Context, RejectsInvalidTokens) {
   Session session(demo_model(), small_context(false));
   EXPECT_NE(error_of([&] {
               session.eval(std::vector<TokenId>{1, 4096});

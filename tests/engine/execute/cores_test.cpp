@@ -37,7 +37,7 @@ TEST_F(Topology, HyperThreadsShareACore) {
   EXPECT_EQ(cores({0, 5}), 2U) << "a thread of each";
 }
 
-TEST_F(Topology, WhatIsNotDescribedIsACoreOfItsOwn) {
+TEST_F(Topology, UndescribedProcessorsAreSeparateCores) {
   describe(0, "0-1");
   describe(1, "0-1");
   EXPECT_EQ(cores({0, 1, 2, 3}), 3U);

@@ -54,7 +54,7 @@ TEST(Memory, OneByteTooFewIsRefused) {
 }
 
 // What a model read into memory takes is no longer there to be counted.
-TEST(Memory, APinnedFileIsNotCountedTwice) {
+TEST(Memory, CountsAPinnedFileOnce) {
   const auto copied = Model::load(demo_model().file().path(), {.mmap = false});
   EXPECT_TRUE(copied->pinned());
   EXPECT_FALSE(demo_model().pinned());
@@ -163,7 +163,7 @@ TEST(Memory, AFewPositionsTouchLittleOfALongContext) {
   EXPECT_LE(touched * page, std::size_t{6} << 20);
 }
 
-TEST(Memory, SystemSaysWhatIsAvailable) {
+TEST(Memory, ReadsTheAvailableMemory) {
   EXPECT_GT(available_memory(), std::size_t{1} << 20);
   EXPECT_LT(available_memory(), std::size_t{1} << 50);
 }

@@ -54,7 +54,7 @@ TEST(FetchChoice, OneSlowPassDecidesNothing) {
   EXPECT_EQ(choice.now(), kWays[0]);
 }
 
-TEST(FetchChoice, WhereThereIsNothingToChoose) {
+TEST(FetchChoice, HandlesASingleMode) {
   FetchChoice none({}), one(std::span<const FetchAhead>(kWays).first(1));
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(none.now(), FetchAhead::Far);

@@ -74,7 +74,7 @@ TEST(Logits, SameBytesForInstructionSets) {
 }
 
 // Only the last token's logits are computed then, and only its row of the last layer.
-TEST(Logits, OfTheLastTokenAloneAreTheSame) {
+TEST(Logits, LastTokenAndAllTokensAgree) {
   const std::vector<TokenId> tokens = many_tokens(150);
   const std::size_t n_vocab = demo_model().config().n_vocab;
   const std::vector<float> all = all_logits(demo_model(), {}, tokens);

@@ -195,7 +195,7 @@ ImportanceMatrix collect(const SessionOptions& options, std::size_t windows) {
   return run.result("text");
 }
 
-TEST(ImportanceRun, EveryMatrixHasWhatItIsMultipliedBy) {
+TEST(ImportanceRun, CoversEveryMatrix) {
   const ImportanceMatrix matrix = collect({.n_ctx = 64}, 1);
   EXPECT_EQ(matrix.entries.size(), 8U * 7 + 1) << "the tied embedding is the output matrix";
   for (const auto& [name, entry] : matrix.entries) {
@@ -240,7 +240,7 @@ TEST(ImportanceRun, SumsDoNotDependOnThreadsOrBatches) {
     EXPECT_EQ(entry.sums, other.entries.at(name).sums) << name;
 }
 
-TEST(ImportanceRun, GoesOnWhereItStopped) {
+TEST(ImportanceRun, ResumesWhereItStopped) {
   const std::string state =
       (fs::temp_directory_path() / ("cria-state-" + std::to_string(getpid()))).string();
   const std::vector<TokenId> text = many_tokens(64 * 3);

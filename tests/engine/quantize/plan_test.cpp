@@ -23,7 +23,7 @@ TEST(Mixes, AreFoundByNameInAnyCase) {
   }
 }
 
-TEST(Mixes, EveryRuleNamesMixesThatExist) {
+TEST(Mixes, RulesNameExistingMixes) {
   for (const MixRule& rule : mix_rules()) {
     if (rule.mixes == "*") continue;
     std::string_view rest = rule.mixes;
@@ -77,7 +77,7 @@ TEST(QuantizePlan, TiedEmbeddingIsAnOutput) {
   EXPECT_EQ(type_in(model.plan("Q4_K_M", options), "token_embd.weight"), DType::Q8_0);
 }
 
-TEST(QuantizePlan, WhatIsAskedForWins) {
+TEST(QuantizePlan, RequestedTypesWin) {
   const PlanModel model({.n_layers = 2});
   QuantizeOptions options;
   options.output_type = DType::F16;
@@ -99,7 +99,7 @@ TEST(QuantizePlan, WhatIsAskedForWins) {
         << tensor.source->name;
 }
 
-TEST(QuantizePlan, ExpertsAreQuantizedAndTheirRouterIsNot) {
+TEST(QuantizePlan, QuantizesExpertsButNotTheirRouter) {
   const PlanModel model({.n_layers = 4, .experts = 8});
   const QuantizePlan plan = model.plan("Q4_K_M");
   EXPECT_EQ(type_in(plan, "blk.0.ffn_gate_inp.weight"), DType::F32);
@@ -130,7 +130,7 @@ TEST(QuantizePlan, Mxfp4IsForExperts) {
   EXPECT_EQ(type_in(dense.plan("MXFP4"), "blk.0.ffn_up.weight"), DType::MXFP4);
 }
 
-TEST(QuantizePlan, RowsThatDoNotDivideFallBackAndSaySo) {
+TEST(QuantizePlan, ReportsFallbacksOfIndivisibleRows) {
   const PlanModel model({.n_layers = 1, .n_embd = 96, .n_ff = 100});
   const QuantizePlan plan = model.plan("Q4_K_M");
   EXPECT_EQ(type_in(plan, "blk.0.attn_q.weight"), DType::Q5_0);
@@ -145,7 +145,7 @@ TEST(QuantizePlan, RowsThatDoNotDivideFallBackAndSaySo) {
   EXPECT_EQ(found->note, "rows of 100 do not divide into 256: not Q6_K");
 }
 
-TEST(QuantizePlan, LossyTypesAreNotQuantizedAgainUnasked) {
+TEST(QuantizePlan, RejectsRequantizingByDefault) {
   const PlanModel model({.n_layers = 1, .source = DType::Q8_0});
   EXPECT_NE(error_of([&] { (void)model.plan("Q4_K_M"); }).find("got Q8_0 (--allow-requantize"),
             std::string::npos);

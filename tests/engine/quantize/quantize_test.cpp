@@ -119,7 +119,7 @@ TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
             0.9 * errors_by_size(DType::IQ1_S, plain.data(), values_));
 }
 
-TEST_F(QuantizeFile, ImportanceOfNothingIsNone) {
+TEST_F(QuantizeFile, EmptyImatrixHasNoEffect) {
   const GgufFile file = input(16);
   ImportanceMatrix zeros;
   zeros.entries["blk.0.attn_q.weight"] = {std::vector<double>(kCols), {0}};
@@ -230,7 +230,7 @@ TEST_F(QuantizeFile, ImportanceOfFourDimensions) {
   EXPECT_EQ(std::memcmp(deep.data, expected.data(), deep.bytes), 0);
 }
 
-TEST_F(QuantizeFile, NamesTheTensorThatCannotBe) {
+TEST_F(QuantizeFile, NamesTheUnsupportedTensor) {
   values_[kCols * 2000 + 7] = std::numeric_limits<float>::quiet_NaN();
   const GgufFile bad = input();
   EXPECT_NE(error_of([&] {
@@ -245,7 +245,7 @@ TEST_F(QuantizeFile, NamesTheTensorThatCannotBe) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(QuantizeFile, RefusesWhatATypeDoesNotHold) {
+TEST_F(QuantizeFile, RejectsValuesOutOfRange) {
   const auto refused = [&](float value, const char* mix) {
     values_[kCols + 7] = value;
     const GgufFile file = input();

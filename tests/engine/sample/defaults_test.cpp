@@ -33,7 +33,7 @@ class SamplingDefaults : public testing::Test {
   std::string path_ = testing::TempDir() + "cria-sampling-" + std::to_string(::getpid()) + ".gguf";
 };
 
-TEST_F(SamplingDefaults, EveryKeyIsTakenAsWhateverNumberItIs) {
+TEST_F(SamplingDefaults, ReadsEveryNumericType) {
   SamplerOptions options;
   set_sampling_defaults(file({{"temp", 0.25},
                               {"top_k", std::uint8_t{7}},
@@ -73,7 +73,7 @@ TEST_F(SamplingDefaults, NothingSaidOrNotAllowedChangesNothing) {
   EXPECT_EQ(options.top_k, 3);
 }
 
-TEST_F(SamplingDefaults, WhatCannotBeIsRefusedByItsKey) {
+TEST_F(SamplingDefaults, NamesTheKeyOfAnInvalidValue) {
   EXPECT_EQ(refusal({{"temp", std::string("hot")}}),
             "wrong type of a key: expected a number, got string (key general.sampling.temp)");
   EXPECT_EQ(refusal({{"temp", true}}),
@@ -94,7 +94,7 @@ TEST_F(SamplingDefaults, WhatCannotBeIsRefusedByItsKey) {
   EXPECT_EQ(refusal({{"temp", 0.0F}}), "");
 }
 
-TEST_F(SamplingDefaults, WhatIsOffByOthersWaysIsOff) {
+TEST_F(SamplingDefaults, AcceptsOtherProgramsNeutralValues) {
   SamplerOptions options;
   set_sampling_defaults(file({{"temp", -1.0F},
                               {"top_k", std::int32_t{-1}},
@@ -106,7 +106,7 @@ TEST_F(SamplingDefaults, WhatIsOffByOthersWaysIsOff) {
             (std::vector{SamplerStep::TopP, SamplerStep::Typical, SamplerStep::Temperature}));
 }
 
-TEST_F(SamplingDefaults, TheTextSaysWhatIsInForceAndWhatOfItTheFileSays) {
+TEST_F(SamplingDefaults, DescribesValuesAndTheirOrigin) {
   const GgufFile said = file({{"temp", 0.2F}, {"top_k", std::int32_t{10}}});
   SamplerOptions options;
   set_sampling_defaults(said, options);

@@ -62,7 +62,7 @@ TEST_P(Filters, SoftmaxIsTheDefinition) {
     EXPECT_NEAR(c.p, p[static_cast<std::size_t>(c.id)], 1e-15);
 }
 
-TEST_P(Filters, TopKKeepsTheKThatFewerThanKPrecede) {
+TEST_P(Filters, TopKKeepsTheFirstK) {
   for (const std::size_t k : {1, 2, 10, 199, 200, 500}) {
     std::set<TokenId> want;
     for (TokenId a = 0; a < 200; ++a) {
@@ -80,7 +80,7 @@ TEST_P(Filters, TopKKeepsTheKThatFewerThanKPrecede) {
   }
 }
 
-TEST_P(Filters, TopPKeepsThoseWhosePredecessorsStayBelowP) {
+TEST_P(Filters, TopPKeepsTokensUntilTheSumReachesP) {
   for (const double limit : {0.001, 0.1, 0.5, 0.9, 0.99}) {
     std::set<TokenId> want;
     for (TokenId a = 0; a < 200; ++a) {

@@ -200,7 +200,7 @@ TEST(Sampler, StepsAreTakenInTheirOrder) {
   EXPECT_EQ(seen_with(options, logits).size(), 4U);
 }
 
-TEST(Sampler, AStepThatIsNotTakenChangesNothingAtTemperature0Either) {
+TEST(Sampler, SkippedStepsChangeNothingAtTemperature0) {
   SamplerOptions options;
   options.temperature = 0;
   options.presence_penalty = 5;
@@ -258,7 +258,7 @@ TEST(Sampler, OnlyAllowedTokensAreDrawn) {
   EXPECT_EQ(Sampler(options, logits.size()).next(logits, {}, allowed), best);
 }
 
-TEST(Sampler, TokensThatShallNeverComeAreNotDrawn) {
+TEST(Sampler, NeverSamplesSuppressedTokens) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits = some_logits(130, 4);
   const std::vector<std::uint64_t> allowed = {1ULL << 3, 0, 1ULL << 1}, short_mask = {1ULL << 3};

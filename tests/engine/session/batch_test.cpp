@@ -30,7 +30,7 @@ void expect_no_page_lost(const Engine& engine) {
   }
 }
 
-TEST(Batches, MixesHaveTheBytesOfEachAlone) {
+TEST(Batches, MixedBatchesMatchSeparateOnes) {
   std::size_t reused = 0, forked = 0;
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     EngineOptions options = mixed_options(seed, 1 + seed % 3);
@@ -176,7 +176,7 @@ TEST(Batches, RefusalsChangeNothing) {
 }
 
 // However it comes that tokens are not evaluated: others can use the pages.
-TEST(Batches, WhatIsNotEvaluatedHasNoPages) {
+TEST(Batches, FreePagesOfRejectedTokens) {
   EngineOptions options = mixed_options(2, 1);
   options.n_batch = 256;
   options.positions = 448;

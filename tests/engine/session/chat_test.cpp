@@ -96,7 +96,7 @@ TEST(Chat, EndsAtEndOfGeneration) {
     EXPECT_EQ(std::count(ends.begin(), ends.end(), token), 0);
 }
 
-TEST(Chat, IgnoresEndOfGenerationIfTold) {
+TEST(Chat, IgnoresEndOfGenerationOnRequest) {
   Session session(demo_model(), {});
   GenerateOptions options = greedy(30);
   options.ignore_eos = true;
@@ -164,7 +164,7 @@ TEST(Chat, AsManyPassesAsTokens) {
 }
 
 // The poem's pieces are words, so this text begins and ends inside of pieces.
-TEST(Chat, StopTextAcrossPiecesIsNotShown) {
+TEST(Chat, HidesStopStringsSplitAcrossTokens) {
   Session session(demo_model(), {});
   GenerateOptions options = greedy();
   options.stop = {"no such text", "ay is bri"};
@@ -220,7 +220,7 @@ TEST(Chat, SeedsReproduce) {
   EXPECT_NE(tokens(), seven);
 }
 
-TEST(Chat, TheResultHasTheTextAndNobodyNeedListen) {
+TEST(Chat, ResultHasTheTextWithoutASink) {
   Session session(demo_model(), {});
   const GenerateResult result =
       session.chat({{"user", "What is the capital of France?"}}, greedy());
@@ -272,7 +272,7 @@ std::vector<ChatMessage> long_talk(int exchanges) {
   return talk;
 }
 
-TEST(Chat, OldestExchangesAreDroppedIfTold) {
+TEST(Chat, DropsTheOldestExchangesOnRequest) {
   Session session(demo_model(), {.n_ctx = 128});
   EXPECT_NE(
       error_of([&] { session.chat(long_talk(10), greedy()); }).find("with the conversation it has"),
@@ -294,7 +294,7 @@ TEST(Chat, OldestExchangesAreDroppedIfTold) {
   EXPECT_EQ(fresh.chat(rest, greedy()).tokens, result.tokens);
 }
 
-TEST(Chat, AMessageThatAloneIsTooLongIsToldSo) {
+TEST(Chat, ReportsAnOversizedMessage) {
   Session session(demo_model(), {.n_ctx = 64});
   std::vector<ChatMessage> talk = long_talk(3);
   for (int i = 0; i < 100; ++i) talk.back().content += " word";
@@ -312,7 +312,7 @@ TEST(Chat, AMessageThatAloneIsTooLongIsToldSo) {
 }
 
 // Without what came before it, the last message is a conversation that the template refuses.
-TEST(Chat, AnOverflowIsOneWhateverTheTemplateSaysOfTheRest) {
+TEST(Chat, ReportsOverflowBeforeTemplateErrors) {
   Session session(demo_model(), {.n_ctx = 64});
   ChatOptions how;
   how.chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::parse(

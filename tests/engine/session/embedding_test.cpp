@@ -107,7 +107,7 @@ TEST(Embedding, BytesDependOnNothingElse) {
   }
 }
 
-TEST(Embedding, StandsBesideAnswers) {
+TEST(Embedding, RunsBetweenAnswers) {
   const auto prompts = some_prompts(6);
   const Vectors want = embed_with(demo_model(), prompts, Pooling::Mean, 1, 512, 1);
   EngineOptions options;
@@ -145,7 +145,7 @@ TEST(Embedding, StandsBesideAnswers) {
   }
 }
 
-TEST(Embedding, WhatCannotBeEvaluatedIsAnError) {
+TEST(Embedding, RejectsInvalidTokens) {
   EngineOptions options;
   options.n_ctx = 64;
   Engine engine(demo_model(), options);

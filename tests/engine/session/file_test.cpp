@@ -51,7 +51,7 @@ TEST_F(SessionFile, ContinuesWithTheSameBytes) {
   }
 }
 
-TEST_F(SessionFile, LeavesNothingBesideTheFile) {
+TEST_F(SessionFile, LeavesNoTemporaryFile) {
   Session session(demo_model(), {});
   session.save(path);
   session.eval(many_tokens(5));
@@ -115,7 +115,7 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
 }
 
 // Behind the window pages are missing, which the tokens would have told.
-TEST_F(SessionFile, ADamagedOneOfAWindowLeavesASessionThatGoesOn) {
+TEST_F(SessionFile, DamagedWindowFilesLeaveTheSessionUsable) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionOptions options = {.n_ctx = 600, .n_batch = 64};
@@ -162,7 +162,7 @@ TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
 }
 
 // What a file does not hold is not there after loading, though pages for it could be.
-TEST_F(SessionFile, OfAWindowHasNothingBeforeIt) {
+TEST_F(SessionFile, OmitsPositionsBeforeTheWindow) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   for (const std::uint32_t n_ctx : {256U, 2000U}) {

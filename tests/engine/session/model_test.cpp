@@ -30,7 +30,7 @@ TEST(Model, MissingFileIsAnError) {
             std::string::npos);
 }
 
-TEST(Model, TypeThatCannotBeAWeightIsAnError) {
+TEST(Model, RejectsTypesUnfitForWeights) {
   TinyModel tiny;
   tiny.type_of = [](const std::string& name) {
     return name == "blk.1.ffn_down" ? DType::I8 : DType::F16;

@@ -69,7 +69,7 @@ TEST_F(Prefixes, OfOnePrefixTheLastPageGoesFirst) {
   }
 }
 
-TEST_F(Prefixes, WhatASequenceHoldsIsNotGivenUp) {
+TEST_F(Prefixes, KeepPagesOfLiveSequences) {
   const std::vector<Ref> held = add(100, 1), other = add(200, 1);
   const PageId page = index_.page(held[0], 0);
   pool_.share(0, page);

@@ -80,7 +80,7 @@ EngineOptions engine_options(std::uint32_t sequences, std::uint32_t threads) {
   return options;
 }
 
-TEST(Scheduler, AnswersAreThoseOfEachAlone) {
+TEST(Scheduler, AnswersMatchSeparateRuns) {
   for (const bool tiny : {true, false}) {
     const auto small = TinyModel().load();
     const Model& model = tiny ? *small : demo_model();
@@ -178,7 +178,7 @@ TEST(Scheduler, MayBeDroppedWhileItGuesses) {
 }
 
 // A step never becomes larger by them than it may become by prompts.
-TEST(Scheduler, NobodyWaitsForGuesses) {
+TEST(Scheduler, DraftTokensDelayNoAnswer) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine, {.prompt_tokens = 12});
   std::size_t rows = 0, largest = 0;
@@ -214,7 +214,7 @@ TEST(Scheduler, TheSamePromptIsReadOnce) {
 }
 
 // What nobody finds is not waited for: prompts are read in rounds.
-TEST(Scheduler, NobodyWaitsForAPrefixThatIsNotKept) {
+TEST(Scheduler, DoesNotWaitForAnUncachedPrefix) {
   EngineOptions options = engine_options(2, 1);
   options.prefix_cache = false;
   Engine engine(demo_model(), options);
@@ -228,7 +228,7 @@ TEST(Scheduler, NobodyWaitsForAPrefixThatIsNotKept) {
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
 }
 
-TEST(Scheduler, NothingIsFoundOfAPromptThatIsNotCached) {
+TEST(Scheduler, FindsNoUncachedPrompt) {
   Engine engine(demo_model(), engine_options(4, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(4);
@@ -372,7 +372,7 @@ TEST(Scheduler, FailuresAreOnesOwn) {
 
 // What ends a step ends the search for what is to blame, which evaluates all of an answer's tokens
 // again.
-TEST(Scheduler, ABlameThatIsSoughtIsStopped) {
+TEST(Scheduler, StopsTheSearchForAFailingAnswer) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
     if (tensor == "token_embd.weight") values[7 * 64] = std::numeric_limits<float>::infinity();
@@ -457,7 +457,7 @@ TEST(Scheduler, AnEndMayCancelOthers) {
 
 // What the sink of an answer throws ends that answer, in the middle of it or with what was held
 // back.
-TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
+TEST(Scheduler, ExceptionsOfASinkEndItsAnswer) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(4);
@@ -487,7 +487,7 @@ TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
 
 // Likewise what is thrown when its prompt begins to be read: its pages are others' then, and
 // nothing of it is in the pass.
-TEST(Scheduler, ProgressThatThrows) {
+TEST(Scheduler, HandlesExceptionsOfProgress) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(3);
@@ -506,7 +506,7 @@ TEST(Scheduler, ProgressThatThrows) {
 }
 
 // Nor does what is thrown at the end of one take anything from the others.
-TEST(Scheduler, AnEndThatThrows) {
+TEST(Scheduler, HandlesExceptionsOfEnd) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(3);
@@ -606,7 +606,7 @@ TEST(Scheduler, WaitsForScorersAndTheyForIt) {
 }
 
 // Nobody waits for ever: a long prompt and many short ones come one after the other.
-TEST(Scheduler, EveryStepServesAllThatWrite) {
+TEST(Scheduler, EveryStepServesAllDecodingAnswers) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine, {.prompt_tokens = 10});
   std::vector<Ended> ended(3);
@@ -680,7 +680,7 @@ TEST(Scheduler, AnswersHaveATokenOfEachStepWithRoom) {
   EXPECT_EQ(after[7].to_read, 30U - 10U);
 }
 
-TEST(Scheduler, AfterAStepThatThrewAllIsClearedAndOthersBegin) {
+TEST(Scheduler, ClearsAndRestartsAfterAnException) {
   const auto model = TinyModel().load();
   Engine engine(*model, engine_options(2, 1));
   Scheduler scheduler(engine);

@@ -152,7 +152,7 @@ TEST(Speculation, ForcedTextIsADraft) {
 }
 
 // A guess that costs too much is none.
-TEST(Speculation, ForcedTextThatCostsTooMuchFailsNobody) {
+TEST(Speculation, ExpensiveForcedTextFailsNoAnswer) {
   const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
   GenerateOptions dear = greedy(40), plain = greedy(60);
   const char* const grammar = "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n";
@@ -210,7 +210,7 @@ TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {
 }
 
 // Also where what a shift has moved is read again, in several passes.
-TEST(Speculation, CountsTheGuessesThatAreEvaluated) {
+TEST(Speculation, CountsEvaluatedDraftTokens) {
   std::size_t rows[2] = {};
   for (const Speculate speculate : {Speculate::Off, Speculate::Lookup}) {
     Session session(demo_model(), {.n_ctx = 40, .n_batch = 8, .context_shift = true});

@@ -12,7 +12,7 @@ const Model& thinker() {
   return *model;
 }
 
-TEST(Thinking, IsNoPartOfTheAnswer) {
+TEST(Thinking, IsSeparateFromTheAnswer) {
   Session session(thinker(), {});
   Text answer, thoughts;
   GenerateOptions options = greedy();

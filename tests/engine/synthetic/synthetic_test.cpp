@@ -168,7 +168,7 @@ TEST(TinyModel, NotANumberIsBlamedOnItsNode) {
   EXPECT_EQ(session.tokens().size(), 0U);
 }
 
-TEST(Synthetic, RowsThatDoNotDivideGetTheTypeThatStandsIn) {
+TEST(Synthetic, IndivisibleRowsGetTheFallbackType) {
   const std::string path = ::testing::TempDir() + "cria-odd-rows.gguf";
   const ModelShape odd = {"odd", 1, 96, 2, 1, 48, 256, 300, 64, "no model"};
   write_synthetic(odd, DType::Q4_K, path);

@@ -480,7 +480,7 @@ TEST(Attention, ValuesMayDifferInSize) {
   }
 }
 
-TEST(Attention, MuchWeightOfLittleValueHidesNobody) {  // as the first key of a text often has
+TEST(Attention, LargeWeightsOfSmallValuesKeepTheOthers) {  // as the first key of a text often has
   AttentionShape shape{1, 1, 64, 64, 120, 9, 0};
   for (const float outlier : {3e-2F, 1e-3F, 0.0F}) {
     const Cache cache(shape, KvType::Q8_0, scalar_kernels(), outlier);
@@ -504,7 +504,7 @@ TEST(Attention, MuchWeightOfLittleValueHidesNobody) {  // as the first key of a 
   }
 }
 
-TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
+TEST(Attention, NansStayWithinTheirToken) {
   const AttentionShape shape{4, 2, 64, 64, 100, 30, 0};
   const std::size_t row = shape.heads * shape.value_dim, token = 11, head = 2;
   for (const KvType type : kKvTypes) {
@@ -525,7 +525,7 @@ TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
   }
 }
 
-TEST(Attention, ASinkThatIsNoNumberStaysSo) {
+TEST(Attention, KeepsANanSink) {
   const AttentionShape shape{4, 2, 64, 64, 58, 20, 7, 0, 0, true};
   for (const KvType type : kKvTypes) {
     const Cache cache(shape, type, scalar_kernels());
@@ -612,7 +612,7 @@ TEST(Attention, AKeyOfScoreMinusInfinityHasNoWeight) {
   }
 }
 
-TEST(Attention, ASinkOfMinusInfinityIsNone) {
+TEST(Attention, IgnoresASinkOfMinusInfinity) {
   AttentionShape shape{4, 2, 64, 64, 58, 20, 7, 0, 0, true};
   for (const KvType type : kKvTypes) {
     const Cache cache(shape, type, scalar_kernels());
@@ -628,7 +628,7 @@ TEST(Attention, ASinkOfMinusInfinityIsNone) {
   }
 }
 
-TEST(Attention, AKeyOrValueThatIsNoNumberConcernsOnlyThoseWhoSeeIt) {
+TEST(Attention, NanKeysAffectOnlyTheirReaders) {
   const AttentionShape shape{2, 1, 64, 64, 100, 40, 30};
   constexpr std::size_t kBad = 110;  // a position
   const Queries queries(shape);

@@ -155,7 +155,7 @@ TEST(Encode, ZeroStaysZero) {
       EXPECT_EQ(y, 0) << name(type);
 }
 
-TEST(Encode, NoImportanceAnywhereIsNone) {
+TEST(Encode, ZeroImportanceEqualsNone) {
   const Buffer<float> x = normal_values(2048);
   Buffer<float> w(x.size());
   for (const float value : {0.0F, 1.0F, 0.125F}) {
@@ -167,7 +167,7 @@ TEST(Encode, NoImportanceAnywhereIsNone) {
 }
 
 /// Wherever it stands in a block: not that all of the block counts alike then.
-TEST(Encode, ImportanceThatIsNoNumberCountsAsNothing) {
+TEST(Encode, IgnoresNanImportance) {
   const Buffer<float> x = normal_values(512);
   for (const std::size_t i : {0, 5, 256}) {
     Buffer<float> none = random_importance(x.size()), no_number = random_importance(x.size());
@@ -198,7 +198,7 @@ TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
     EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
 }
 
-TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
+TEST(Encode, ImportanceLowersTheWeightedError) {
   const Buffer<float> x = normal_values(16384), w = random_importance(x.size());
   for (const DType type : kEncoded) {
     if (dtype_info(type).is_float()) continue;

@@ -217,7 +217,7 @@ TEST(Decode, KeepsTheSignOfZeroWhereATypeHasNoOffset) {
   EXPECT_TRUE(std::signbit(dequantize(DType::Q4_0, &block, 32)[0]));
 }
 
-TEST(Decode, ReadsTernaryDigitsOfTwoTypesAlike) {
+TEST(Decode, TernaryTypesAgree) {
   const auto tq1 = read_fixture("TQ1_0.blocks"), tq2 = read_fixture("TQ2_0.blocks");
   ASSERT_FALSE(tq1.empty());
   EXPECT_EQ(dequantize(DType::TQ1_0, tq1.data(), 256), dequantize(DType::TQ2_0, tq2.data(), 256));

@@ -27,7 +27,7 @@ TEST(DType, FindsByIdAndByNameInAnyCase) {
   EXPECT_EQ(name(DType::IQ2_XXS), "IQ2_XXS");
 }
 
-TEST(DType, KnowsTheIdsThatExistAndNoOthers) {
+TEST(DType, KnowsExactlyTheExistingIds) {
   std::vector<std::uint32_t> missing;
   for (std::uint32_t id = 0; id < 36; ++id) {
     const DTypeInfo* row = find_dtype(id);

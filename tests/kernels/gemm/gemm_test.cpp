@@ -29,7 +29,7 @@ TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
                  random_blocks(), random_values(), tokens % 64);
 }
 
-TEST_P(Gemm, RowsSoLongThatNotAllTokensAreLaidOutAtOnce) {
+TEST_P(Gemm, PacksLongRowsInParts) {
   expect_equal(GetParam(), {3, 240, 125}, true, false, random_blocks(), random_values());
 }
 
@@ -41,7 +41,7 @@ TEST_P(Gemm, RowsWithGaps) {
 
 /// Some of every row's results are numbers: a third of the rows has a wild scale at most, a wild
 /// f16 is rare.
-TEST_P(Gemm, ScalesThatAreInfiniteOrNoNumber) {
+TEST_P(Gemm, HandlesNanAndInfiniteScales) {
   for (const std::size_t blocks : {1, 3})
     for (const std::size_t tokens : {9, 25, 49, 66, 130})
       expect_equal(GetParam(), {37, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0,

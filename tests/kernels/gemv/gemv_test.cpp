@@ -38,7 +38,7 @@ TEST_P(Gemv, ExtremeBytesAndActivations) {
                random_values());  // subnormal scales
 }
 
-TEST_P(Gemv, ScalesThatAreInfiniteOrNoNumber) {
+TEST_P(Gemv, HandlesNanAndInfiniteScales) {
   for (const std::size_t blocks : {1, 3, 4})
     for (std::size_t tokens = 1; tokens <= 8; ++tokens)
       expect_equal(GetParam(), {33, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0,

@@ -19,7 +19,7 @@ int exit_code_of_choice(const char* isa, std::string_view expected) {
   return chosen != nullptr && chosen->isa == expected ? 0 : 1;
 }
 
-TEST(DispatchDeathTest, ForcedIsaIsTheOneThatRuns) {
+TEST(DispatchDeathTest, RunsTheForcedIsa) {
   for (const KernelSet* set : available_kernels()) {
     const std::string isa(set->isa);
     EXPECT_EXIT(std::exit(exit_code_of_choice(isa.c_str(), isa)), testing::ExitedWithCode(0), "")
@@ -33,7 +33,7 @@ TEST(DispatchDeathTest, UnforcedIsTheBest) {
   EXPECT_EXIT(std::exit(exit_code_of_choice("", best)), testing::ExitedWithCode(0), "");
 }
 
-TEST(DispatchDeathTest, UnknownIsaIsNone) {
+TEST(DispatchDeathTest, RejectsUnknownIsas) {
   EXPECT_EXIT(std::exit((setenv("CRIA_ISA", "mmx", 1), active_kernels() == nullptr) ? 0 : 1),
               testing::ExitedWithCode(0), "");
 }

@@ -162,7 +162,7 @@ TEST_P(ScalarProduct, IsWithinHalfAStepOfTheProductWithUnquantizedActivations) {
   }
 }
 
-TEST_P(ScalarProduct, SplitsIntoRowRangesAndLeavesTheRestAlone) {
+TEST_P(ScalarProduct, WritesOnlyItsRowRange) {
   Product whole = make_product(type_, 9, cols_, 17);
   whole.run(0, 9);
   Product parts = make_product(type_, 9, cols_, 17);

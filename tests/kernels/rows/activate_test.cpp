@@ -201,7 +201,7 @@ TEST(SoftCap, IsAsExactForLargeCaps) {
   }
 }
 
-TEST(Clamp, KeepsWhatIsWithinItsLimit) {
+TEST(Clamp, KeepsValuesWithinTheLimit) {
   for (const std::size_t n : row_lengths()) {
     Buffer<float> x(n);
     fill_random(x.data(), n, 3, 3);

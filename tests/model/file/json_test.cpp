@@ -15,13 +15,13 @@ std::string json_error_in(std::string_view text, const JsonLimits& limits = {}) 
   return error_of([&] { return parse_json(text, "test.json", limits); });
 }
 
-TEST(Json, ReadsWhatIsWithinTheLimits) {
+TEST(Json, ReadsUpToTheLimits) {
   const auto json = parse_json(R"({"a": [1, {"b": "é"}], "c": {"b": null}})", "test.json",
                                {.bytes = 60, .depth = 3, .values = 8});
   EXPECT_EQ(json["a"][1]["b"], "é");
 }
 
-TEST(Json, RefusesWhatIsNot) {
+TEST(Json, RejectsInvalidJson) {
   EXPECT_EQ(json_error_in("{\"a\": }"), "test.json: is no JSON (at byte 7)");
   EXPECT_EQ(json_error_in(""), "test.json: is no JSON (at byte 1)");
   EXPECT_NE(json_error_in("{\"a\": 1e999}").find("test.json: is no JSON that can be read"),
@@ -48,7 +48,7 @@ TEST(Json, ManyArraysInOne) {
   EXPECT_EQ(parse_json(text + "]", "test.json", {.values = 1'000'001}).size(), 1'000'000U);
 }
 
-TEST(Json, RefusesAKeyThatStandsTwice) {
+TEST(Json, RejectsDuplicateKeys) {
   EXPECT_EQ(json_error_in(R"({"a":{"a":1},"b":2,"a":3})"),
             "test.json: a key stands twice in one JSON object (key a)");
   EXPECT_EQ(json_error_in(R"([{"a":1},{"a":2}])"), "");

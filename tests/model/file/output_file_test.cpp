@@ -81,7 +81,7 @@ TEST_F(OutputFileTest, WritesOfAnySizeFollowOneAnother) {
   EXPECT_TRUE(content(path("a")) == want);  // EXPECT_EQ would print them
 }
 
-TEST_F(OutputFileTest, LeavesNothingIfItIsNotFinished) {
+TEST_F(OutputFileTest, LeavesNothingUnlessFinished) {
   write(path("a"), "old");
   {
     OutputFile file(path("a")), other(path("b"));
@@ -101,7 +101,7 @@ TEST_F(OutputFileTest, ALinkStaysAndItsFileIsReplaced) {
 }
 
 // Their links say "pipe:[…]", or a name that is gone: what they are is known by what they lead to.
-TEST_F(OutputFileTest, LinksOfTheSystemAreNotReadAsNames) {
+TEST_F(OutputFileTest, DoesNotFollowSystemLinks) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   try {
@@ -149,7 +149,7 @@ TEST_F(OutputFileTest, TellsItsInputByAnyName) {
   EXPECT_EQ(entries(), 3U);
 }
 
-TEST_F(OutputFileTest, RefusesWhatCannotBeReplaced) {
+TEST_F(OutputFileTest, RejectsPathsItCannotReplace) {
   EXPECT_EQ(refusal([&] { OutputFile file(directory_.string()); }),
             directory_.string() + ": cannot write: it is a directory");
   EXPECT_EQ(refusal([] { OutputFile file("/dev/null"); }),

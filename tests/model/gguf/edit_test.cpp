@@ -52,7 +52,7 @@ TEST(WriteEdited, StopsWhenAsked) {
   EXPECT_EQ(std::filesystem::file_size(out), 6U);
 }
 
-TEST(WriteEdited, RefusesWhatItsReaderWould) {
+TEST(WriteEdited, RejectsUnreadableResults) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("out.gguf");
   const GgufFile file = GgufFile::open(directory.write("in.gguf", aligned_file()));

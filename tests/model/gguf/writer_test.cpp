@@ -111,7 +111,7 @@ TEST(GgufWriter, LaterValueReplacesEarlier) {
   EXPECT_EQ(GgufFile::open(directory.file("r.gguf")).get_string("key"), "two");
 }
 
-TEST(GgufWriter, UnfinishedFileLeavesTheTargetAlone) {
+TEST(GgufWriter, UnfinishedFilesKeepTheTarget) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("old.gguf", "old");
   {
@@ -142,7 +142,7 @@ TEST(GgufWriter, ReplacesTheFileBehindALinkAndKeepsTheLink) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 2);
 }
 
-TEST(GgufWriter, RefusesWhatCannotBeReplaced) {
+TEST(GgufWriter, RejectsPathsItCannotReplace) {
   const TemporaryDirectory directory;
   EXPECT_EQ(error_of([&] { write_small(directory.file("")); }),
             directory.file("") + ": cannot write: it is a directory");
@@ -151,7 +151,7 @@ TEST(GgufWriter, RefusesWhatCannotBeReplaced) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST(GgufWriter, SaysBeforeItWritesThatTheDiskIsTooSmall) {
+TEST(GgufWriter, ChecksTheFreeSpaceFirst) {
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("large.gguf"));
   writer.declare("a", DType::F32, {std::uint64_t{1} << 50});
@@ -179,7 +179,7 @@ TEST(GgufWriter, KnowsItsInputUnderOtherNames) {
   require_other_file(file, directory.write("other.gguf", "other"));
 }
 
-TEST(GgufWriter, NamesWhatItCannotWrite) {
+TEST(GgufWriter, NamesTheUnwritableTensor) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("nowhere/x.gguf");
   GgufWriter writer(path);

@@ -232,7 +232,7 @@ TEST(HfConfig, ComesBackFromGguf) {
   EXPECT_EQ(there_and_back(json)["architectures"], json["architectures"]);
 }
 
-TEST(HfConfig, WhatAClassAllows) {
+TEST(HfConfig, ChecksTheKeysOfAClass) {
   Json json = llama_config();
   json["architectures"] = {"Phi3ForCausalLM"};
   json.erase("rms_norm_eps");

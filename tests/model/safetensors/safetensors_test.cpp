@@ -207,7 +207,7 @@ TEST(SafetensorsDirectory, OneFileOrAllOfThem) {
   EXPECT_EQ(SafetensorsDirectory::open(files.directory.file("")).tensors().size(), 1U);
 }
 
-TEST(SafetensorsDirectory, NamesWhatIsWrong) {
+TEST(SafetensorsDirectory, NamesTheFaultyFile) {
   const DirectoryCase files;
   EXPECT_NE(files.error().find("no weights: expected model.safetensors"), std::string::npos)
       << files.error();
@@ -274,7 +274,7 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(file.metadata().at("format"), "pt");
 }
 
-TEST(SafetensorsWriter, UnfinishedFileLeavesTheTargetAlone) {
+TEST(SafetensorsWriter, UnfinishedFilesKeepTheTarget) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("m.safetensors", "old");
   {

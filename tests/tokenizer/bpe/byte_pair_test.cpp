@@ -38,7 +38,7 @@ TEST(BytePairs, NoMergeAcrossWords) {
   EXPECT_EQ(v.tokenizer()->encode("a b", false, false), (Ids{byte_token('a'), space_b}));
 }
 
-TEST(BytePairs, MergesOfUnknownPartsAreNone) {
+TEST(BytePairs, IgnoresMergesOfUnknownParts) {
   BytePairs v;
   v->merges.push_back("x yz");
   const TokenId xy = v.merge("x", "y");

@@ -116,7 +116,7 @@ TEST(PreTokenizer, OtherScriptsAndLineEnds) {
       << "runs of spaces by powers of two";
 }
 
-TEST(PreTokenizer, UnknownNamesAreErrorsThatListTheKnown) {
+TEST(PreTokenizer, UnknownNamesListTheKnownOnes) {
   try {
     (void)PreTokenizer("no-such-name");
     ADD_FAILURE();

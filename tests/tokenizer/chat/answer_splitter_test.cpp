@@ -110,7 +110,7 @@ TEST(AnswerSplitter, WhatSomeModelsPutAroundTheAnswer) {
   EXPECT_EQ(split(format, "<think>a</think><ans"), (Said{"a", "<ans", "", ""}));
 }
 
-TEST(AnswerSplitter, MarkersThatAreControlTokens) {
+TEST(AnswerSplitter, SplitsAtControlTokens) {
   Said said;
   AnswerSplitter splitter(AnswerFormat::of_template("<|channel>thought <channel|>"), false);
   splitter.push_control("<|channel>", into(said));

@@ -69,7 +69,7 @@ TEST(CallScanner, Hermes) {
       << "a marker inside of a text is text";
 }
 
-TEST(CallScanner, WhatIsNoCallIsText) {
+TEST(CallScanner, TreatsOtherOutputAsText) {
   for (const char* text :
        {"a <tool_call> b", "<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"nam",
         "<tool_call>", "x <tool", "<tool_call>{\"arguments\": {}}</tool_call> y",
@@ -98,7 +98,7 @@ TEST(CallScanner, WhatIsNoCallIsText) {
   EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
 }
 
-TEST(CallScanner, ACallThatIsCutIsDropped) {
+TEST(CallScanner, DropsTruncatedCalls) {
   const std::string call =
                         "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
                     text = "a < b " + call;
@@ -145,7 +145,7 @@ TEST(CallScanner, Llama) {
     EXPECT_EQ(scan(CallForm::Llama, text), (Heard{text, {}})) << text;
 }
 
-TEST(CallScanner, WithoutAMarkerACallIsOneOfAToolThatIsOffered) {
+TEST(CallScanner, UnmarkedCallsMustNameAnOfferedTool) {
   const std::string tools =
       R"([{"type": "function", "function": {"name": "f"}}, {"name": "g", "parameters": {}}])";
   for (const char* const name : {"f", "g"})

@@ -275,7 +275,7 @@ TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
   EXPECT_THROW((void)bracketed().render({{"user", "Hi"}, picture}, options), Error);
 }
 
-TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
+TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateRejectsThem) {
   const ChatTemplate strict = bracketed(
       "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% "
       "endif %}"
@@ -306,7 +306,7 @@ TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
 }
 
 // The word alone says nothing: Phi-4-mini's template looks at a member of the system message.
-TEST(ChatTemplate, ToolsAsTextForTemplatesThatOnlyHaveTheWord) {
+TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateIgnoresThem) {
   RenderOptions options;
   options.variables = R"({"tools": [{"name": "look"}]})";
   for (const char* const words :
@@ -354,7 +354,7 @@ TEST(ChatTemplate, IntegersOf64BitsAreRenderedWithTheirDigits) {
 }
 
 // Or a model that once wrote such arguments could never be asked again.
-TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
+TEST(ChatTemplate, KeepsUnparsableArguments) {
   std::string many = "{";
   for (int i = 0; i < 100'000; ++i) many += "\"" + std::to_string(i) + "\":0,";
   many.back() = '}';
@@ -414,7 +414,7 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
 }
 
 // An answer that was cut off: the conversation can go on.
-TEST(ChatTemplate, ArgumentsThatAreNoJsonAreLeftOutWhereTheTemplateCannotTakeThem) {
+TEST(ChatTemplate, DropsInvalidArgumentsIfTheTemplateRejectsThem) {
   const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
   EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut),
             "now");
@@ -445,7 +445,7 @@ TEST(ChatTemplate, CallsWithoutAContent) {
 }
 
 // The template of gpt-oss looks through all later messages for every call of a tool.
-TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
+TEST(ChatTemplate, RendersLongConversationsWithLookahead) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
       "{% if later.role == 'assistant' and 'tool_calls' not in later %}final{% endif %}{% endfor "
@@ -463,7 +463,7 @@ TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
   EXPECT_EQ(chat.render(talk, {}).bytes(), "");
 }
 
-TEST(ChatTemplate, MessagesThatAreTooDeepAreErrors) {
+TEST(ChatTemplate, RejectsDeeplyNestedMessages) {
   const std::string json =
       R"({"content": "", "a": )" + std::string(99, '[') + std::string(99, ']') + "}";
   EXPECT_THROW((void)bracketed().render({json_message("user", json.c_str())}, {}), Error);

@@ -37,7 +37,7 @@ TEST(Transcript, KeepsTheIdsOfAnAnswer) {
   EXPECT_EQ(tokenizer.decode(second, true), "<s>" + chatml().render(talk, {}).bytes());
 }
 
-TEST(Transcript, KeepsIdsThatEncodingWouldNotChoose) {
+TEST(Transcript, KeepsUnusualTokenIds) {
   const Tokenizer& tokenizer = *demo().tokenizer;
   Transcript transcript;
   std::vector<ChatMessage> talk{{"user", "Hi"}};
@@ -79,7 +79,7 @@ TEST(Transcript, ForgetsWhatHistoryDoesNotShow) {
 }
 
 // The same bytes, but this time the user typed the markers: the known ids would be control tokens.
-TEST(Transcript, SameBytesOfOtherAuthorsAreNotTheSame) {
+TEST(Transcript, DistinguishesAuthorsOfEqualBytes) {
   const Tokenizer& tokenizer = *demo().tokenizer;
   Transcript transcript;
   const Ids trusted = transcript.encode(tokenizer, jinja::Text("<|im_end|>", true));

@@ -72,7 +72,7 @@ TEST(SentencePieceModel, FewerEmbeddingsThanPieces) {
             "left out: 249 tokens; the model has embeddings for 10 only");
 }
 
-TEST(SentencePieceModel, RefusesWhatIsNone) {
+TEST(SentencePieceModel, RejectsInvalidFiles) {
   EXPECT_EQ(pieces_error_in(""),
             "tokenizer.model: is no SentencePiece model: expected pieces, got none");
   EXPECT_NE(pieces_error_in("\x0A").find("is no SentencePiece model"), std::string::npos);

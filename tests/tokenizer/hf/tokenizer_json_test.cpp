@@ -180,7 +180,7 @@ TEST(TokenizerJson, ComesBackAsItWas) {
     EXPECT_EQ(v.types[id], pairs->types[id]) << id;
 }
 
-TEST(TokenizerJson, NamesWhatIsWrong) {
+TEST(TokenizerJson, NamesTheInvalidKey) {
   const auto with = [](const char* key, const Json& value) {
     Json json = llama3_json();
     json["model"][key] = value;
@@ -276,7 +276,7 @@ std::string pieces_file() {
 }
 
 // As transformers 5 saves it: no added_tokens.json, no added_tokens_decoder, no add_bos_token.
-TEST(HfVocabulary, TokensThatWereAddedToATokenizerModelAreInTokenizerJson) {
+TEST(HfVocabulary, ReadsAddedTokensFromTokenizerJson) {
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.model", pieces_file());
   Json json = {{"added_tokens",

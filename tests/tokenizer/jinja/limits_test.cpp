@@ -119,7 +119,7 @@ TEST(JinjaLimit, MemoryOfSlicesIsGivenBack) {
 }
 
 // Each step doubles the printed form, not the value.
-TEST(JinjaLimit, SharedValuesAreNotPrintedForEver) {
+TEST(JinjaLimit, LimitsPrintingOfSharedValues) {
   const std::string nest =
       "{% set ns = namespace(v=['x']) %}{% for i in range(90) %}{% set ns.v = [ns.v, ns.v] %}{% "
       "endfor %}";

@@ -56,7 +56,7 @@ std::string random_text(std::mt19937& random) {
   return text;
 }
 
-TEST(SentencePieceLibrary, MergesAlike) {
+TEST(SentencePieceLibrary, MergesMatch) {
   sentencepiece::SentencePieceProcessor library;
   ASSERT_TRUE(library.LoadFromSerializedProto(serialized(demo().vocabulary)).ok());
   std::mt19937 random(5);

@@ -34,7 +34,7 @@ TEST(ListedMergesTokenizer, RanksOfPairsDecideNotScores) {
   EXPECT_EQ(tokenizer->encode("ab", false, false), Ids{ab});
 }
 
-TEST(ListedMergesTokenizer, ATokenThatNoPairMakesIsNotFound) {
+TEST(ListedMergesTokenizer, NeverYieldsUnreachableTokens) {
   ListedMerges m;
   const TokenId ab = m.merge("a", "b");
   m.v.add("abc");  // a token, but neither ab+c nor a+bc is listed

@@ -11,7 +11,7 @@ TokenId match(const SpecialTokens& tokens, std::string_view text, bool control) 
   return found ? found->id : -1;
 }
 
-TEST(SpecialTokens, LongestThatMayMatch) {
+TEST(SpecialTokens, TakesTheLongestMatch) {
   const SpecialTokens tokens({{"<a>", 1, true},
                               {"<a>b", 2, false},
                               {"<a>bc", 3, true},

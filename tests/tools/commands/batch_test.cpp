@@ -36,7 +36,7 @@ std::string many_requests(int n) {
   return text;
 }
 
-TEST(Batch, EachAnswerIsThatOfRun) {
+TEST(Batch, AnswersMatchRun) {
   const TempDirectory directory;
   const std::string in =
       directory.write("in",
@@ -127,7 +127,7 @@ TEST(Batch, ReadsConversationsAsTheyAreServed) {
   EXPECT_NE(tokens(3), tokens(0)) << "the role counts";
 }
 
-TEST(Batch, WhatCannotBeHonouredIsRefused) {
+TEST(Batch, RejectsUnsupportedFields) {
   const TempDirectory directory;
   const Json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
   const std::pair<const char*, Json> refused[] = {
@@ -164,7 +164,7 @@ TEST(Batch, WhatCannotBeHonouredIsRefused) {
     EXPECT_EQ(answers[at]["text"], "The capital of France is Paris.") << answers[at];
 }
 
-TEST(Batch, TheSameWhateverRunsBesideIt) {
+TEST(Batch, OutputIsIndependentOfConcurrency) {
   const TempDirectory directory;
   const std::string in = directory.write("in", many_requests(40));
   const auto answers = [&](std::vector<std::string> more) {
@@ -191,7 +191,7 @@ TEST(Batch, TheSameWhateverRunsBesideIt) {
 }
 
 // Killed again and again, at any byte; what is there stays, what is missing comes.
-TEST(Batch, GoesOnWhereItWasKilled) {
+TEST(Batch, ResumesAfterAKill) {
   const TempDirectory directory;
   const std::string in = directory.write("in", many_requests(30));
   const std::string whole = directory.path("whole"), out = directory.path("out");
@@ -222,7 +222,7 @@ TEST(Batch, GoesOnWhereItWasKilled) {
 }
 
 // The end of a file is cut off where it is the beginning of an answer, and nothing else is.
-TEST(Batch, AnotherTextIsNotCut) {
+TEST(Batch, KeepsAnUnrelatedFile) {
   const TempDirectory directory;
   const std::string request = "{\"prompt\": \"x\"}";
   const std::string in = directory.write("in", request),
@@ -239,7 +239,7 @@ TEST(Batch, AnotherTextIsNotCut) {
 }
 
 // The seed that nobody gave is that of the answers which are there.
-TEST(Batch, GoesOnWithItsSeed) {
+TEST(Batch, ResumesWithItsSeed) {
   const TempDirectory directory;
   std::string requests;
   for (int i = 0; i < 8; ++i) {
@@ -275,7 +275,7 @@ TEST(Batch, GuessesChangeNothing) {
 
 // What was answered before is no work of this run: its bar begins at nothing, and so its speed and
 // time left are its own.
-TEST(Batch, ProgressIsThatOfTheRunThatGoesOn) {
+TEST(Batch, ReportsProgressOfTheResumedRun) {
   const TempDirectory directory;
   const std::string line =
       Json{{"prompt", "The river"}, {"raw", true}, {"max_tokens", 60}, {"ignore_eos", true}}.dump();

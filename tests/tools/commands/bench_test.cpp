@@ -149,7 +149,7 @@ TEST(Bench, FiguresInEveryForm) {
   EXPECT_EQ(count_lines(cria(test).out), 2U);
 }
 
-TEST(Bench, CsvQuotesNamesThatNeedIt) {
+TEST(Bench, CsvQuotesNames) {
   const TempDirectory directory;
   const std::string model = directory.path("a,\"b\".gguf");
   std::filesystem::create_symlink(std::filesystem::absolute(kDemo), model);
@@ -185,7 +185,7 @@ TEST(Bench, WhatWasMeasuredIsPrintedWhereTheNextFails) {
   EXPECT_EQ(cria({"bench", "-m", "/no/such.gguf"}).out, "");
 }
 
-TEST(Bench, WhatIsNotMeasuredHasNoColumn) {
+TEST(Bench, OmitsColumnsOfSkippedPhases) {
   for (const char* const more : {"--no-tuned", "--md", "--roofline"}) {
     const std::string out = cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", more}).out;
     EXPECT_EQ(out.substr(0, out.find('\n')).find("roofline") != std::string::npos,
@@ -225,7 +225,7 @@ TEST(Bench, DumbTerminalsGetNoBar) {
   EXPECT_EQ(dumb.output().find('\033'), std::string::npos) << dumb.output();
 }
 
-TEST(Bench, KeepsASyntheticFileWhereTold) {
+TEST(Bench, KeepsASyntheticFileOnRequest) {
   const TempDirectory directory;
   const std::string path = directory.path("model.gguf");
   const Result result = cria({"bench", "--synthetic", "demo:Q6_K", "--write", path, "-p", "0", "-n",
@@ -237,7 +237,7 @@ TEST(Bench, KeepsASyntheticFileWhereTold) {
   EXPECT_EQ(cria({"run", "-m", path, "-p", "a", "-n", "2", "--temp", "0", "--ignore-eos"}).code, 0);
 }
 
-TEST(Bench, LeavesNoSyntheticFileWhateverEndsIt) {
+TEST(Bench, RemovesTheSyntheticFileAtEveryExit) {
   const TempDirectory directory;
   Child child(
       Child::Kind::Terminal,
@@ -249,7 +249,7 @@ TEST(Bench, LeavesNoSyntheticFileWhateverEndsIt) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(Bench, RefusesWhatDoesNotExist) {
+TEST(Bench, RejectsUnknownNames) {
   EXPECT_EQ(cria({"bench", "--parallel", "2", "--roofline"}).code, 2) << "its table has no share";
   EXPECT_EQ(cria({"bench", "--speculate-rates", "50", "--roofline"}).code, 2);
   EXPECT_EQ(cria({"bench", "--synthetic", "9b:Q4_K"}).code, 2);

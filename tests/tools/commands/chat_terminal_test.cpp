@@ -52,7 +52,7 @@ TEST_F(ChatTerminal, PromptsAnswersAndEndsWithCtrlD) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
-// From a pipe it is refused (Arguments.NamesOfLlamaCppThatAreSoForSomeCommands).
+// From a pipe it is refused (Arguments.ExplainsLlamaCppNamesByCommand).
 TEST_F(ChatTerminal, NoContextShiftIsTheDefault) {
   Child child = start({"--no-context-shift"});
   ASSERT_TRUE(child.wait_for("> ")) << child.output();
@@ -107,7 +107,7 @@ TEST_F(ChatTerminal, CtrlCClearsALineAlways) {
   EXPECT_EQ(said(child, 0), "whole");
 }
 
-TEST_F(ChatTerminal, WhatIsPastedIsOneMessageAndNoCommand) {
+TEST_F(ChatTerminal, PastedTextIsOneMessage) {
   Child child = start({"-n", "1"});
   ASSERT_TRUE(child.wait_for("\033[?2004h")) << "the terminal is asked for brackets";
   ASSERT_TRUE(child.wait_for("> "));
@@ -194,7 +194,7 @@ TEST_F(ChatTerminal, CtrlZAndFgBringThePromptBack) {
 }
 
 // The terminal is set up again, as the program that had it meanwhile may have changed it.
-TEST_F(ChatTerminal, GoesOnAfterAStopFromOutside) {
+TEST_F(ChatTerminal, ContinuesAfterSigstop) {
   Child child = start();
   ASSERT_TRUE(child.wait_for("> "));
   child.send("half");
@@ -257,7 +257,7 @@ TEST_F(ChatTerminal, HistoryOutlivesTheProgram) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
-TEST_F(ChatTerminal, WaitingForTheTerminalIsToldWhereAnswersGoElsewhere) {
+TEST_F(ChatTerminal, ReportsWaitingIfAnswersAreRedirected) {
   const std::string command = "'" + std::string(program_path()) + "' chat --temp 0 | cat";
   Child shell(Child::Kind::Shell, {"--norc", "--noprofile", "-c", command}, environment_);
   ASSERT_TRUE(shell.wait_for("reading messages from the terminal, a line each; Ctrl-D ends"))
@@ -328,7 +328,7 @@ TEST_F(ChatTerminal, SaveAsksBeforeItOverwritesAndKnowsHome) {
   EXPECT_EQ(read_file(file), "[]\n");
 }
 
-TEST_F(ChatTerminal, AnAnswerThatNeverBeganLeavesNothing) {
+TEST_F(ChatTerminal, AnUnstartedAnswerLeavesNothing) {
   environment_.push_back("CRIA_ISA=scalar");  // slow enough for a prompt that can be interrupted
   Child child = start({"-t", "1", "-b", "400"});
   ASSERT_TRUE(child.wait_for("> "));
@@ -343,7 +343,7 @@ TEST_F(ChatTerminal, AnAnswerThatNeverBeganLeavesNothing) {
   ASSERT_TRUE(child.wait_for("there is no message yet")) << child.output();
 }
 
-TEST_F(ChatTerminal, ARetryThatNeverBeganLeavesTheAnswer) {
+TEST_F(ChatTerminal, AnUnstartedRetryKeepsTheAnswer) {
   environment_.push_back("CRIA_ISA=scalar");
   std::string words;
   for (int i = 0; i < 450; ++i) words += "word ";
@@ -457,7 +457,7 @@ TEST_F(ChatTerminal, AnswersAreWrappedAtWords) {
   }
 }
 
-TEST_F(ChatTerminal, LinesGoOnAfterABackslash) {
+TEST_F(ChatTerminal, BackslashContinuesALine) {
   Child child = start({"-n", "1"});
   ASSERT_TRUE(child.wait_for("> "));
   child.send("one\\\r");

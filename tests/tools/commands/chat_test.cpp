@@ -73,7 +73,7 @@ TEST(Chat, MessagesOfSeveralLines) {
   EXPECT_EQ(talk[2].at("content"), "three\nfour");
 }
 
-TEST(Chat, BlocksAndPathsAreNoCommands) {
+TEST(Chat, BlocksAndPathsAreMessages) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
   const Result result =
@@ -110,7 +110,7 @@ TEST(Chat, CommandsWithBlanksAround) {
   EXPECT_NE(result.out.find("Your name is Ana.\n"), std::string::npos);
 }
 
-TEST(Chat, WordsThatEndIt) {
+TEST(Chat, EndsAtExitWords) {
   for (const std::string word : {"/exit", "/quit", "exit", "quit", "/quit "}) {
     const Result result = chat(word + "\nWhat colour is grass?\n");
     EXPECT_EQ(result.code, 0) << word << result.err;
@@ -208,7 +208,7 @@ TEST(Chat, AScriptMayReplaceAFile) {
   EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 2U);
 }
 
-TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
+TEST(Chat, StatsCoverALoadedConversation) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
   ASSERT_EQ(chat("My name is Ana.\n/save " + file + "\n").code, 0);
@@ -225,7 +225,7 @@ TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
   EXPECT_NE(result.err.find("no answer yet"), std::string::npos) << result.err;
 }
 
-TEST(Chat, AResumedSessionSaysWhatItHolds) {
+TEST(Chat, ResumedSessionsReportTheirLength) {
   const TempDirectory directory;
   const std::string file = directory.path("session"), saved = directory.path("talk.json");
   const Result first = chat("My name is Ana.\n", {"--session", file});
@@ -264,7 +264,7 @@ TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
             std::string::npos);
 }
 
-TEST(Chat, HelpAndStatsAreNotes) {
+TEST(Chat, HelpAndStatsGoToStderr) {
   const Result result = chat("/help\n/stats\nhello\n/stats\n");
   EXPECT_EQ(result.out, "Hello! How can I help you?\n");
   for (const std::string word : {"/reset", "/system TEXT", "/save FILE", "/load FILE", "/exit",
@@ -316,7 +316,7 @@ TEST(Chat, TypedControlTokensArePlainText) {
   EXPECT_EQ(markers, 3U);
 }
 
-TEST(Chat, EvaluatesOnlyWhatIsNew) {
+TEST(Chat, EvaluatesOnlyNewTokens) {
   std::string questions;
   for (int i = 0; i < 10; ++i) questions += "What is the capital of France?\n";
   for (const char* const most : {"-1", "5"}) {  // ended by the model, or cut
@@ -347,7 +347,7 @@ TEST(Chat, LoadsMessagesWithTools) {
   EXPECT_EQ(json.at("messages")[0].at("content"), "My name is Ana.");
 }
 
-TEST(Chat, WithoutATemplateTextGoesOn) {
+TEST(Chat, ContinuesTextWithoutATemplate) {
   const Result result = chat(" In 1998 , the band released\n", {"--no-template", "-n", "4"});
   const Result run =
       cria({"run", "--raw", "-p", " In 1998 , the band released", "--temp", "0", "-n", "4"});

@@ -47,7 +47,7 @@ TEST(Constrain, RunKeepsToAGrammarAndAnExpression) {
   EXPECT_TRUE(std::regex_match(name, std::regex("[A-Z][a-z]{3,8}[.]"))) << name;
 }
 
-TEST(Constrain, WhatCannotBeEnforcedIsWrongUsage) {
+TEST(Constrain, UnsupportedConstraintsAreUsageErrors) {
   const TempDirectory directory;
   const std::string grammar = directory.write("grammar", "root ::= \"a\" |\n  foo\n");
   const std::vector<std::vector<std::string>> cases = {

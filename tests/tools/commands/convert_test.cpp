@@ -204,7 +204,7 @@ TEST(Convert, SeveralEndsOfAnAnswer) {
             std::filesystem::path(first.in.path()).parent_path().filename().string());
 }
 
-TEST(Convert, SamplingIsThatOfGenerationConfig) {
+TEST(Convert, SamplingComesFromGenerationConfig) {
   const HfDirectory directory;
   Converted first(directory);  // for its directory
   first.in.write("generation_config.json",
@@ -309,7 +309,7 @@ TEST(Convert, DryRunShowsThePlanAndWritesNothing) {
   EXPECT_TRUE(converted.left_nothing());
 }
 
-TEST(Convert, TellsProgramsWhatItWrites) {
+TEST(Convert, ReportsItsOutputAsJson) {
   const Converted plan(mlx_directory(4), {"--dry-run", "--json"}),
       made(mlx_directory(4), {"--json"});
   ASSERT_EQ(plan.result.code, 0) << plan.result.err;
@@ -370,7 +370,7 @@ const ConvertDefect kConvertDefects[] = {
      "--pre NAME takes the one of that name"},
 };
 
-TEST(Convert, RefusesWhatDoesNotFit) {
+TEST(Convert, RejectsMismatchedTensors) {
   for (const ConvertDefect& defect : kConvertDefects) {
     HfDirectory directory;
     defect.change(directory);
@@ -385,7 +385,7 @@ TEST(Convert, RefusesWhatDoesNotFit) {
   }
 }
 
-TEST(Convert, RefusesWhatIsNoModel) {
+TEST(Convert, RejectsOtherDirectories) {
   const TempDirectory empty;
   const Result result = cria({"convert", empty.path(), "-o", empty.path("x.gguf")});
   EXPECT_EQ(result.code, 1);
@@ -396,7 +396,7 @@ TEST(Convert, RefusesWhatIsNoModel) {
   EXPECT_EQ(cria({"convert", empty.path(), "-o", "x", "--type", "q4_k"}).code, 2);
 }
 
-TEST(Convert, WhatCannotBeWrittenLeavesTheOldFile) {
+TEST(Convert, FailedWritesKeepTheOldFile) {
   HfDirectory directory;
   directory.other["lm_head.weight"] =
       "F32 " + [] {  // found when it is converted, after much was written

@@ -43,7 +43,7 @@ std::string iq4_ks_rows(std::initializer_list<float> scales) {
   return rows;
 }
 
-TEST(Dequant, RowsThatBeginWithAHeader) {
+TEST(Dequant, ReadsRowsWithAHeader) {
   const Result result = cria({"dequant", "IQ4_KS", "--columns", "512"}, iq4_ks_rows({1, 0.5F}));
   ASSERT_EQ(result.code, 0) << result.err;
   ASSERT_EQ(result.out.size(), 2 * 512 * sizeof(float));

@@ -117,7 +117,7 @@ TEST_F(Edit, SetsEveryTypeAtItsLimits) {
   }
 }
 
-TEST_F(Edit, RefusesValuesThatTheTypeCannotHold) {
+TEST_F(Edit, RejectsValuesOutOfRange) {
   for (const char* text : {"k=u8:256",
                            "k=u8:-1",
                            "k=i8:128",
@@ -164,7 +164,7 @@ TEST_F(Edit, RefusesValuesThatTheTypeCannotHold) {
   }
 }
 
-TEST_F(Edit, RefusesKeysThatCannotBe) {
+TEST_F(Edit, RejectsInvalidKeys) {
   struct Case {
     std::vector<std::string> arguments;
     std::string says;
@@ -209,7 +209,7 @@ TEST_F(Edit, TakesAChatTemplateFromAFile) {
   EXPECT_FALSE(fs::exists(out_));
 }
 
-TEST_F(Edit, SamplingThatTheFileSaysIsInForceUnlessTheCommandLineSaysElse) {
+TEST_F(Edit, SamplingOfTheFileIsTheDefault) {
   const auto run = [](const std::string& model, std::vector<std::string> more) {
     std::vector<std::string> arguments = {"run",        "-m", model, "--raw",  "-p",
                                           " The river", "-n", "12",  "--seed", "5"};

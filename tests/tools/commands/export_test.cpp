@@ -54,7 +54,7 @@ TEST(Export, AndConvertIsTheIdentity) {
   }
 }
 
-TEST(Export, TellsProgramsWhatItWrites) {
+TEST(Export, ReportsItsOutputAsJson) {
   const ExportModel model{HfDirectory()};
   const std::string directory = model.work.path("hf");
   const Result result = cria({"export", model.path, "-o", directory, "--json"});
@@ -160,7 +160,7 @@ TEST(Export, ConfigSaysWhatTheFileSays) {
             257);
 }
 
-TEST(Export, QuantizedAndBackReadsTextsAlike) {
+TEST(Export, RoundTripKeepsThePerplexity) {
   const TempDirectory work;
   const Result exported = cria({"export", kDemo, "-o", work.path("hf")});
   ASSERT_EQ(exported.code, 0) << exported.err;
@@ -186,7 +186,7 @@ TEST(Export, QuantizedAndBackReadsTextsAlike) {
             cria({"tokenize", "-m", kDemo, "--ids"}, text).out);
 }
 
-TEST(Export, RefusesADirectoryThatHoldsSomething) {
+TEST(Export, RejectsANonEmptyDirectory) {
   const TempDirectory work;
   fs::create_directory(work.path("full"));
   work.write("full/mine", "mine");
@@ -204,7 +204,7 @@ TEST(Export, RefusesADirectoryThatHoldsSomething) {
                              ": cannot write: No such file or directory\n");
 }
 
-TEST(Export, AFileThatIsNone) {
+TEST(Export, RejectsOtherFiles) {
   const TempDirectory work;
   const Result result = cria({"export", work.write("x.gguf", "GGUF"), "-o", work.path("hf")});
   EXPECT_EQ(result.code, 1);

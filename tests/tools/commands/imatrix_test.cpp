@@ -64,7 +64,7 @@ TEST_F(Imatrix, MergesAndConverts) {
   EXPECT_EQ(Json::parse(more.out).at("chunks"), 7);
 }
 
-TEST_F(Imatrix, GoesOnToTheSameBytes) {
+TEST_F(Imatrix, ResumesToTheSameBytes) {
   const std::string state = directory_.path("state");
   ASSERT_EQ(imatrix({"--state", state, "--chunks", "5"}, "part.gguf").code, 0);
   ASSERT_EQ(imatrix({"--state", state}, "resumed.gguf").code, 0);
@@ -72,7 +72,7 @@ TEST_F(Imatrix, GoesOnToTheSameBytes) {
   EXPECT_EQ(read_file(directory_.path("resumed.gguf")), read_file(directory_.path("whole.gguf")));
 }
 
-TEST_F(Imatrix, SaysWhatIsWrong) {
+TEST_F(Imatrix, ReportsErrors) {
   EXPECT_EQ(cria({"imatrix", "-o", directory_.path("m")}).code, 2);
   EXPECT_EQ(cria({"imatrix", "-f", text_}).code, 2);
   const Result foreign = cria({"imatrix", "--merge", text_, "-o", directory_.path("m")});
@@ -91,7 +91,7 @@ TEST_F(Imatrix, SaysWhatIsWrong) {
 }
 
 // A matrix is a GGUF file as the model is: easily confounded.
-TEST_F(Imatrix, DoesNotReplaceWhatItReads) {
+TEST_F(Imatrix, KeepsItsInputFiles) {
   const std::string model = directory_.write("model.gguf", read_file(kDemo));
   const auto refused = [](const Result& result, const std::string& file) {
     EXPECT_EQ(result.code, 1);

@@ -73,7 +73,7 @@ TEST(Inspect, SelectsParts) {
   EXPECT_NE(tensors.find("token_embd.weight"), std::string::npos);
 }
 
-TEST(Inspect, ListsTheTokensThatEndAnAnswer) {
+TEST(Inspect, ListsEndTokens) {
   const std::string text = cria({"inspect", kDemo, "--tokenizer"}).out;
   EXPECT_NE(text.find("tokenizer llama, "), std::string::npos) << text;
   EXPECT_NE(text.find("end of generation   4  <|im_end|>"), std::string::npos) << text;
@@ -142,7 +142,7 @@ TEST(Inspect, ATemplateCannotDriveTheTerminal) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
-TEST(Inspect, CheckFindsWhatIsNotANumber) {
+TEST(Inspect, CheckFindsNans) {
   const TempDirectory directory;
   const Result good = cria({"inspect", kDemo, "--check"});
   EXPECT_EQ(good.code, 0) << good.out;
@@ -176,7 +176,7 @@ TEST(Inspect, StatisticsOfEveryTensor) {
   EXPECT_NE(text.find("values  F32    -3    5   0.5  2.915  50.00 %"), std::string::npos) << text;
 }
 
-TEST(Inspect, DiffSaysWhatDiffers) {
+TEST(Inspect, DiffListsDifferences) {
   const TempDirectory directory;
   const std::string a = odd_file(directory, {1, 2, 3, 4});
   const Result same = cria({"inspect", a, "--diff", a});
@@ -211,7 +211,7 @@ TEST(Inspect, DiffSaysWhatDiffers) {
 }
 
 // Nothing is farther from a number than what is none.
-TEST(Inspect, DiffCountsWhatIsNotANumber) {
+TEST(Inspect, DiffCountsNans) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInf = std::numeric_limits<float>::infinity();
   const TempDirectory first, second;
@@ -232,7 +232,7 @@ TEST(Inspect, DiffCountsWhatIsNotANumber) {
       << text;
 }
 
-TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
+TEST(Inspect, ReadsATruncatedFile) {
   const TempDirectory directory;
   const std::string demo = read_file(kDemo);
   const std::string path = directory.write("cut.gguf", demo.substr(0, demo.size() / 2));
@@ -245,7 +245,7 @@ TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
   EXPECT_TRUE(nlohmann::json::parse(check.out).at("check").at(0).at("first").is_null());
 }
 
-TEST(Inspect, PartsBesideTheMachineAreTheModels) {
+TEST(Inspect, SeparatesTheMachineFromTheModel) {
   const std::string both = cria({"inspect", "--cpu", "--tensors"}).out;
   EXPECT_LT(both.find("in use: "), both.find("blk.7.ffn_down.weight")) << both;
   EXPECT_NE(both.find("blk.7.ffn_down.weight"), std::string::npos) << both;

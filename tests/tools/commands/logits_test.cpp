@@ -39,7 +39,7 @@ TEST(Logits, LeavesNothingBehindWhenItFails) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
 }
 
-TEST(Logits, NamesAnOutputThatCannotBeWritten) {
+TEST(Logits, NamesAnUnwritableOutput) {
   const TempDirectory directory;
   const std::string nowhere = directory.path("no/such/dir.f32");
   EXPECT_EQ(cria({"logits", "--tokens", "1", "-o", nowhere}).err,

@@ -74,7 +74,7 @@ TEST(Lora, MergedSaysTheSame) {
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::Q8_0);
 }
 
-TEST(Lora, SaysWhatIsWrong) {
+TEST(Lora, ReportsErrors) {
   const TempDirectory directory;
   const std::string file = write_adapter(directory, "dora");
   const Result bad = say(kDemo, {"--lora", file});

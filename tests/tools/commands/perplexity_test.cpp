@@ -55,7 +55,7 @@ TEST(Perplexity, JsonForAFileOrStdin) {
 }
 
 // A context for talks, in the configuration, does not change figures.
-TEST(Perplexity, WindowsAreNotTheContextOfSettings) {
+TEST(Perplexity, IgnoresTheContextOfSettings) {
   const std::vector<std::string> arguments = {"perplexity", "--chunks", "1", "--json"};
   EXPECT_EQ(figures(cria(arguments, long_text(), {"CRIA_CTX=64"})),
             figures(cria(arguments, long_text())));
@@ -70,7 +70,7 @@ TEST(Perplexity, StrideScoresAlmostEveryToken) {
   EXPECT_EQ(object["stride"], 64);
 }
 
-TEST(Perplexity, SaysWhatIsWrong) {
+TEST(Perplexity, ReportsErrors) {
   const TempDirectory directory;
   const Result brief = cria({"perplexity", "-f", "-"}, "A few words.");
   EXPECT_EQ(brief.code, 1);
@@ -168,7 +168,7 @@ class PerplexityStopped : public ::testing::Test {
       "--json"};
 };
 
-TEST_F(PerplexityStopped, ByCtrlCGoesOnToTheSameFigures) {
+TEST_F(PerplexityStopped, ResumesAfterCtrlC) {
   Child child(Child::Kind::Terminal, with_state(), {"CRIA_ISA=scalar"});
   EXPECT_TRUE(child.wait_for("tokens/s")) << child.output();  // progress, time left …
   EXPECT_TRUE(child.wait_for(" left")) << child.output();
@@ -187,7 +187,7 @@ TEST_F(PerplexityStopped, ByCtrlCGoesOnToTheSameFigures) {
   EXPECT_EQ(figures(cria(with_state())), want) << "all was done already";
 }
 
-TEST_F(PerplexityStopped, ByAKillGoesOnToTheSameFigures) {
+TEST_F(PerplexityStopped, ResumesAfterAKill) {
   {
     const Child child(Child::Kind::Pipe, with_state(), {"CRIA_ISA=scalar"});
     wait_for_state();
@@ -277,7 +277,7 @@ TEST(Choices, ANumberIsAnIndexAndATextIsAText) {
               1U);
 }
 
-TEST(Choices, AQuestionThatDoesNotFitIsNamedBeforeAnyIsScored) {
+TEST(Choices, NamesAnOversizedQuestionFirst) {
   std::string questions = R"({"question": "a", "choices": ["b", "c"], "answer": 0})"
                           "\n";
   questions += R"({"question": ")";

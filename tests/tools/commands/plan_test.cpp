@@ -25,7 +25,7 @@ TEST(Plan, MoreMachinesNeedLessMemoryEach) {
       "link: 25.0 µs, 10.0 Gbit/s\n");
 }
 
-TEST(Plan, AModelThatIsNotThereAndDoesNotFit) {
+TEST(Plan, PlansAnAbsentOversizedModel) {
   const Result result = cria({"plan", "--synthetic", "70b:Q4_K", "--machines", "32", "--link",
                               "100gbe-ib", "--read-rate", "100", "--gmacs", "1000"});
   ASSERT_EQ(result.code, 0) << result.err;

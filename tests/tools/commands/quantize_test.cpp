@@ -135,7 +135,7 @@ TEST(Quantize, UsageErrors) {
         << type;
 }
 
-TEST(Quantize, OneClearLineForWhatCannotBe) {
+TEST(Quantize, ReportsErrorsInOneLine) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory), text = directory.write("text", "no matrix");
   fs::create_symlink(f16, directory.path("link.gguf"));
@@ -180,7 +180,7 @@ TEST(Quantize, KilledOrInterruptedLeavesNothing) {
   }
 }
 
-TEST(Quantize, AWriteThatFailsMidwayLeavesTheOldFile) {
+TEST(Quantize, FailedWritesKeepTheOldFile) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory), out = directory.write("out.gguf", "old");
   rlimit limit = {};

@@ -60,7 +60,7 @@ TEST(Run, TheTemplateIsTheDefault) {
   }
 }
 
-TEST(Run, EscapesAreReadWhereTheyAreWanted) {
+TEST(Run, ReadsEscapesOnRequest) {
   const auto prompt_tokens = [](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"run", "--raw", "-n", "0", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -117,7 +117,7 @@ TEST(Run, AnEmptyAnswerIsExplained) {
   EXPECT_EQ(cria({"run", "hello", "-n", "0"}).err, "") << "that is what was asked for";
 }
 
-TEST(Run, AContextAboveTheTrainingIsTold) {
+TEST(Run, ReportsAContextAboveTraining) {
   for (const std::string command : {"run", "chat"}) {
     const Result above = cria({command, "-c", "1024", "-n", "1"}, "hello");
     EXPECT_EQ(above.err.find(
@@ -142,7 +142,7 @@ TEST(Run, NotesBeginALineOfTheirOwn) {
   EXPECT_NE(read_file(both).find(kAnswer + "\n8 tokens"), std::string::npos) << read_file(both);
 }
 
-TEST(Run, WaitingForTheTerminalIsTold) {
+TEST(Run, ReportsWaitingForTheTerminal) {
   Child child(Child::Kind::Terminal, {"run", "--temp", "0"});
   ASSERT_TRUE(child.wait_for("Ctrl-D ends it")) << child.output();
   child.send(kQuestion + "\n\004");
@@ -292,7 +292,7 @@ TEST(Run, EverySeedIsTheSameEachTime) {
   }
 }
 
-TEST(Run, ARandomSeedIsTold) {
+TEST(Run, ReportsARandomSeed) {
   const Result any =
       cria({"run", "--raw", "-p", " The river", "-n", "1", "--json", "--seed", "-1"});
   ASSERT_EQ(any.code, 0) << any.err;
@@ -387,7 +387,7 @@ TEST(Run, BiasChangesTheChoice) {
   EXPECT_EQ(json.at("tokens"), (std::vector<int>{300, 300, 300}));
 }
 
-TEST(Run, IgnoreEosGoesOn) {
+TEST(Run, IgnoreEosContinues) {
   const auto json = nlohmann::json::parse(
       cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "40", "--ignore-eos", "--json"})
           .out);
@@ -405,7 +405,7 @@ TEST(Run, ExplainsAFullContext) {
   EXPECT_EQ(nlohmann::json::parse(shifted.out).at("tokens").size(), 40U) << shifted.err;
 }
 
-TEST(Run, RefusesAPromptThatDoesNotFit) {
+TEST(Run, RejectsAnOversizedPrompt) {
   const Result result =
       cria({"run", "--raw", "-c", "8", "-p", "one two three four five six seven eight nine ten"});
   EXPECT_EQ(result.code, 1);
@@ -505,7 +505,7 @@ TEST(Run, DryEndsARepetition) {
   EXPECT_NE(result.out, repeated);
 }
 
-TEST(Run, SamplersThatCannotBeAreUsageErrors) {
+TEST(Run, InvalidSamplersAreUsageErrors) {
   for (const std::vector<std::string>& bad :
        std::vector<std::vector<std::string>>{{"--samplers", "top_k;kernel"},
                                              {"--samplers", "top_k;top_k"},

@@ -83,7 +83,7 @@ TEST(Split, DryRunWritesNothing) {
   EXPECT_TRUE(fs::is_empty(directory.path()));
 }
 
-TEST(Split, SaysWhatCannotBe) {
+TEST(Split, ReportsErrors) {
   const TempDirectory directory;
   EXPECT_EQ(cria({"split", kDemo, directory.path("m"), "--max-size", "much"}).code, 2);
   const Result small = cria({"split", kDemo, directory.path("m"), "--max-size", "200K"});

@@ -43,7 +43,7 @@ class Sweep : public ::testing::Test {
   std::string text_, out_ = directory_.path("out");
 };
 
-TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
+TEST_F(Sweep, MeasuresEveryFileDespiteABadOne) {
   const std::string bad = directory_.write("bad.gguf", "no model");
   const Result result = cria(arguments({bad, directory_.path("same.gguf")}));
   EXPECT_EQ(result.code, 1) << "one has failed";
@@ -212,7 +212,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
 }
 
 // What is made of a model may have the name of a file that its owner has made of it.
-TEST_F(Sweep, LeavesFilesOfItsNamesAlone) {
+TEST_F(Sweep, KeepsExistingFiles) {
   ASSERT_EQ(cria({"quantize", kDemo, directory_.path("model.gguf"), "F16"}).code, 0);
   const std::string mine = directory_.write("model-Q8_0.gguf", "mine");
   std::vector<std::string> wanted = arguments({"--types", "Q8_0"});
@@ -232,7 +232,7 @@ TEST_F(Sweep, LeavesFilesOfItsNamesAlone) {
   EXPECT_EQ(kept.get_float("llama.rope.freq_base"), 10000);
 }
 
-TEST_F(Sweep, PrintsATableForPeopleAndKeepsWhatItIsTold) {
+TEST_F(Sweep, PrintsATableAndKeepsFilesOnRequest) {
   std::vector<std::string> wanted = arguments({directory_.path("same.gguf"), "--keep"});
   wanted.erase(std::ranges::find(wanted, "--json"));
   const Result result = cria(wanted);
@@ -249,7 +249,7 @@ TEST_F(Sweep, PrintsATableForPeopleAndKeepsWhatItIsTold) {
   EXPECT_EQ(count_lines(more.err), 1U) << more.err;
 }
 
-TEST_F(Sweep, SaysWhatIsWrong) {
+TEST_F(Sweep, ReportsErrors) {
   EXPECT_EQ(cria({"sweep"}).code, 2);
   const Result twice = cria(arguments({directory_.path("base.gguf")}));
   EXPECT_EQ(twice.code, 1);

@@ -70,7 +70,7 @@ TEST(Template, SaysWhatTheTemplateNeverLooksAt) {
   EXPECT_EQ(result.out, cria({"template", "--messages", "-"}, kTalk).out);
 }
 
-TEST(Template, HasNoOptionThatItIgnores) {
+TEST(Template, UsesEveryOption) {
   EXPECT_EQ(cria({"template", "--messages", "-", "--tool-format", "hermes"}, kTalk).code, 2);
 }
 

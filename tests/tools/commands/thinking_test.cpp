@@ -29,7 +29,7 @@ class Thinking : public testing::Test {
   std::string model_ = directory_.path("thinker.gguf");
 };
 
-TEST_F(Thinking, RunPrintsTheAnswerAlone) {
+TEST_F(Thinking, RunPrintsOnlyTheAnswer) {
   const Result result = run({});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "Fourty");
@@ -38,7 +38,7 @@ TEST_F(Thinking, RunPrintsTheAnswerAlone) {
   EXPECT_EQ(run({"--show-thinking", "--no-think"}).out, "Fourty");
 }
 
-TEST_F(Thinking, AnswersThatNeverCameAreExplained) {
+TEST_F(Thinking, ExplainsMissingAnswers) {
   const Result result = run({"-n", "3"});
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("the model was still thinking"), std::string::npos) << result.err;
@@ -60,7 +60,7 @@ TEST_F(Thinking, JsonHasItApart) {
   EXPECT_FALSE(none.at("usage").contains("completion_tokens_details"));
 }
 
-TEST_F(Thinking, PiecesAreToldApart) {
+TEST_F(Thinking, MarksPiecesOfThinking) {
   std::istringstream lines(run({"--stream-json"}).out);
   std::string answer, thoughts;
   for (std::string line; std::getline(lines, line);) {
@@ -102,7 +102,7 @@ TEST_F(Thinking, VariablesReachTheTemplate) {
   EXPECT_EQ(run({"--raw", "--no-think"}).code, 2);
 }
 
-TEST_F(Thinking, SwitchesThatATemplateHasNotAreTold) {
+TEST_F(Thinking, ReportsUnsupportedSwitches) {
   const Result think = cria({"run", "hello", "--temp", "0", "--no-think"});
   EXPECT_EQ(think.code, 0);
   EXPECT_NE(think.err.find("--no-think changes nothing"), std::string::npos) << think.err;
@@ -136,7 +136,7 @@ TEST_F(Thinking, ASessionFileKeepsIt) {
   EXPECT_EQ(nlohmann::json::parse(read_file(saved)).at(1).at("reasoning_content"), "hmso");
 }
 
-TEST_F(Thinking, APipeShowsItIfTold) {
+TEST_F(Thinking, APipeShowsItOnRequest) {
   EXPECT_EQ(chat("hi\nhi\n", {"--show-thinking"}).out,
             "[thinking]\nhmso\n[end of thinking]\n\nFourty\n"
             "[thinking]\nhmso\n[end of thinking]\n\nFourty\n");

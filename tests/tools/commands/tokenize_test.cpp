@@ -26,7 +26,7 @@ TEST(Tokenize, AnyBytesComeBack) {
   EXPECT_EQ(text.out, bytes);
 }
 
-TEST(Tokenize, EmptyTextIsNothingButItsBeginning) {
+TEST(Tokenize, EmptyTextYieldsTheBeginToken) {
   EXPECT_EQ(cria({"tokenize", "--ids"}).out, "1\n");
   EXPECT_EQ(cria({"tokenize", "--ids", "--no-bos", "-p", ""}).out, "\n");
 }
@@ -145,7 +145,7 @@ TEST(Tokenize, PreTokenizersMissingAndUnknown) {
       << wrong.err;
 }
 
-TEST(Tokenize, RefusesWhatIsNoTokenId) {
+TEST(Tokenize, RejectsInvalidTokenIds) {
   for (const std::string bad : {"4096", "-1", "x", "1.5", "99999999999999999999"}) {
     const Result result = cria({"tokenize", "--decode"}, "1 " + bad);
     EXPECT_EQ(result.code, 1) << bad;

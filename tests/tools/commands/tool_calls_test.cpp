@@ -106,7 +106,7 @@ TEST_F(ToolCalls, ToolsReachTheTemplate) {
   }
 }
 
-TEST_F(ToolCalls, AFormThatIsNotKnownIsRefused) {
+TEST_F(ToolCalls, RejectsUnknownFormats) {
   const std::string odd = directory_.write("odd.jinja", "{{ tools }} {{ messages[0].content }}");
   const Result result = run({"--tools", tools_, "--chat-template", odd});
   EXPECT_EQ(result.code, 1);

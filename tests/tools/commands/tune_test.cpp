@@ -51,7 +51,7 @@ class Tune : public ::testing::Test {
 
 constexpr const char* kNote = "tuned for this model and machine: --batch 7 --threads 1 (";
 
-TEST_F(Tune, OneLineSaysWhatIsBestAndNothingIsKept) {
+TEST_F(Tune, ReportsTheBestInOneLine) {
   const Result result = tune({});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(std::ranges::count(result.out, '\n'), 1);
@@ -63,7 +63,7 @@ TEST_F(Tune, OneLineSaysWhatIsBestAndNothingIsKept) {
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
-TEST_F(Tune, WhatWasTriedAndWhatIsRemembered) {
+TEST_F(Tune, ReportsTrialsAndRemembersTheBest) {
   const Result result = tune({"--remember", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find("remembered in " + file_), std::string::npos) << result.err;
@@ -105,7 +105,7 @@ TEST_F(Tune, RememberedOptionsAreUsedUnlessOthersAreGiven) {
   EXPECT_EQ(tune({}).err, "") << "tuning begins with the defaults";
 }
 
-TEST_F(Tune, RememberedOptionsAreNotUsedBesideWhatExcludesThem) {
+TEST_F(Tune, RememberedOptionsYieldToTypedOnes) {
   remember({{"threads", "1"}, {"threads-prefill", "2"}});
   const Result result = run({"bench", "--verify", "2", "-r", "1"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -130,7 +130,7 @@ TEST_F(Tune, PromptsThreadsBelongToThoseOfDecoding) {
   EXPECT_NE(answer({"-t", "1"}).err.find("threads 1 (prompts 1)"), std::string::npos);
 }
 
-TEST_F(Tune, AFileThatIsNotItsOwnCountsForNothing) {
+TEST_F(Tune, IgnoresForeignFiles) {
   std::filesystem::create_directory(directory_.path() + "/cria");
   for (const char* text : {"", "[]", "{\"a\": 1}", "{\"a\": {\"b\": {\"threads\": 1}}}"}) {
     std::ofstream(file_) << text;
@@ -164,7 +164,7 @@ class TuneChoice : public ::testing::Test {
   }
 };
 
-TEST_F(TuneChoice, AWayIsTakenThatIsFasterByMoreThanChance) {
+TEST_F(TuneChoice, TakesAModeFasterThanChance) {
   for (const double gain : {1.02, 1.04}) {
     const auto result = decide([&](const tools::TuneWay& way, bool prompt) {
       return prompt && way.batch == 1024 ? gain : 1;
@@ -197,7 +197,7 @@ TEST_F(TuneChoice, CopyingHasToBeWorthMore) {
 }
 
 // Each way was faster when it was tried, but not all of them together at the end.
-TEST_F(TuneChoice, WhatIsNotFasterInTheEndIsNotTaken) {
+TEST_F(TuneChoice, RejectsAModeWithSlowerFinalRuns) {
   int left = 1 + 3;  // a run that does not count, and three rounds
   const auto result = decide([&](const tools::TuneWay& way, bool prompt) {
     return prompt && way.batch == 1024 && left-- > 0 ? 1.5 : 1;
@@ -250,7 +250,7 @@ TEST(TuneOptions, AreWhatHasToBeSaid) {
             Options({{"batch", "256"}, {"no-mmap", "true"}}));
 }
 
-TEST(TuneLine, SaysWhatToTypeOrThatNothingIs) {
+TEST(TuneLine, ShowsTheCommandIfOneHelps) {
   tools::TuneResult result;
   result.usual_prompt = result.best_prompt = 10;
   result.usual_decode = result.best_decode = 5;

@@ -78,7 +78,7 @@ TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
           .out);
 }
 
-TEST(Arguments, WhatDoesNotApplyIsNamed) {
+TEST(Arguments, NamesInapplicableOptions) {
   expect_usage_error({"run", "-ngl", "99", "-p", "a"}, {"-ngl does not apply", "CPU"});
   expect_usage_error({"chat", "--n-gpu-layers=99"}, {"--n-gpu-layers does not apply"});
   expect_usage_error({"run", "--flash-attn", "-p", "a"}, {"--flash-attn does not apply"});
@@ -90,7 +90,7 @@ TEST(Arguments, WhatDoesNotApplyIsNamed) {
 }
 
 // What one command does anyway another does not.
-TEST(Arguments, NamesOfLlamaCppThatAreSoForSomeCommands) {
+TEST(Arguments, ExplainsLlamaCppNamesByCommand) {
   expect_usage_error({"serve", "--log-disable"}, {"--log-disable does not apply", "2>/dev/null"});
   expect_usage_error({"chat", "--no-context-shift"},
                      {"--no-context-shift does not apply", "from a pipe"});

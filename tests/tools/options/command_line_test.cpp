@@ -77,7 +77,7 @@ TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
 }
 
 // Nothing is taken and then counts for nothing.
-TEST(CommandLine, OptionsThatWouldNotCountAreRefused) {
+TEST(CommandLine, RejectsOptionsWithoutEffect) {
   const std::vector<std::vector<std::string>> wrong = {
       {"bench", "-p", "8,16", "-n", "2", "--parallel", "2"},
       {"bench", "-n", "2,4", "--speculate-rates", "50"},
@@ -133,7 +133,7 @@ TEST(CommandLine, UnknownInstructionSetIsNamed) {
 }
 
 // Also where no model is loaded, or where the kernels are wanted late; and nothing is left behind.
-TEST(CommandLine, UnknownInstructionSetIsNamedByAllThatCompute) {
+TEST(CommandLine, EveryComputingCommandNamesAnUnknownIsa) {
   const TempDirectory directory, hugging_face;
   const std::string out = directory.path("out"),
                     text = directory.write("text", std::string(3000, 'a'));

@@ -77,7 +77,7 @@ TEST_F(ModelStore, ModelsAreFoundByNameOrUniquePart) {
   EXPECT_NE(several.err.find("small/tiny-Q8_0"), std::string::npos) << several.err;
 }
 
-TEST_F(ModelStore, WhatIsNotHereIsToldWithTheCommandThatFetchesIt) {
+TEST_F(ModelStore, NamesTheDownloadCommand) {
   const Result url = tokenize("https://huggingface.co/Org/Name/resolve/main/x.gguf");
   EXPECT_NE(url.err.find("does not download"), std::string::npos) << url.err;
   EXPECT_NE(url.err.find("curl -L -O https://huggingface.co/Org/Name/resolve/main/x.gguf"),

@@ -65,7 +65,7 @@ TEST_F(Overrides, TextsAndTruthValues) {
   EXPECT_NE(run.err.find("a:b=c, llama"), std::string::npos) << run.err;
 }
 
-TEST_F(Overrides, RefusesWhatIsNone) {
+TEST_F(Overrides, RejectsInvalidOverrides) {
   const auto refused = [](const std::string& value, const std::string& message) {
     const Result result = cria({"run", "-m", kDemo, "--override-kv", value, "hi"});
     EXPECT_EQ(result.code, 2) << value;

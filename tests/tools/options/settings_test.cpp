@@ -48,7 +48,7 @@ TEST_F(Settings, EveryOptionCanBeSetByTheEnvironmentAndByTheFile) {
   EXPECT_EQ(of_run("top-k", {"CRIA_TOP_K=7"}), (Value{"7", "CRIA_TOP_K"}));
 }
 
-TEST_F(Settings, TheyAreWhatIsRun) {
+TEST_F(Settings, AreApplied) {
   const std::string greedy = run({"--temp", "0"}).out;
   EXPECT_EQ(run({}, {"CRIA_TEMP=0"}).out, greedy);
   configure("[run]\ntemp = 0\n");
@@ -96,7 +96,7 @@ TEST_F(Settings, TheFileIsToml) {
   }
 }
 
-TEST_F(Settings, ATextWithoutQuotesIsToldOfThem) {
+TEST_F(Settings, SuggestsMissingQuotes) {
   const std::string hint = " (put a text in quotes)";
   for (const std::string text : {"kv-type = q8_0", "kv-type = f16", "model = important.gguf",
                                  "system = no", "json = True", "model = 7b.gguf", "kv-type = f"}) {
@@ -142,7 +142,7 @@ TEST_F(Settings, AFileOfNoUseIsRefused) {
             std::string::npos);
 }
 
-TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
+TEST_F(Settings, FlagsSkipValuesOfOtherOptions) {
   const auto tokenize = [&](std::vector<std::string> environment) {
     environment.push_back("CRIA_CONFIG=" + file_);
     return cria({"tokenize", "-p", "Once"}, "", environment);
@@ -169,7 +169,7 @@ TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
       << own.err;
 }
 
-TEST_F(Settings, AFileThatIsNamedIsThere) {
+TEST_F(Settings, RejectsAMissingNamedFile) {
   for (const std::string& path : {std::string("/no/such/file"), directory_.path()}) {
     const Result result = cria({"config"}, "", {"CRIA_CONFIG=" + path});
     EXPECT_EQ(result.code, 2) << path;
@@ -179,7 +179,7 @@ TEST_F(Settings, AFileThatIsNamedIsThere) {
   }
 }
 
-TEST_F(Settings, WhatIsTypedCounts) {
+TEST_F(Settings, TypedOptionsWin) {
   configure("temp = 1.5\nseed = 4\n");
   EXPECT_EQ(run({"--temp", "0"}, {"CRIA_TEMP=1.5"}).out, run({"--temp", "0", "--seed", "4"}).out);
   // -m is not set where a FILE is named, which excludes it.
@@ -188,7 +188,7 @@ TEST_F(Settings, WhatIsTypedCounts) {
 }
 
 // Where something else is asked for, a configured model is none of it.
-TEST_F(Settings, AModelIsForWhatAsksForOne) {
+TEST_F(Settings, SkipsTheModelIfACommandTakesNone) {
   const std::vector<std::string> model = {"CRIA_MODEL=/no/such/file.gguf"};
   const Result machine = cria({"inspect", "--cpu"}, "", model);
   EXPECT_EQ(machine.code, 0) << machine.err;
@@ -200,7 +200,7 @@ TEST_F(Settings, AModelIsForWhatAsksForOne) {
   EXPECT_EQ(cria({"bench", "-p", "4", "-n", "0", "-r", "1"}, "", model).code, 1);
 }
 
-TEST_F(Settings, WhatDoesNotCountHereIsPassedOver) {
+TEST_F(Settings, SkipsInapplicableOptions) {
   EXPECT_EQ(run({}, {"CRIA_LOGPROBS=2"}).code, 0);
   EXPECT_NE(run({"--json"}, {"CRIA_LOGPROBS=2"}).out.find("\"logprobs\""), std::string::npos);
   EXPECT_EQ(run({"--logprobs", "2"}).code, 2);

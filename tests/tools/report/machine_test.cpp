@@ -8,7 +8,7 @@ namespace cria::test {
 namespace {
 
 // A container on a large machine.
-TEST(Machine, HasTheMemoryThatItsCgroupAllows) {
+TEST(Machine, ReportsTheMemoryLimitOfItsCgroup) {
   const TempDirectory directory;
   directory.write("memory.max", "409600\n");
   directory.write("memory.current", "100000\n");

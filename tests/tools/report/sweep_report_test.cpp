@@ -36,7 +36,7 @@ const std::vector<SweepRow> kRows = {
     measured_row("IQ2_XS", 150, {1.3, 0.01}, {45, 0.5}),
 };
 
-TEST(SweepChoice, TheSmallestOfThoseThatDecodeAlike) {
+TEST(SweepChoice, TakesTheSmallestOfEquallyFast) {
   const SweepChoice choice = sweep_choice(kRows, machine_with(10000));
   EXPECT_EQ(choice.candidates, 4U);
   EXPECT_EQ(choice.alike, (std::vector<std::size_t>{2, 3}));
@@ -57,7 +57,7 @@ TEST(SweepChoice, SmallErrorsTellThemApart) {
   EXPECT_NE(sweep_advice(rows, machine_with(10000)).find("it decodes fastest."), std::string::npos);
 }
 
-TEST(SweepChoice, AReadRateThatIsNotKnownIsNotHeldAgainst) {
+TEST(SweepChoice, AcceptsAnUnknownPrefillRate) {
   SweepMachine machine = machine_with(10000);
   EXPECT_NE(sweep_advice(kRows, machine).find("of what the read rate allows"), std::string::npos);
   machine.read_gbytes = 0;
@@ -66,7 +66,7 @@ TEST(SweepChoice, AReadRateThatIsNotKnownIsNotHeldAgainst) {
       << sweep_advice(kRows, machine);
 }
 
-TEST(SweepChoice, WhereAllLoseMuchThoseThatLoseAlike) {
+TEST(SweepChoice, ComparesEqualLossesIfAllAreLarge) {
   std::vector<SweepRow> rows = kRows;
   for (SweepRow& row : rows) row.ratio = {row.ratio.value + 0.5, 0.002};
   const SweepChoice choice = sweep_choice(rows, machine_with(10000));

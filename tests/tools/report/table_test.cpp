@@ -28,7 +28,7 @@ std::string column(const std::string& text, std::size_t begin, std::size_t width
   return whole;
 }
 
-TEST(Table, AWordLongerThanItsColumnGoesOnInTheNextLine) {
+TEST(Table, BreaksWordsLongerThanTheColumn) {
   Table table({"name", ">size", "place"});
   table.add({"abcdefghijklmnopqrstuvwxyz", "4.58 GiB", "here"});
   EXPECT_EQ(table.text(30),

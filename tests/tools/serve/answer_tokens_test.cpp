@@ -28,7 +28,7 @@ std::string shown_tokens(std::string_view written, std::string_view shown) {
 }
 
 // As it is behind thinking.
-TEST(ServeAnswerTokens, WhiteSpaceThatTheTextLostIsNoToken) {
+TEST(ServeAnswerTokens, OmitsStrippedWhiteSpace) {
   EXPECT_EQ(shown_tokens("\n\n  The answer.", "The answer."), "The answer.");
   EXPECT_EQ(shown_tokens("The answer.", "The answer."), "The answer.");
   EXPECT_EQ(shown_tokens("\n\nThe answer.", "\n\nThe answer."), "\n\nThe answer.");

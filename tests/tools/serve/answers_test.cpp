@@ -128,7 +128,7 @@ TEST(ServeAnswers, ChoicesAreThoseOfLaterSeeds) {
   }
 }
 
-TEST(ServeAnswers, TextsThatGoOn) {
+TEST(ServeAnswers, ContinueTexts) {
   ServedDemo demo;
   const Json more = {{"max_tokens", 6}, {"temperature", 0}, {"ignore_eos", true}};
   const auto ask = [&](Json fields) {
@@ -163,7 +163,7 @@ TEST(ServeAnswers, TextsThatGoOn) {
 }
 
 // A call is demanded: it satisfies the parameters' schema, and comes in a stream as it does whole.
-TEST(ServeAnswers, CallsThatAreDemanded) {
+TEST(ServeAnswers, EnforceRequiredCalls) {
   ServedDemo demo;
   const Json light = Json::parse(
       R"({"type":"function","function":{"name":"switch_light","parameters":{"type":"object","properties":
@@ -212,7 +212,7 @@ TEST(ServeAnswers, CallsThatAreDemanded) {
 
 // Where the model is free to call, a tool that cannot be enforced is said once; a strict one is
 // refused.
-TEST(ServeAnswers, CallsThatAreNotEnforced) {
+TEST(ServeAnswers, ParseUnconstrainedCalls) {
   std::vector<std::string> notes;
   std::mutex mutex;
   ApiOptions api;
@@ -233,7 +233,7 @@ TEST(ServeAnswers, CallsThatAreNotEnforced) {
 
 // Where answers cannot be held to calls of the model's form, what cannot be promised is refused, or
 // only one call counts.
-TEST(ServeAnswers, CallsOfAFormThatCannotBeHeldTo) {
+TEST(ServeAnswers, ReportUnconstrainableFormats) {
   ServedDemo demo({}, {}, "", CallForm::Glm);
   const Json tool = {{"type", "function"}, {"function", {{"name", "light"}, {"strict", false}}}};
   Json body = question("Light, please.", {{"tools", {tool, tool}}, {"max_tokens", 4}});
@@ -250,7 +250,7 @@ TEST(ServeAnswers, CallsOfAFormThatCannotBeHeldTo) {
   EXPECT_EQ(error["param"], "tool_choice");
 }
 
-TEST(ServeAnswers, OneCallWhereNoMoreAreWanted) {
+TEST(ServeAnswers, StopAfterOneCallWithoutParallelCalls) {
   const ServedModel model =
       ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, "");
   const std::vector<ToolCall> calls = {{"1", "light", "{}"}, {"2", "dark", "{}"}};
@@ -280,7 +280,7 @@ TEST(ServeAnswers, OneCallWhereNoMoreAreWanted) {
 }
 
 // A call that is cut shows nothing of itself.
-TEST(ServeAnswers, CallsThatAreCut) {
+TEST(ServeAnswers, DropTruncatedCalls) {
   ServedDemo demo;
   const Json tool = {{"type", "function"}, {"function", {{"name", "switch_light"}}}};
   Json body = question("Light, please.", {{"tools", {tool}}, {"tool_choice", "required"}});
@@ -353,7 +353,7 @@ TEST(ServeAnswers, VeryManyTokensTakeTheMemoryOfTheirText) {
   EXPECT_GT(got->body().size(), 2 * kCharacters * 20);
 }
 
-TEST(ServeAnswers, AConversationThatATemplateRefuses) {
+TEST(ServeAnswers, ReportErrorsOfTheTemplate) {
   ServedDemo demo;
   const auto longer = demo.answer(kChatPath, question(std::string(4000, 'x') + " y"));
   EXPECT_EQ(longer->status(), 400);
@@ -361,7 +361,7 @@ TEST(ServeAnswers, AConversationThatATemplateRefuses) {
   EXPECT_NE(longer->json()["error"]["message"].get<std::string>().find("511"), std::string::npos);
 }
 
-TEST(ServeAnswers, ANameThatIsNoText) {
+TEST(ServeAnswers, RejectNonStringNames) {
   ServedDemo demo({}, {}, "caf\xE9");
   EXPECT_EQ(demo.answer("/v1/embeddings", {{"input", "cat"}})->json()["model"], "caf\xEF\xBF\xBD");
   EXPECT_EQ(demo.answer(kChatPath, question(kCount, {{"max_tokens", 1}}))->json()["model"],
@@ -369,7 +369,7 @@ TEST(ServeAnswers, ANameThatIsNoText) {
 }
 
 // Whatever an answer meets on the thread that writes it is the end of that request alone.
-TEST(ServeAnswers, AnAnswerThatCannotBeWritten) {
+TEST(ServeAnswers, ReportFailedAnswers) {
   struct NoRoom final : FakeExchange {
     using FakeExchange::FakeExchange;
     void answer(int, std::string_view, std::string, const Headers&) override {

@@ -149,7 +149,7 @@ TEST(ServeFields, OfTheOthers) {
                   "context_length_exceeded", "prompt"});
 }
 
-TEST(ServeFields, BodiesThatAreNoJson) {
+TEST(ServeFields, RejectNonJsonBodies) {
   ServedDemo demo;
   const std::string good = kChat.dump();
   std::string members = "{";  // so many that finding each among those before it would take minutes

@@ -146,7 +146,7 @@ void expect_cancelled(Served& served, RawClient& client, const std::function<voi
   (void)client;
 }
 
-TEST(ServeHttpLimits, ClientsThatLeave) {
+TEST(ServeHttpLimits, CancelAnswersOfDisconnectedClients) {
   Served served;
   {
     RawClient client = served.client();
@@ -175,7 +175,7 @@ TEST(ServeHttpLimits, ClientsThatLeave) {
   EXPECT_EQ(status_of(served.ask(get("/echo"))), 200);
 }
 
-TEST(ServeHttpLimits, ClosedIsToldToWhoAsksLate) {
+TEST(ServeHttpLimits, LateRequestsGetAnError) {
   Served served;
   RawClient client = served.client();
   client.send(post("/hold", "x"));
@@ -201,7 +201,7 @@ TEST(ServeHttpLimits, SilenceIsBroken) {
   EXPECT_TRUE(has(client.read_all(), "data: {\"error\""));
 }
 
-TEST(ServeHttpLimits, ReadersThatDoNotRead) {
+TEST(ServeHttpLimits, CloseStalledReaders) {
   Served served([](ServerOptions& options) { options.write_timeout = milliseconds(300); });
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));
@@ -224,7 +224,7 @@ TEST(ServeHttpLimits, ReadersThatDoNotRead) {
       served.server->wait_until_idle(milliseconds(0)));  // given up: nothing is left to send
 }
 
-TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
+TEST(ServeHttpLimits, LimitTheTotalUnreadOutput) {
   Served served;  // to 64 MiB, and the largest
   const std::string large(40 << 20, 'x');
   std::deque<RawClient> clients;
@@ -247,7 +247,7 @@ TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
   }
 }
 
-TEST(ServeHttpLimits, WhoReadsIsNotGivenUpForWhoDoesNot) {
+TEST(ServeHttpLimits, KeepActiveReadersWhenOthersStall) {
   Served served;  // 64 MiB beside the largest
   const auto ask = [&served](RawClient& client, const std::string& answer) {
     client.send(post("/hold", "x"));
@@ -318,7 +318,7 @@ TEST(ServeHttpLimits, WhoReadsNothingBehindALargeEventIsGivenUp) {
   EXPECT_TRUE(exchange->closed());
 }
 
-TEST(ServeHttpLimits, ALargeEventThatWasReadAllowsNoMore) {
+TEST(ServeHttpLimits, ReadEventsNoLongerCount) {
   Served served;
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));

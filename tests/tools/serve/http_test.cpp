@@ -78,7 +78,7 @@ TEST(ServeHttp, PipelinedAnswersComeInOrder) {
   EXPECT_TRUE(one < two && two < three && three < four && four != std::string::npos) << all;
 }
 
-TEST(ServeHttp, PipelinedAnswersToAClientThatHasSaidAll) {
+TEST(ServeHttp, AnswersPipelinedRequestsAfterAHalfClose) {
   const Served served;
   RawClient client = served.client();
   std::string all;

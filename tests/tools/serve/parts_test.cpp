@@ -178,7 +178,7 @@ TEST(ServeAccess, TextsOfOrigins) {
     EXPECT_FALSE(is_origin(bad)) << bad;
 }
 
-TEST(ServeParser, BodiesWhoseLengthIsNotSure) {
+TEST(ServeParser, RejectsAmbiguousBodyLengths) {
   const auto status_of = [](const std::string& fields) {
     ParsedHead head;
     return MessageParser()
@@ -221,7 +221,7 @@ TEST(ServeParser, ChunkedBodiesInPiecesOfAnySize) {
   }
 }
 
-TEST(ServeParser, ChunksThatAreNone) {
+TEST(ServeParser, RejectsInvalidChunks) {
   const auto status_of = [](const std::string& bytes) {
     MessageParser parser;
     ParsedHead head;
@@ -252,7 +252,7 @@ TEST(ServeLog, StrangersWriteNoLines) {
   EXPECT_NE(text.find(" id 127.0.0.1 GET /x\\x0A/y 404 "), std::string::npos) << text;
 }
 
-TEST(ServeLog, TellsWhatIsKnown) {
+TEST(ServeLog, WritesKnownFields) {
   RequestRecord record;
   record.prompt_tokens = 12;
   record.cached_tokens = 3;
@@ -301,7 +301,7 @@ TEST(ServeLog, QuotesAreEscapedInQuotes) {
       << text;
 }
 
-TEST(ServeErrors, OneLineWhateverIsTold) {
+TEST(ServeErrors, AreOneLine) {
   EXPECT_EQ(error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),
             "{\"error\":{\"message\":\"a?b\\\"\xEF\xBF\xBD\",\"type\":\"invalid_request_error\","
             "\"param\":\"n[0]\","
@@ -403,7 +403,7 @@ TEST(ServeConstraints, ThoseInUseAreLimited) {
 }
 
 // They grow while answers are drawn: what is kept may take all the room by itself.
-TEST(ServeConstraints, ThoseThatNobodyHoldsMakeRoom) {
+TEST(ServeConstraints, EvictUnusedEntries) {
   const CompletionRequest a = grammar_request("root ::= \"a\""),
                           b = grammar_request("root ::= \"b\"");
   const std::size_t one = Constraints([](const std::string&) {}).of(a, CallForm::None)->memory();

@@ -103,7 +103,7 @@ TEST(ServeProgram, AsksForTheKeysOfItsFileAndOptions) {
   EXPECT_FALSE(has(server.program().output(), "-key")) << server.program().output();
 }
 
-TEST(ServeProgram, RefusesKeysThatAreNone) {
+TEST(ServeProgram, RejectsInvalidKeys) {
   const TempDirectory directory;
   const std::string empty = directory.write("empty", "\n \n"),
                     odd = directory.write("odd", "a\nb c\n");
@@ -115,7 +115,7 @@ TEST(ServeProgram, RefusesKeysThatAreNone) {
   }
 }
 
-TEST(ServeProgram, DoesByDefaultWhatItsOptionsTurnOff) {
+TEST(ServeProgram, HasEveryFeatureOnByDefault) {
   ServeProgram server;
   EXPECT_TRUE(has(server.get("/"), "<!doctype html>"));
   EXPECT_TRUE(has(server.get("/v1/models"), "\"cria-demo-Q8_0\""));
@@ -127,7 +127,7 @@ TEST(ServeProgram, DoesByDefaultWhatItsOptionsTurnOff) {
       << server.program().output();
 }
 
-TEST(ServeProgram, DoesWhatItsOptionsSay) {
+TEST(ServeProgram, AppliesItsOptions) {
   ServeProgram server({"--no-web", "--alias", "small", "--strict-model", "--allowed-host",
                        "cria.example", "--max-body", "200", "--log-json"});
   EXPECT_EQ(status(server.get("/")), 404);
@@ -198,7 +198,7 @@ TEST(ServeProgram, CutsAnswersAtTheSecondSignal) {
 }
 
 // nohup: the terminal may close.
-TEST(ServeProgram, GoesOnAfterAHangUpThatIsIgnored) {
+TEST(ServeProgram, IgnoresSighupUnderNohup) {
   const auto before = std::signal(SIGHUP, SIG_IGN);  // which the program inherits
   ServeProgram server;
   std::signal(SIGHUP, before);

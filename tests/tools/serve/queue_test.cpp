@@ -21,7 +21,7 @@ void wait_until_idle(const ServedDemo& demo) {
     std::this_thread::yield();
 }
 
-TEST(ServeQueue, TheMemoryThatIsToldIsWhatIsTaken) {
+TEST(ServeQueue, ReportsTheMemoryItTakes) {
   ServiceOptions options;
   options.engine.prefix_cache = true;
   options.engine.prefix_cache_bytes = 64 << 20;
@@ -79,7 +79,7 @@ TEST(ServeQueue, AnswersAreMadeAsTheyBegin) {
   EXPECT_EQ(most, 2U);
 }
 
-TEST(ServeQueue, AnAnswerThatCannotBeMade) {
+TEST(ServeQueue, ReportsFailedAnswers) {
   ServedDemo demo;
   Event over;
   Failure told{};
@@ -165,7 +165,7 @@ TEST(ServeQueue, ShuttingDown) {
   EXPECT_EQ(demo.answer(kChatPath, question(kCount))->json()["error"]["code"], "shutting_down");
 }
 
-TEST(ServeQueue, WhoeverTakesTooLong) {
+TEST(ServeQueue, EndsAnswersAtTheTimeLimit) {
   ServiceOptions options;
   options.engine.n_ctx = kLongest;
   options.request_timeout = std::chrono::milliseconds(100);

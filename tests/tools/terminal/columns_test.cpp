@@ -77,7 +77,7 @@ TEST(Columns, HelpOfEverySubcommandFits) {
 }
 
 // A backslash before a newline would be part of what is quoted.
-TEST(Columns, ExamplesAreNotBrokenInQuotes) {
+TEST(Columns, KeepQuotedExamplesWhole) {
   EXPECT_EQ(tools::footer_text("  cria a --set 'b c d' --to e", 24),
             "  cria a --set 'b c d' \\\n      --to e");
   EXPECT_EQ(tools::footer_text("  cria run \"b \\\"c d f\" e", 24),

@@ -76,7 +76,7 @@ TEST(Faults, AClosedStdoutIsOneLine) {
                     "stdout: cannot be written: Bad file descriptor", arguments[0] + ": ");
 }
 
-TEST(Faults, AReaderWhoLeavesIsNoError) {
+TEST(Faults, AClosedPipeIsSuccess) {
   const TempDirectory directory;
   for (const Arguments& arguments : answering(directory)) {
     const Result result =
@@ -121,7 +121,7 @@ class ShrinkingFile : public testing::Test {
   const std::string model_ = directory_.write("model.gguf", read_file(kDemo));
 };
 
-TEST_F(ShrinkingFile, IsOneLineThatNamesIt) {
+TEST_F(ShrinkingFile, IsReportedInOneLine) {
   for (const std::string threads : {"1", "2"}) {
     directory_.write("model.gguf", read_file(kDemo));
     const std::string errors = directory_.path("err" + threads);
@@ -174,7 +174,7 @@ std::string with_bad_scale(const TempDirectory& directory, std::string_view tens
   return directory.write("bad.gguf", bytes);
 }
 
-TEST(Faults, AValueThatIsNoNumberIsOneLineInEveryCommand) {
+TEST(Faults, EveryCommandReportsNansInOneLine) {
   const TempDirectory directory;
   const std::string model = with_bad_scale(directory, "blk.3.ffn_down.weight");
   const std::string text = directory.write("text", prose()), out = directory.path("out");
@@ -200,7 +200,7 @@ std::string without_template(const TempDirectory& directory, std::string bytes) 
   return directory.write("bare.gguf", bytes);
 }
 
-TEST(Faults, WhatNeedsATemplateIsToldThatThereIsNone) {
+TEST(Faults, ReportsAMissingTemplate) {
   const TempDirectory directory;
   const std::string bare = without_template(directory, read_file(kDemo));
   const Arguments plain = {"run", "-p", "hello", "-n", "1", "--temp", "0", "-m", bare};
@@ -298,7 +298,7 @@ TEST(Faults, WithoutMemoryThereIsOneLine) {
   EXPECT_EQ(codes, (std::set<int>{0, 1}));
 }
 
-TEST(Faults, AContextThatDoesNotFitIsRefused) {
+TEST(Faults, RejectsAnOversizedContext) {
   expect_one_line(
       cria_in({.address_space = std::size_t{600} << 20}, {"run", "-p", "x", "-c", "16777216"}),
       "not enough memory", "");
@@ -357,7 +357,7 @@ TEST(Faults, WhatWasSaidBeforeTheSignalIsThere) {
 }
 
 // The pipe is full and its reader sleeps: the program waits in write, and ends all the same.
-TEST(Faults, SignalsEndAProgramThatNobodyReads) {
+TEST(Faults, SignalsEndABlockedProgram) {
   Child child(Child::Kind::Pipe,
               {"logits", "--tokens", "1,2,3,4,5,6,7,8,9,10", "-o", "/dev/stdout"});
   ASSERT_TRUE(child.wait_for(std::string_view("\0", 1)));
@@ -366,7 +366,7 @@ TEST(Faults, SignalsEndAProgramThatNobodyReads) {
   EXPECT_EQ(child.exit_code(), 143);
 }
 
-TEST(Faults, ASleepingProgramGoesOn) {
+TEST(Faults, ContinuesAfterSleeping) {
   const Arguments arguments = {"run", "--raw",        "-p", " The river", "--temp",
                                "0",   "--ignore-eos", "-n", "60"};
   const std::string want = cria(arguments).out;

@@ -141,7 +141,7 @@ void interrupt_sweep(const Arguments& arguments, const std::string& file, int si
 }
 
 // First when the base is measured, then with the base known, when a model was made and is measured.
-TEST(Interrupt, SweepLeavesWhatItGoesOnFrom) {
+TEST(Interrupt, SweepKeepsItsProgress) {
   const std::string base = "base";
   for (const int signal : kSignals) {
     const TempDirectory directory;

@@ -189,7 +189,7 @@ class ServingMix {
   std::unique_ptr<Scheduler> scheduler_;
 };
 
-TEST(Sameness, OfAnswersBesideOthers) {
+TEST(Determinism, AnswersDoNotDependOnOtherAnswers) {
   std::size_t drafted = 0, kept = 0, cached = 0, cancelled = 0;
   for (int round = 0; round < rounds(); ++round) {
     for (std::size_t i = 0; i < six_types().size(); ++i) {
@@ -210,7 +210,7 @@ TEST(Sameness, OfAnswersBesideOthers) {
   EXPECT_GT(cancelled, 0U);
 }
 
-TEST(Sameness, OfSequencesThatForkAndShare) {
+TEST(Determinism, ForkedAndSharedSequencesAgree) {
   for (int round = 0; round < rounds(); ++round) {
     for (std::size_t i = 0; i < six_types().size(); ++i) {
       const auto seed = static_cast<std::uint64_t>(round) * 6 + i;
