@@ -50,9 +50,11 @@ function(cria_precompile target)
   endif()
 endfunction()
 
-# cria_test(NAME LIBS rooms... SOURCES files...) makes one GoogleTest program, its cases known to ctest.
+# cria_test(NAME LIBS libraries... SOURCES files... [SLOW cases...]) makes one GoogleTest program; ctest knows its cases.
+# SLOW has GoogleTest patterns of cases with the label "slow": they compute much and find no memory errors that others
+# miss, so .ci/run leaves them out with sanitizers and under emulation.
 function(cria_test name)
-  cmake_parse_arguments(arg "" "" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LIBS;SOURCES;SLOW" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
@@ -61,9 +63,16 @@ function(cria_test name)
   cria_optimize(${name} -O0)
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
-    set(limit 1500)  # everything is tens of times slower
+    set(limit 1500)  # sanitizers make everything tens of times slower
     target_compile_definitions(${name} PRIVATE CRIA_TEST_SANITIZED)
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # as in tools/
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT ${limit})
+  set(discover DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES)
+  set(slow "")
+  if(arg_SLOW)
+    list(JOIN arg_SLOW ":" slow)
+    gtest_discover_tests(${name} ${discover} TEST_FILTER "${slow}" PROPERTIES TIMEOUT ${limit} LABELS slow)
+    set(slow "-${slow}")
+  endif()
+  gtest_discover_tests(${name} ${discover} TEST_FILTER "*${slow}" PROPERTIES TIMEOUT ${limit})
 endfunction()

@@ -1,5 +1,4 @@
-// CONTRIBUTING.md says which files a new tensor type and a new instruction set touch: held against
-// those that are there.
+// The recipe for a tensor type in CONTRIBUTING.md lists exactly the files that name MXFP4.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ std::string read_source(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// A section of CONTRIBUTING.md, from its title to the next.
+/// Returns a section of CONTRIBUTING.md.
 std::string section(const std::string& title) {
   const std::string text = read_source("CONTRIBUTING.md");
   const std::size_t begin = text.find("## " + title + "\n");
@@ -31,7 +30,7 @@ std::string section(const std::string& title) {
   return text.substr(begin, text.find("\n## ", begin) - begin);
 }
 
-/// The paths that its list begins with: "- `path`".
+/// Returns the paths of its list items, "- `path`: …".
 std::vector<std::string> listed(const std::string& text) {
   const std::regex item("\n- `([^`]*)`");
   std::vector<std::string> paths;
@@ -47,7 +46,7 @@ bool matches(const std::string& file, const std::string& pattern, const std::str
   return std::regex_match(file, std::regex(expression));
 }
 
-/// Source files below the given folders whose text has a match.
+/// Returns the source files below `folders` with a match.
 std::set<std::string> files_with(const std::regex& what, const std::vector<const char*>& folders) {
   std::set<std::string> found;
   for (const char* const folder : folders) {
@@ -61,7 +60,7 @@ std::set<std::string> files_with(const std::regex& what, const std::vector<const
   return found;
 }
 
-/// Every file is one of the list, and every path of the list is one of the files.
+/// Each file must match a path, and each path a file.
 void expect_listed(const std::set<std::string>& files, const std::vector<std::string>& paths,
                    const std::string& placeholder, const std::string& name) {
   for (const std::string& file : files) {
@@ -72,7 +71,7 @@ void expect_listed(const std::set<std::string>& files, const std::vector<std::st
   for (const std::string& path : paths) {
     EXPECT_TRUE(std::ranges::any_of(
         files, [&](const std::string& file) { return matches(file, path, placeholder, name); }))
-        << path << " is listed in CONTRIBUTING.md, but does not name the witness";
+        << path << " is listed in CONTRIBUTING.md, but does not name MXFP4";
   }
 }
 
@@ -81,7 +80,7 @@ TEST(Contributing, ListsTheFilesOfATensorType) {
   std::vector<std::string> paths = listed(text);
   EXPECT_EQ(paths.size(), 8U);
   EXPECT_NE(text.find("Eight files"), std::string::npos);
-  // The witness is MXFP4, which has all of these and a kernel of its own for one token.
+  // MXFP4 has all of these parts.
   for (const char* const other : {"kernels/README.md", "tests/data/dequant/TYPE.blocks"}) {
     ASSERT_EQ(std::erase(paths, other), 1U) << other;
   }
@@ -93,11 +92,11 @@ TEST(Contributing, ListsTheFilesOfATensorType) {
   expect_listed(files, paths, "FAMILY", "[a-z0-9_]+");
 }
 
-// A list of types elsewhere is one that the next type is missing from.
+// A list of types elsewhere would miss the next type.
 TEST(Contributing, NoOtherFileListsTypes) {
   const std::set<std::string> known = {
-      "kernels/formats/dtype.h",       // the list
-      "engine/quantize/mix_rules.cpp"  // what the mixes are made of
+      "kernels/formats/dtype.h",       // the list of types
+      "engine/quantize/mix_rules.cpp"  // rules of the mixes
   };
   for (const char* const folder : {"kernels", "model", "tokenizer", "engine", "tools"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
@@ -109,21 +108,9 @@ TEST(Contributing, NoOtherFileListsTypes) {
       std::set<std::string> names;
       for (std::sregex_iterator i(text.begin(), text.end(), type), end; i != end; ++i)
         names.insert((*i)[1]);
-      EXPECT_LE(names.size(), 7U) << file << " names so many types that it is a list of its own";
+      EXPECT_LE(names.size(), 7U) << file << " lists types";
     }
   }
-}
-
-TEST(Contributing, ListsTheFilesOfAnInstructionSet) {
-  const std::string text = section("A new instruction set");
-  const std::vector<std::string> paths = listed(text);
-  EXPECT_EQ(paths.size(), 16U);
-  EXPECT_NE(text.find("Sixteen files"), std::string::npos);
-  // The witness is avx2, by its tag, or by the macro in preprocessor conditions.
-  auto files = files_with(std::regex(R"(\b(Avx2\b|avx2 |__AVX2__))"), {"kernels"});
-  for (const char* const other : {"kernels/isa/avxvnni.cpp", "kernels/isa/avxvnni_gemv.cpp"})
-    ASSERT_EQ(files.erase(other), 1U);  // take its kernels and replace some
-  expect_listed(files, paths, "NAME", "avx2");
 }
 
 }  // namespace
