@@ -1,19 +1,41 @@
-// figures DIRECTORY [--check]: of the measured figures in DIRECTORY/speeds.csv and
-// quantizations.csv, the pictures speeds.svg (of the first machine) and perplexity.svg, and the
-// tables in README.md between "<!-- NAME.csv -->", for one machine's speeds "<!-- speeds.csv:
-// MACHINE -->", and "<!-- end -->"; all machines' in a line each also in the README.md above
-// DIRECTORY. --check: writes nothing; exit code 1 where a file is not what it would be.
+// figures DIRECTORY: makes the pictures and tables of measured figures. From DIRECTORY/speeds.csv
+// and quantizations.csv it writes speeds.svg (first machine), perplexity.svg, and the tables
+// between
+// "<!-- NAME -->" and "<!-- end -->" in DIRECTORY/README.md, processors/*.md and the README.md
+// above.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "bench/speed_tables.h"
 #include "tools/report/bar_plot.h"
 #include "tools/report/scatter_plot.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
+
+/// A line of a CSV file, by the names of its columns.
+using Row = std::map<std::string, std::string>;
+
+/// Measurements of one machine: models in the order of the file, each with its columns.
+struct Machine {
+  std::string name;
+  std::vector<std::pair<std::string, std::map<std::string, Row>>> models;
+  std::vector<std::string> columns;  ///< of any model
+};
+
+double value(const Row& row, const std::string& name) {
+  return std::strtod(row.at(name).c_str(), nullptr);
+}
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> out;
@@ -29,7 +51,7 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Rows by the names in the first line. No cell has a comma.
+/// Reads rows by the names in the first line. Cells contain no commas.
 std::vector<Row> read_csv(const std::string& path) {
   std::istringstream in(read_text(path));
   std::string line;
@@ -49,6 +71,122 @@ std::vector<Row> read_csv(const std::string& path) {
   return rows;
 }
 
+std::vector<Machine> machines(const std::vector<Row>& rows) {
+  std::vector<Machine> out;
+  for (const Row& row : rows) {
+    auto machine = std::ranges::find(out, row.at("machine"), &Machine::name);
+    if (machine == out.end()) machine = out.insert(out.end(), Machine{row.at("machine"), {}, {}});
+    auto model = std::ranges::find_if(
+        machine->models, [&](const auto& known) { return known.first == row.at("model"); });
+    if (model == machine->models.end())
+      model = machine->models.insert(model, {row.at("model"), std::map<std::string, Row>{}});
+    model->second[row.at("column")] = row;
+    if (std::ranges::count(machine->columns, row.at("column")) == 0)
+      machine->columns.push_back(row.at("column"));
+  }
+  return out;
+}
+
+/// Removes the shape that nearly all rows have: "1.1b:Q4_K" is Q4_K.
+std::string label(const std::string& model) {
+  constexpr std::string_view kUsual = "1.1b:";
+  return model.starts_with(kUsual) ? model.substr(kUsual.size()) : model;
+}
+
+std::string ratio(const Row& row) {
+  const std::string text = row.at("ratio");
+  return std::strtod(text.c_str(), nullptr) > 1.1 ? "**" + text + "**" : text;
+}
+
+/// Prompts of 512 and decoding: cria, best peer, ratio and, if measured, the share of the limit.
+std::string main_table(const Machine& machine) {
+  const bool shares = std::ranges::any_of(machine.models, [](const auto& model) {
+    return std::ranges::any_of(model.second,
+                               [](const auto& cell) { return !cell.second.at("share").empty(); });
+  });
+  std::string out = "| type | prompt, cria | best peer | ratio |";
+  out += std::string(shares ? " of int8 peak |" : "") + " decode, cria | best peer | ratio |" +
+         (shares ? " of read rate |" : "") + "\n|---" + (shares ? "|--:|--:" : "") +
+         "|--:|--:|--:|--:|--:|--:|\n";
+  for (const auto& [model, cells] : machine.models) {
+    if (!cells.contains("pp512") && !cells.contains("tg")) continue;
+    out += "| " + label(model);
+    for (const std::string column : {"pp512", "tg"}) {
+      const auto found = cells.find(column);
+      if (found == cells.end()) {
+        out += shares ? " | – | – | – | –" : " | – | – | –";
+        continue;
+      }
+      const Row& row = found->second;
+      out += " | " + row.at("cria") + " | " +
+             (row.at("peer").empty() ? "–" : row.at("peer") + " (" + row.at("peer_name") + ")") +
+             " | " + (row.at("ratio").empty() ? "–" : ratio(row));
+      if (shares)
+        out += " | " + (row.at("share").empty() ? "–" : fixed(100 * value(row, "share"), 0) + " %");
+    }
+    out += " |\n";
+  }
+  return out;
+}
+
+/// Other prompt lengths and depths: "cria, ratio" in each cell.
+std::string further_table(const Machine& machine) {
+  std::vector<std::string> columns;
+  for (const std::string& column : machine.columns)
+    if (column != "pp512" && column != "tg") columns.push_back(column);
+  if (columns.empty()) return "";
+  std::string out = "\n| type", line = "\n|---";
+  for (const std::string& column : columns) {
+    out += column.starts_with("pp") ? " | prompt of " + column.substr(2)
+                                    : " | decode at " + column.substr(3);
+    line += "|--:";
+  }
+  out += " |" + line + "|\n";
+  for (const auto& [model, cells] : machine.models) {
+    if (std::ranges::none_of(columns, [&cells = cells](const std::string& column) {
+          return cells.contains(column);
+        }))
+      continue;
+    out += "| " + label(model);
+    for (const std::string& column : columns) {
+      const auto found = cells.find(column);
+      out += found == cells.end() ? " | –"
+             : found->second.at("ratio").empty()
+                 ? " | " + found->second.at("cria")
+                 : " | " + found->second.at("cria") + ", " + ratio(found->second);
+    }
+    out += " |\n";
+  }
+  return out;
+}
+
+bool is_float_type(const std::string& model) {
+  return model.ends_with(":F16") || model.ends_with(":BF16") || model.ends_with(":F32");
+}
+
+/// Median of the integer types' ratios in the wanted columns and, in parentheses, the lowest.
+std::string median_and_lowest(const Machine& machine,
+                              const std::function<bool(const std::string&)>& wanted) {
+  std::vector<double> ratios;
+  for (const auto& [model, cells] : machine.models)
+    for (const auto& [column, row] : cells)
+      if (!is_float_type(model) && wanted(column) && !row.at("ratio").empty())
+        ratios.push_back(value(row, "ratio"));
+  if (ratios.empty()) return "–";
+  std::ranges::sort(ratios);
+  return fixed(ratios[ratios.size() / 2], 2) + " (" + fixed(ratios.front(), 2) + ")";
+}
+
+/// Returns a cell of one model on one machine, or a dash.
+std::string figure(const Machine& machine, const std::string& model, const std::string& column,
+                   const std::string& name) {
+  const auto found =
+      std::ranges::find_if(machine.models, [&](const auto& m) { return m.first == model; });
+  if (found == machine.models.end()) return "–";
+  const auto cell = found->second.find(column);
+  return cell == found->second.end() || cell->second.at(name).empty() ? "–" : cell->second.at(name);
+}
+
 std::string quantizations_table(const std::vector<Row>& rows) {
   std::string out =
       "| mix | MiB | bits/weight | perplexity | change, % | KL divergence | same top, % "
@@ -63,7 +201,7 @@ std::string quantizations_table(const std::vector<Row>& rows) {
 }
 
 std::string speeds_picture(const Machine& machine) {
-  BarPlot plot{.title = "Tokens per second beside the best peer, by tensor type",
+  BarPlot plot{.title = "Tokens per second, cria and the best peer, by tensor type",
                .subtitle = "1.1 B parameters, 2 threads, " + machine.name +
                            "; best of llama.cpp and ik_llama.cpp",
                .first_name = "cria",
@@ -89,62 +227,88 @@ std::string perplexity_picture(const std::vector<Row>& rows) {
       .curve = {},
       .curve_label = {}};
   for (const Row& row : rows) {
-    if (row.at("mix") == "F32") continue;  // as F16, and so large that the rest would be a heap
+    if (row.at("mix") == "F32") continue;  // equals F16; its size would compress the axis
     plot.points.push_back({value(row, "mib"), value(row, "perplexity"), 0, row.at("mix")});
   }
   return to_svg(plot);
 }
 
-/// text with the table after its mark replaced.
-std::string with_table(std::string text, const std::string& name, const std::string& table) {
-  const std::string mark = "<!-- " + name + " -->\n";
-  const std::size_t begin = text.find(mark), end = text.find("<!-- end -->", begin);
-  if (begin == std::string::npos || end == std::string::npos)
-    throw std::runtime_error("no place for the table of " + name);
-  return text.replace(begin + mark.size(), end - begin - mark.size(), table);
+bool is_short_prompt(const std::string& column) {
+  for (const char* const name : {"pp8", "pp16", "pp32", "pp64", "pp128"})
+    if (column == name) return true;
+  return false;
 }
 
-/// Files by name, as they should be.
-std::vector<std::pair<std::string, std::string>> made(const std::string& directory) {
-  const std::vector<Machine> speeds = machines(read_csv(directory + "/speeds.csv"));
-  if (speeds.empty()) throw std::runtime_error(directory + "/speeds.csv: there are no figures");
-  const std::vector<Row> quantizations = read_csv(directory + "/quantizations.csv");
-  const std::string overview = overview_table(speeds), top = directory + "/../README.md";
-  std::string readme = with_table(read_text(directory + "/README.md"), "speeds.csv", overview);
-  for (const Machine& machine : speeds)
-    readme = with_table(std::move(readme), "speeds.csv: " + machine.name, machine_tables(machine));
-  readme = with_table(std::move(readme), "quantizations.csv", quantizations_table(quantizations));
-  return {{directory + "/README.md", readme},
-          {top, with_table(read_text(top), "speeds.csv", overview)},
-          {directory + "/speeds.svg", speeds_picture(speeds.front())},
-          {directory + "/perplexity.svg", perplexity_picture(quantizations)}};
+std::string prompt_and_decode_table(const std::vector<Machine>& all) {
+  std::string out =
+      "| processor | Q4_K prompt, tokens/s | Q4_K decode, tokens/s | prompt, × fastest peer | "
+      "decode, × fastest peer |\n|---|--:|--:|--:|--:|\n";
+  for (const Machine& machine : all)
+    out += "| " + machine.name + " | " + figure(machine, "1.1b:Q4_K", "pp512", "cria") + " | " +
+           figure(machine, "1.1b:Q4_K", "tg", "cria") + " | " +
+           median_and_lowest(machine, [](const std::string& c) { return c == "pp512"; }) + " | " +
+           median_and_lowest(machine, [](const std::string& c) { return c == "tg"; }) + " |\n";
+  return out;
 }
 
-int run(const std::string& directory, bool check) {
-  int code = 0;
-  for (const auto& [path, text] : made(directory)) {
-    if (!check) {
-      std::ofstream(path) << text;
-    } else if (read_text(path) != text) {
-      std::cerr << path << " is not what the figures say: run figures " << directory << '\n';
-      code = 1;
-    }
+std::string short_and_float_table(const std::vector<Machine>& all) {
+  std::string out =
+      "| processor | prompts of 8 to 128 | F16, BF16, F32: prompt of 512 | decode "
+      "|\n|---|--:|--:|--:|\n";
+  const auto floats = [](const Machine& machine, const std::string& column) {
+    return figure(machine, "1.1b:F16", column, "ratio") + ", " +
+           figure(machine, "1.1b:BF16", column, "ratio") + ", " +
+           figure(machine, "1.1b:F32", column, "ratio");
+  };
+  for (const Machine& machine : all)
+    out += "| " + machine.name + " | " + median_and_lowest(machine, is_short_prompt) + " | " +
+           floats(machine, "pp512") + " | " + floats(machine, "tg") + " |\n";
+  return out;
+}
+
+/// Replaces the text between each known mark and its end.
+void write_tables(const std::string& path, const std::map<std::string, std::string>& tables) {
+  std::string text = read_text(path);
+  for (const auto& [name, table] : tables) {
+    const std::string mark = "<!-- " + name + " -->\n";
+    const std::size_t begin = text.find(mark);
+    if (begin == std::string::npos) continue;
+    const std::size_t end = text.find("<!-- end -->", begin);
+    if (end == std::string::npos) throw std::runtime_error(path + ": no end of " + name);
+    text.replace(begin + mark.size(), end - begin - mark.size(), table);
   }
-  return code;
+  std::ofstream(path) << text;
+}
+
+void run(const std::filesystem::path& directory) {
+  const std::vector<Machine> speeds = machines(read_csv(directory / "speeds.csv"));
+  const std::vector<Row> quantizations = read_csv(directory / "quantizations.csv");
+  if (speeds.empty()) throw std::runtime_error("speeds.csv has no rows");
+  std::map<std::string, std::string> tables = {
+      {"speeds", prompt_and_decode_table(speeds)},
+      {"short prompts and floats", short_and_float_table(speeds)},
+      {"quantizations", quantizations_table(quantizations)}};
+  for (const Machine& machine : speeds)
+    tables[machine.name] = main_table(machine) + further_table(machine);
+  write_tables(directory / "README.md", tables);
+  write_tables(directory / "../README.md", tables);
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "processors"))
+    write_tables(entry.path(), tables);
+  std::ofstream(directory / "speeds.svg") << speeds_picture(speeds.front());
+  std::ofstream(directory / "perplexity.svg") << perplexity_picture(quantizations);
 }
 
 }  // namespace
 }  // namespace cria::tools
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool check = arguments.size() == 2 && arguments[1] == "--check";
-  if (arguments.empty() || (arguments.size() > 1 && !check)) {
-    std::cerr << "usage: figures DIRECTORY [--check]\n";
+  if (argc != 2) {
+    std::cerr << "usage: figures DIRECTORY\n";
     return 2;
   }
   try {
-    return cria::tools::run(arguments[0], check);
+    cria::tools::run(argv[1]);
+    return 0;
   } catch (const std::exception& error) {
     std::cerr << "figures: " << error.what() << '\n';
     return 1;
