@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Tokens per second of cria and of other engines, each at its best, on the same synthetic files.
+"""Measures tokens per second of cria and other engines, each with its best options, on the same files.
 
     bench/compare.py --peer ik_llama.cpp=/path/to/build/bin --peer llama.cpp=/path/to/build/bin --machine "AMD EPYC (Zen 4)"
-    bench/compare.py … --types Q4_K,Q8_0 --columns 8,16,32,64,128,@4096 --rounds 1      some of it; more of it another time
+    bench/compare.py … --types Q4_K,Q8_0 --columns 8,16,32,64,128,@4096 --rounds 1      a part
 
-Columns: N is a prompt of so many tokens, tg decoding from an empty cache, @D a prompt of D tokens and decoding behind it. Each type's
-file is written by cria, measured by everybody in turn, round by round, and deleted: a machine that is slow for a while is slow for all.
-What lasts less than about a second (decoding, and prompts of up to 32 tokens) is measured by everybody in turn several times within a
-round, since a machine that others share is another one a minute later; the medians count.
-Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the choice whose
-median is the fastest counts, for each figure by itself (not the fastest of each round: that would be the best of several draws beside one).
-A choice that is nowhere within a fifth of its column's best peer sits out later rounds. Every other turn begins with the peers.
+Columns: N is a prompt of N tokens, tg decoding from an empty cache, @D a prompt of D tokens and
+decoding after it. cria writes the file of each type; all programs measure it in turn, round by round.
+Decoding and prompts of up to 32 tokens take less than a second, so they are measured several times
+per round; the medians count.
 
-Every round that is complete is kept in --runs. A call does what is missing there of the rounds asked for, of this machine, these columns
-and this commit (the last one that changed kernels, graph or execution), so it can be stopped and called again. Then the medians of what was
-asked for go into --speeds; a ratio is the median of the rounds' ratios. The program "figures" makes tables and pictures of that file.
+Peers run with and without repacked weights and fused attention and, at depth, with each cache type
+(as does cria). Each cell takes the choice with the fastest median. A choice that is always 20 %
+slower than its column's best peer is omitted in later rounds. Peers start every second turn.
+
+Complete rounds are kept in --runs. A call measures the missing rounds of this machine, these columns
+and this commit (the last that changed kernels, graph or execution), so it can be interrupted. Then
+the medians go to --speeds; a ratio is the median of the rounds' ratios. The program "figures" makes
+tables and pictures from that file.
 """
 import argparse
 import datetime
@@ -29,12 +31,12 @@ ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ
              "IQ1_S IQ1_M TQ1_0 TQ2_0 MXFP4 F16 BF16 F32").split()
 RUN = "machine commit date model columns round engine choice column tokens_per_second share".split()
 SPEED = "machine date commit model column cria peer peer_name peer_choice ratio share rounds".split()
-SHORT, REPETITIONS = 32, 2  # tokens of a prompt that is measured in several turns of a round, and how often in each
+SHORT, REPETITIONS = 32, 2  # prompts of up to SHORT tokens are repeated within a round
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def read(path, names):
-    """The rows of a file as dictionaries. No cell has a comma."""
+    """Returns the rows of a file as dictionaries. Cells contain no commas."""
     if not os.path.exists(path):
         return []
     with open(path) as file:

@@ -1,4 +1,4 @@
-"""cria and other engines, run on one file: what compare.py and parallel.py share.
+"""Runs cria and other engines on one file, for compare.py and parallel.py.
 
 A peer is a directory with the llama-bench and llama-batched-bench of an engine; it is run with every choice it has (Peer.choices).
 """
@@ -13,8 +13,8 @@ import tempfile
 
 
 def run(command, through="", both=False, directory=None):
-    """What a command prints (both: to stderr too), or None where it fails (an engine that does not know a type). through: a command
-    before it; directory: where it runs."""
+    """Returns the output of a command (both: with stderr), or None if it fails, as engines do for
+    unknown types. through: a command prefix; directory: the working directory."""
     done = subprocess.run([*shlex.split(through), *command], stdin=subprocess.DEVNULL, cwd=directory, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT if both else subprocess.PIPE, text=True, errors="replace")
     if done.returncode != 0:
@@ -30,12 +30,12 @@ def run_json(command, through=""):
 
 @contextlib.contextmanager
 def synthetic_file(cria, spec):
-    """The path of a file of random weights, SHAPE:TYPE, that is deleted at the end."""
+    """Yields the path of a file of random weights, SHAPE:TYPE, and deletes it."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, spec.replace(":", "-") + ".gguf")
         subprocess.run([cria, "bench", "--synthetic", spec, "--write", path, "-p", "0", "-n", "1", "-r", "1"],
                        check=True, stdout=subprocess.DEVNULL)
-        os.sync()  # or whoever is first would run while the disk is written to
+        os.sync()  # else the first program runs while the disk is busy
         yield path
 
 

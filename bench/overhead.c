@@ -1,5 +1,5 @@
-/* Tokens per second of generating through the C interface: overhead MODEL TOKENS ROUNDS THREADS (0: physical cores). A line for each round; the
- * first piece, and what comes before it, is not counted. Built and run by overhead.py. */
+/* overhead MODEL TOKENS ROUNDS THREADS (0: physical cores): prints tokens per second of generating through the C
+ * interface, one line per round, without the first token. overhead.py builds and runs it. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What generating through the C interface and through Python costs beside `cria bench`, on the same model, as a Markdown table.
+"""Compares generating through C and Python with `cria bench` on the same model, as a Markdown table.
 
     bench/overhead.py [--model FILE]... [--tokens 256] [--rounds 9] [--threads N]
 
-Each round measures all in turn, for a second or two each: decoding by `cria bench` (which evaluates tokens and draws none), pieces from C (overhead.c), pieces from Python's
-iterator, and whole answers in Python; of each the median. A ratio is the median over the rounds of the speed beside that of `cria bench` in the same round. Between
-`cria bench` and C lie drawing, text, and the interface; between C and Python lies Python.
+Each round measures all in turn, for a second or two each: decoding by `cria bench` (which does not
+sample), streaming from C (overhead.c), streaming and complete answers in Python. A ratio is the
+median over the rounds of the speed divided by that of `cria bench` in the same round.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ WAYS = ("cria bench", "C", "Python, pieces", "Python, whole")
 
 
 def in_python(model_file, tokens, repeats, threads):
-    """Speeds of pieces and of whole answers; the library is told by CRIA_LIBRARY."""
+    """Returns the speeds of streaming and of complete answers; CRIA_LIBRARY names the library."""
     sys.path.insert(0, str(SOURCE / "python"))
     import cria
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tokens per second of several sequences at once: cria and other engines on the same synthetic files, in one run, as a Markdown table.
+"""Compares engines with several sequences at once, on the same synthetic files, as a Markdown table.
 
     bench/parallel.py --peer llama.cpp=/path/to/llama-batched-bench --peer ik_llama.cpp=/path/to/llama-batched-bench [--types Q4_K,Q8_0]
 
-A peer is any program that takes llama-batched-bench's arguments and prints its table. Each type's file is written by cria, measured by
-everybody in turn, --rounds times, and deleted. Figures are those of decoding, a token of each sequence in every pass; a ratio is the median
-over the rounds of cria over the best peer of the round. With --shared all sequences go on from one prompt, without it each reads its own.
+A peer is any program with llama-batched-bench's arguments and table. cria writes the file of each
+type; all programs measure decoding in turn, --rounds times. A ratio is the median over the rounds of
+cria's speed divided by the best peer's. --shared: all sequences continue one prompt.
 """
 import argparse
 from statistics import median
@@ -14,7 +14,7 @@ from engines import batched_bench, cria_sequences, synthetic_file
 
 
 def cells(rounds, n, which):
-    """cria's speed, the best peer's, the ratio; which: 0 for prompts, 1 for decoding."""
+    """Returns cria's speed, the best peer's, the ratio. which: 0: prompts, 1: decoding."""
     speed = median(cria[n][which] for cria, _ in rounds)
     bests = []
     for _, peers in rounds:

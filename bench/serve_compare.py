@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Tokens per second and time to the first token of `cria serve` and other servers with many clients, in one run, as a Markdown table.
+"""Compares servers with many clients: tokens per second, time to the first token; a Markdown table.
 
     bench/serve_compare.py --peer llama.cpp=/path/to/llama-server --peer ik_llama.cpp=/path/to/llama-server [--clients 1,4,8,16] [-t 2]
 
-A peer is any program that takes llama-server's arguments (-m -c -np -cb -t --host --port) and has its /completion. All read the same
-synthetic file, or the one of -m. For each number of clients, and each with and without a prefix that all prompts share (three quarters of
-them), every server is started afresh with as many slots as there are clients and asked for a few tokens after a prompt that begins as the
-first client's; then all clients ask at once. Tokens per second are all that were generated over the time from the first question to the last
-token. Greedy, end tokens ignored.
+A peer is any program with llama-server's arguments (-m -c -np -cb -t --host --port) and /completion.
+All load the same synthetic file, or that of -m. For each number of clients, with and without a common
+prefix (three quarters of the prompts), each server is restarted with one slot per client and warmed
+up with a short answer to the first client's prefix. Then all clients ask at once. Tokens per second
+count all tokens from the first request to the last token. Sampling is greedy; end tokens are ignored.
 """
 import argparse
 import http.client
@@ -30,7 +30,7 @@ def free_port():
 
 
 class Server:
-    """A running server. `peer`: it speaks llama-server's dialect."""
+    """A running server. `peer`: it has llama-server's interface."""
 
     def __init__(self, name, program, model, slots, context, threads):
         self.peer, self.port = name != "cria", free_port()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tokenizing speed of cria beside llama.cpp's llama-tokenize, and whether the ids are the same.
+"""Compares the tokenizing speed and the token ids of cria and llama.cpp's llama-tokenize.
 
   bench/tokenize_compare.py --cria build/release/tools/cria --llama LLAMA_TOKENIZE --text TEXT VOCABULARY.gguf...
 
-Processor time of a run less that of a run on one word: starting and reading the vocabulary are not counted, and other
-programs on the machine disturb little. Both get the text --times times over; each figure is the least of --repeat runs.
+Measures processor time without start and loading, by subtracting that of a run on one word. The
+input has the text --times times; each result is the minimum of --repeat runs.
 """
 import argparse, os, subprocess, tempfile
 
@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--llama", required=True, help="the llama-tokenize program")
     parser.add_argument("--text", required=True)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--times", type=int, default=4, help="how often the text stands in the input")
+    parser.add_argument("--times", type=int, default=4, help="repetitions of the text in the input")
     parser.add_argument("vocabularies", nargs="+")
     options = parser.parse_args()
     with open(options.text, "rb") as file:

@@ -1,5 +1,5 @@
-# What the usual attacks on a program meet, in release builds; tests/tools/hardening.sh looks for it in the binary.
-# The kernels are compiled without: they are loops over sizes that the rooms above have checked, and must not slow down.
+# Hardening of release builds; tests/tools/hardening.sh checks the binary. The kernels are compiled
+# without it: their callers have checked all sizes, and checks would slow their loops down.
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)
 

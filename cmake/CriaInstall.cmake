@@ -1,28 +1,28 @@
-# What is installed: the library twice (for C++ and C, static; for C, shared), its public headers, a CMake package (find_package(cria)
-# gives the targets cria::cria and cria::c), pkg-config files, the program, the bundled model, and a unit for systemd. Components:
-# program, library, development; packaging/deb.cmake makes a package of each.
+# Installs the libraries (libcria.a for C++ and C, libcria.so for C), public headers, a CMake package
+# with the targets cria::cria and cria::c, pkg-config files, the program, the demo model and a systemd
+# unit. Components: program, library, development; packaging/deb.cmake makes a package of each.
 
-# The rooms are libraries for this build only; outside they are one. Their objects are compiled once for both forms of it.
-set(rooms $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
-          $<TARGET_OBJECTS:cria_kernels>)
+# Each library has the objects of all modules.
+set(modules $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
+            $<TARGET_OBJECTS:cria_kernels>)
 
 # libcria.a: everything.
-add_library(cria_library STATIC ${rooms})
+add_library(cria_library STATIC ${modules})
 add_library(cria::cria ALIAS cria_library)
 set_target_properties(cria_library PROPERTIES EXPORT_NAME cria OUTPUT_NAME cria)
 target_compile_features(cria_library PUBLIC cxx_std_20)
 target_include_directories(cria_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-# By name, not by path: an installed static library links them wherever that machine keeps them.
+# Names, not paths: the machine that links the installed library may have them elsewhere.
 target_link_libraries(cria_library PRIVATE TBB::tbb pcre2-8 unistring $<BUILD_INTERFACE:cria_flags>)
 
-# libcria.so: <cria/cria.h> alone. What it exports only grows, within a SONAME.
-add_library(cria_shared SHARED ${rooms})
+# libcria.so exports <cria/cria.h> only. Within a SONAME the exports only grow.
+add_library(cria_shared SHARED ${modules})
 add_library(cria::c ALIAS cria_shared)
 set_target_properties(cria_shared PROPERTIES EXPORT_NAME c OUTPUT_NAME cria VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                              LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/engine/c/exports.map)
 target_include_directories(cria_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(cria_shared PRIVATE TBB::tbb pcre2-8 unistring $<BUILD_INTERFACE:cria_flags>)
-if(CRIA_FUZZ)  # what counts the lines that fuzzing reaches is in programs alone
+if(CRIA_FUZZ)  # the coverage runtime is linked to programs only
   set_target_properties(cria_shared PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
 target_link_options(cria_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/engine/c/exports.map)
@@ -38,7 +38,7 @@ install(FILES ${PROJECT_BINARY_DIR}/cria-serve.service DESTINATION lib/systemd/s
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
-# The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
+# Public headers: path in the tree = installed name, as in #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
     engine/c/cria.h=cria.h
     engine/constrain/constraint.h=constraint.h
@@ -58,7 +58,7 @@ set(CRIA_PUBLIC_HEADERS
 configure_file(cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/install_headers.cmake)
 
-# Their pages: target `doc`.
+# Documentation of the public headers: target `doc`.
 find_program(CRIA_DOXYGEN doxygen)
 if(CRIA_DOXYGEN)
   list(TRANSFORM CRIA_PUBLIC_HEADERS REPLACE "=.*" "" OUTPUT_VARIABLE CRIA_DOCUMENTED)
@@ -85,7 +85,7 @@ foreach(directory LIB INCLUDE)
 endforeach()
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(CRIA_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
-else()  # the package may be moved
+else()  # relocatable
   file(RELATIVE_PATH CRIA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(PREPEND CRIA_PC_PREFIX "\${pcfiledir}/")
 endif()

@@ -1,10 +1,10 @@
-# How every target of the project is compiled, said once.
+# Compiler options of every target.
 
-# Bits must not depend on the compiler's mood: no contraction of a*b+c into FMA, no fast-math anywhere.
-# The baseline is x86-64-v2; wider instruction sets live in kernels/ in translation units of their own.
+# No contraction of a*b+c to FMA and no fast-math: results must not depend on the compiler.
+# The baseline is x86-64-v2; kernels/ compiles wider instruction sets in separate units.
 add_library(cria_flags INTERFACE)
 target_compile_options(cria_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${CRIA_WERROR}>:-Werror> -ffp-contract=off)
-# GCC 12 sees overlapping copies in "text" + std::string where there are none (GCC bug 105651).
+# GCC 12 warns of overlapping copies in "text" + std::string (GCC bug 105651).
 target_compile_options(cria_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(cria_flags INTERFACE -march=x86-64-v2)
@@ -13,7 +13,7 @@ target_include_directories(cria_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
 include(${CMAKE_CURRENT_LIST_DIR}/CriaHardening.cmake)
 
-# cria_module(NAME SOURCES... ) makes the static library cria_NAME, alias cria::NAME, one per room.
+# cria_module(NAME SOURCES...) makes the static library cria_NAME, alias cria::NAME.
 function(cria_module name)
   add_library(cria_${name} STATIC ${ARGN})
   add_library(cria::${name} ALIAS cria_${name})
@@ -25,9 +25,9 @@ function(cria_module name)
   target_compile_features(cria_${name} PUBLIC cxx_std_20)
 endfunction()
 
-# cria_optimize(TARGET LEVEL [JSON]) compiles a target at LEVEL in Release: kernels alone need -O3.
-# Sanitizers' and quick builds take -O0, which halves the time to compile.
-option(CRIA_QUICK "Compile all but the kernels without optimization, for working" OFF)
+# cria_optimize(TARGET LEVEL) compiles a target at LEVEL in Release; only kernels need -O3.
+# Builds with sanitizers and quick builds use -O0, which halves their time.
+option(CRIA_QUICK "Optimize the kernels only, for quick builds" OFF)
 function(cria_optimize target level)
   if(CRIA_QUICK OR (CMAKE_CXX_FLAGS MATCHES "-fsanitize=address" AND NOT CRIA_FUZZ AND level STREQUAL "-O1"))
     target_compile_options(${target} PRIVATE -O0)
@@ -36,13 +36,13 @@ function(cria_optimize target level)
   endif()
 endfunction()
 
-# cria_precompile(TARGET [HEADERS...]) precompiles the standard headers that most files include, and HEADERS, and compiles
-# files in groups: templates of the standard library and of JSON are instantiated once a group. Names in anonymous
-# namespaces must be unique within a target. CRIA_PCH=OFF compiles each file alone, as clang-tidy wants it.
+# cria_precompile(TARGET [HEADERS...]) precompiles common standard headers and HEADERS, and compiles
+# files in groups, so that a group instantiates templates once. Names in anonymous namespaces must be
+# unique within a target. CRIA_PCH=OFF compiles single files, which clang-tidy needs.
 option(CRIA_PCH "Precompile common headers and compile files in groups" ON)
 function(cria_precompile target)
   if(CRIA_PCH)
-    # GCC 12 sees overflows in std::string, whose precompiled header it does not take for the system's.
+    # GCC 12 warns of overflows in std::string if its header is precompiled.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory>
@@ -50,9 +50,9 @@ function(cria_precompile target)
   endif()
 endfunction()
 
-# cria_test(NAME LIBS libraries... SOURCES files... [SLOW cases...]) makes one GoogleTest program; ctest knows its cases.
-# SLOW has GoogleTest patterns of cases with the label "slow": they compute much and find no memory errors that others
-# miss, so .ci/run leaves them out with sanitizers and under emulation.
+# cria_test(NAME LIBS libraries... SOURCES files... [SLOW cases...]) makes a GoogleTest program whose
+# cases ctest knows. SLOW has patterns of cases with the label "slow": they compute much and find no
+# memory errors that others miss, so .ci/run omits them with sanitizers and under emulation.
 function(cria_test name)
   cmake_parse_arguments(arg "" "" "LIBS;SOURCES;SLOW" ${ARGN})
   add_executable(${name} ${arg_SOURCES})

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The C interface may grow: libcria.so as it is beside one in which structs that begin with their size have a member more. abidiff finds
-# nothing that an old program would notice, an old program runs with the new library, and a new one with the old; where a member is put
-# in between, abidiff objects. Takes what build/release has; compiles engine/c alone.
+# Checks that the C interface may grow. Compares libcria.so with a library whose structs have one more
+# member at the end: abidiff must accept it, and old and new programs must run with either library.
+# abidiff must reject a member inserted in the middle. Uses build/release; compiles only engine/c.
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES abigail-tools
@@ -11,7 +11,7 @@ version=$(sed -n 's/^project(cria VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# NAME SED-SCRIPT [FILE…]: a tree of the interface with a changed header, and its library; of the files named, the others being those of "old".
+# NAME SED-SCRIPT [FILE…]: edits the header and builds a library; other files come from "old".
 library() {
   name=$1 change=$2
   shift 2
@@ -28,7 +28,7 @@ library() {
     -ltbb -lpcre2-8 -lunistring -o "$work/$name/libcria.so.0"
   ln -s libcria.so.0 "$work/$name/libcria.so"
 }
-# OF LIBRARY: the example chat.c compiled with the header of one, run with the library of the other
+# HEADER LIBRARY: runs the example chat.c, compiled with one header, with the other library.
 talk() {
   cc -std=c11 -I"$work/$1/include" tests/consumer/chat.c -o "$work/chat" -L"$work/$1" -lcria -lpthread
   echo "What is the capital of Norway?" | LD_LIBRARY_PATH=$work/$2 "$work/chat" data/cria-demo-Q8_0.gguf >"$work/answer"
@@ -53,13 +53,13 @@ library broken "s|^  size_t n_messages;|  $member\\n&|" $all
 for type in $grown; do
   printf '[suppress_type]\n  name = %s\n  type_kind = struct\n  has_data_member_inserted_between = {end, end}\n' "$type"
 done >"$work/may_grow"
-echo "structs that have grown:" $grown
+echo "grown structs:" $grown
 abidiff --suppressions "$work/may_grow" "$work/old/libcria.so.0" "$work/grown/libcria.so.0"
-echo "abidiff: nothing that an old program would notice"
+echo "abidiff accepts the grown structs"
 if abidiff --suppressions "$work/may_grow" "$work/old/libcria.so.0" "$work/broken/libcria.so.0" >"$work/broken.txt"; then
-  echo "abidiff takes a member in between" >&2
+  echo "abidiff accepts an inserted member" >&2
   exit 1
 fi
-echo "abidiff objects to a member in between: $(grep -m 1 "data member" "$work/broken.txt")"
+echo "abidiff rejects an inserted member: $(grep -m 1 "data member" "$work/broken.txt")"
 talk old grown
 talk grown old

@@ -1,6 +1,7 @@
-# Debian packages: cmake --preset deb && cmake --build --preset deb && (cd build/deb && cpack -G DEB).
-# cria, cria-mpi, libcria0, libcria-dev, python3-cria; packaging/try_deb.sh installs and purges them in a Debian of their own.
-set(CRIA_MAINTAINER "The cria authors <maintainers@cria.invalid>" CACHE STRING "Who makes the Debian packages")
+# Debian packages cria, cria-mpi, libcria0, libcria-dev and python3-cria:
+# cmake --preset deb && cmake --build --preset deb && (cd build/deb && cpack -G DEB)
+# packaging/try_deb.sh installs and purges them in a separate Debian.
+set(CRIA_MAINTAINER "The cria authors <maintainers@cria.invalid>" CACHE STRING "Maintainer of the Debian packages")
 set(deb ${PROJECT_SOURCE_DIR}/packaging/debian)
 set(library libcria${PROJECT_VERSION_MAJOR})
 set(revision 1)
@@ -28,7 +29,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${revision})
 set(CPACK_DEBIAN_PACKAGE_SOURCE cria)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # of libraries
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # for libraries
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/debian_files.cmake)
@@ -43,7 +44,7 @@ machine and any number of threads. A small demonstration model is included.
 .
 The systemd unit cria-serve is installed, and not started.")
 
-# A package of its own: who has one machine needs no MPI.
+# A separate package, since one machine needs no MPI.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS cria-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME cria-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)

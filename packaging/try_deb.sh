@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: try_deb.sh [--made]
-# Builds the Debian packages (--made: takes those in build/deb) and tries them in a minimal Debian 12 made for it: installed with what they depend on, chat, Python, a
-# program in C, the service's command, and purged without a trace. Needs root, and a mirror of Debian ($CRIA_MIRROR; by default the one
-# that apt uses).
+# Builds the Debian packages (--made: uses those in build/deb) and tries them in a minimal Debian 12:
+# installs them, runs chat, ranks, Python, a C program and the service's command, and purges them.
+# Needs root and a Debian mirror ($CRIA_MIRROR; default: apt's).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES libopenmpi-dev dpkg-dev file debootstrap
@@ -20,7 +20,7 @@ for package in $packages; do
 done
 
 root=$(mktemp -d)
-chmod 755 "$root"  # for nobody
+chmod 755 "$root"  # for the user nobody
 leave() {
   umount "$root/proc" 2>/dev/null || true
   rm -rf "$root"
@@ -30,11 +30,11 @@ debootstrap --variant=minbase bookworm "$root" "${mirror:-http://deb.debian.org/
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@" </dev/null; }
 files() { inside find / -xdev -name proc -prune -o -print | sort; }
-# What logs, caches and the package database keep of any package is not cria's.
+# Ignores logs, caches and the package database, which keep traces of any package.
 trace() { grep -vE '^/var/(cache|log|lib/(apt|dpkg))/' "$1" | grep -i cria || true; }
 step() { printf '\n== %s\n' "$1"; }
 
-[ -z "$(files | grep -i cria)" ] || { echo "cria: error: there is some cria already" >&2; exit 1; }
+[ -z "$(files | grep -i cria)" ] || { echo "cria: error: cria is already installed" >&2; exit 1; }
 mkdir "$root/packages"
 cp build/deb/*.deb "$root/packages/"
 step "apt-get install"
@@ -101,4 +101,4 @@ files >build/deb/after
 [ "$(wc -l <build/deb/after)" -gt 1000 ] || { echo "cria: error: no list of files" >&2; exit 1; }
 left=$(trace build/deb/after)
 [ -z "$left" ] || { printf 'left behind:\n%s\n' "$left"; exit 1; }
-inside sh -c '! dpkg-query -W "*cria*" 2>/dev/null' && echo "nothing is left"
+inside sh -c '! dpkg-query -W "*cria*" 2>/dev/null' && echo "no files are left"

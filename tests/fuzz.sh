@@ -1,9 +1,9 @@
 #!/bin/sh
 # usage: fuzz.sh [--coverage] [SECONDS [TARGET…]]
-# Builds the fuzzer, makes the seeds, runs every target (default: all) for SECONDS (default 60), two at once; tells of each its
-# executions, edges and corpus, and fails where one crashes, hangs or takes too much memory. Corpora stay in $CRIA_CORPUS
-# (default build/corpus) and are gone on with; what was found lies in build/findings. --coverage: no fuzzing; the lines of
-# model/ and tokenizer/ that the corpora reach.
+# Builds the fuzzer, writes the seeds, and runs each target (default: all) for SECONDS (default 60), two at a time. Prints
+# executions, edges and corpus size; fails on crashes, hangs and excessive memory. Corpora are kept in $CRIA_CORPUS
+# (default build/corpus), findings in build/findings. --coverage: prints which lines of model/ and tokenizer/ the
+# corpora reach, without fuzzing.
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 task=fuzz
 [ "${1:-}" != --coverage ] || { task=coverage; shift; }
@@ -21,14 +21,14 @@ findings=$PWD/build/findings
 mkdir -p "$corpus" "$findings"
 [ $# -gt 0 ] || set -- $("$fuzzer" --list)
 
-# TARGET -> its seeds, dictionary and what is kept of it
+# TARGET: makes its seeds, dictionary and corpus directory.
 prepare() {
   mkdir -p "$corpus/$1"
   "$fuzzer" --target="$1" --seeds="$corpus/seeds/$1"
 }
 
-# TARGET: a line of figures. A limit of memory for one allocation is that of the whole program (100 MiB), the limit of CPU is
-# in the fuzzer; those of libFuzzer catch what waits for ever.
+# TARGET: runs it and prints one line. One allocation may have 100 MiB, as in the program. The fuzzer itself limits
+# processor time; libFuzzer's time limit catches deadlocks.
 fuzz() {
   prepare "$1"
   log=$findings/$1.log

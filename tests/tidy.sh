@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-tidy over the sources (about ten minutes on two cores, so not part of .ci/run). Arguments: files, default all.
+# Runs clang-tidy, about ten minutes on two cores. Arguments: files (default: all sources).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 need clang-tidy
 cmake --preset release -B build/tidy -DCRIA_PCH=OFF >&2 </dev/null

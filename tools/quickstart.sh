@@ -1,5 +1,5 @@
 #!/bin/sh
-# From a fresh Debian 12 / Ubuntu 24.04 to a chat: installs what is missing, builds, runs `cria chat` with the bundled model.
+# Installs missing packages (Debian 12, Ubuntu 24.04), builds, and runs `cria chat` with the bundled model.
 # Arguments go to `cria chat`. Works offline once everything is installed.
 here=$PWD
 . "$(dirname "$(readlink -f "$0")")/setup.sh"

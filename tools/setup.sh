@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sourced by quickstart.sh, tests/run.sh and CI: goes to the project's root and defines
-#   need PACKAGE…   installs Debian/Ubuntu packages that are absent (root, or through sudo); nothing is asked when all are there
+#   need PACKAGE…   installs missing Debian/Ubuntu packages, as root or with sudo
 #   build PRESET    configures and builds build/PRESET
 set -eu
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -19,7 +19,7 @@ need() {
   [ -n "$missing" ] || return 0
   sudo=
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || { echo "cria: error: not root and no sudo; please install:$missing" >&2; exit 1; }
+    command -v sudo >/dev/null || { echo "cria: error: not root and no sudo; install these packages:$missing" >&2; exit 1; }
     sudo=sudo
   fi
   echo "installing:$missing" >&2

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Network namespaces of this machine as hosts: mpirun across them, over TCP, between them a network of such latency and rate.
+# Runs a program under mpirun with network namespaces of this machine as hosts, over TCP.
 #   bench/hosts/run.sh [-n HOSTS] [-l LAT_US,GBPS] [-k] PROGRAM ARGUMENT…
-# One rank a host (HOSTS: 2). -l: by tc netem; where the kernel has none, slow_link.c holds what arrives earlier back. -k: the namespaces
-# cria1, cria2 … stay afterwards. Wants root, iproute2 and openmpi-bin; for slow_link.c libopenmpi-dev.
+# One rank per host (default: 2 hosts). -l: latency and rate of the network, by tc netem or, if the kernel lacks it, by
+# slow_link.c. -k: keep the namespaces cria1, cria2 … Needs root, iproute2, openmpi-bin; for slow_link.c libopenmpi-dev.
 set -eu
 hosts=2 link="" keep=""
 while getopts n:l:k option; do
@@ -21,7 +21,7 @@ end() {
   rm -rf "$scratch"
   [ -n "$keep" ] && return
   for ((i = 1; i <= hosts; ++i)); do
-    ip link del "criaport$i" 2>/dev/null || true  # at once; those of a namespace go some time after it
+    ip link del "criaport$i" 2>/dev/null || true  # at once; links of a namespace disappear later than it
     ip netns del "cria$i" 2>/dev/null || true
   done
   ip link del criabridge 2>/dev/null || true
@@ -45,7 +45,7 @@ settings=()
 if [ -n "$link" ]; then
   for ((i = 1; i <= hosts; ++i)); do
     ip netns exec "cria$i" tc qdisc replace dev eth0 root netem delay "${link%,*}us" rate "${link#*,}gbit" 2>/dev/null && continue
-    echo "run.sh: this kernel has no netem: slow_link.c instead" >&2
+    echo "run.sh: the kernel lacks netem; using slow_link.c" >&2
     mpicc -O2 -shared -fPIC -o "$scratch/slow_link.so" "$here/slow_link.c"
     touch "$scratch/table"
     settings=(-x "LD_PRELOAD=$scratch/slow_link.so" -x "SLOW_LINK=$link" -x "SLOW_LINK_TABLE=$scratch/table")
@@ -53,7 +53,7 @@ if [ -n "$link" ]; then
   done
 fi
 
-# What mpirun calls in place of ssh: HOST COMMAND…
+# mpirun calls this instead of ssh: HOST COMMAND…
 cat >"$scratch/enter" <<'END'
 #!/bin/bash
 number=${1##*.}

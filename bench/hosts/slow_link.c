@@ -1,6 +1,6 @@
-// Stands between cria and MPI, and lets what travels between ranks of one machine arrive as late as over a slower network: where the
-// kernel has no tc netem. run.sh compiles and preloads it. $SLOW_LINK is LAT_US,GBPS, $SLOW_LINK_TABLE an empty file that all ranks
-// see: in it each notes when it begins to send.
+// Delays MPI messages between ranks of one machine as a slower network would, for kernels without
+// tc netem. run.sh compiles and preloads it. $SLOW_LINK is LAT_US,GBPS; $SLOW_LINK_TABLE is an empty
+// file that all ranks share: each writes there when it starts to send.
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdatomic.h>
@@ -10,23 +10,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kSlots = 256, kRanks = 64, kUnasked = 64 << 10, kMost = 2 };  // beyond kUnasked bytes MPI asks before it sends
+// MPI sends up to kEager bytes without a handshake.
+enum { kSlots = 256, kRanks = 64, kEager = 64 << 10, kMaxPending = 2 };
 
 static _Atomic double (*sent)[kRanks];  // [operation % kSlots][rank]: seconds
 static double latency, seconds_per_byte;
 static int rank, size;
 
-// The operations that are under way: cria has kMost at a time, and waits for them in their order.
+// Pending operations: cria has kMaxPending at a time and waits in order.
 struct operation {
   MPI_Request request;
   unsigned long number;
   int gather, arrived, active;
-  double begun, bytes, longest;  // of the others together, and of one of them
+  double begun, bytes, longest;  // bytes from all others, and from one of them
   double due;
 };
-static struct operation operations[kMost];
+static struct operation operations[kMaxPending];
 static unsigned long begun, ended;
-static double busy;  // until then the link carries what was waited for before
+static double busy;  // the link carries earlier messages until then
 
 static double seconds(void) {
   struct timespec t;
@@ -42,7 +43,7 @@ static struct operation* begin(int gather) {
     const int file = table == NULL ? -1 : open(table, O_RDWR);
     if (link == NULL || sscanf(link, "%lf,%lf", &microseconds, &gbits) != 2 || file < 0 ||
         ftruncate(file, sizeof(*sent) * kSlots) != 0) {
-      fprintf(stderr, "slow_link: wants SLOW_LINK and SLOW_LINK_TABLE\n");
+      fprintf(stderr, "slow_link: set SLOW_LINK and SLOW_LINK_TABLE\n");
       _exit(2);
     }
     latency = 1e-6 * microseconds;
@@ -52,7 +53,7 @@ static struct operation* begin(int gather) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
   }
-  struct operation* const it = &operations[begun % kMost];
+  struct operation* const it = &operations[begun % kMaxPending];
   *it = (struct operation){.number = ++begun, .gather = gather, .active = 1, .begun = seconds()};
   atomic_store(&sent[it->number % kSlots][rank], it->begun);
   return it;
@@ -67,14 +68,14 @@ static int depth(void) {
   return steps;
 }
 
-// When the last byte would be here.
+// Time of arrival of the last byte.
 static double due(const struct operation* it) {
   if (!it->gather) return rank == 0 ? 0 : sent_by(it, 0) + depth() * latency + it->bytes * seconds_per_byte;
   double last = 0;
   for (int r = 0; r < size; ++r) {
     if (r == rank) continue;
     double arrives = sent_by(it, r) + latency;
-    if (it->longest > kUnasked) arrives = (arrives > it->begun ? arrives : it->begun) + 2 * latency;
+    if (it->longest > kEager) arrives = (arrives > it->begun ? arrives : it->begun) + 2 * latency;
     if (arrives > last) last = arrives;
   }
   return (last > busy ? last : busy) + it->bytes * seconds_per_byte;
@@ -101,7 +102,7 @@ int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all,
 }
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
-  struct operation* const it = &operations[ended % kMost];
+  struct operation* const it = &operations[ended % kMaxPending];
   if (!it->active || (!it->arrived && *request != it->request)) return PMPI_Test(request, done, status);
   if (!it->arrived) {
     const int result = PMPI_Test(request, done, status);

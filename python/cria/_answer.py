@@ -33,11 +33,11 @@ class ToolCall:
 class Answer:
     text: str
     thinking: str  #: what the model wrote before it
-    stop_reason: str  #: "end", "stop" (a stop text), "length", "context" (it is full) or "cancelled"
-    stop: str  #: the stop text met
+    stop_reason: str  #: "end", "stop" (a stop string), "length", "context" (it is full) or "cancelled"
+    stop: str  #: the stop string found
     tokens: npt.NDArray[np.int32]  #: of thinking, answer and calls
     tool_calls: List[ToolCall]
-    #: Of each token of the answer, where they were asked for: (token, its log-probability, [(token, log-probability) of the likeliest]).
+    #: if requested, for each token: (token, log-probability, [(token, log-probability), …] of the top)
     logprobs: List[Tuple[int, float, List[Tuple[int, float]]]]
     prompt_tokens: int  #: evaluated for it
     cached_tokens: int  #: of the prompt, known before
@@ -71,7 +71,7 @@ def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
             over.set()
 
     try:
-        # No threading.Thread: in some versions of Python join() takes a thread for dead once a signal has come.
+        # Not threading.Thread: in some versions of Python join() returns early after a signal.
         _thread.start_new_thread(run, ())
         over.wait()
     except BaseException:
@@ -102,13 +102,13 @@ class Stream(lib.Owner):
         self._to_piece = ctypes.byref(self._piece)
         self._answer_next = lib.function("answer_next")
         self._seconds = 1.0  # that the last piece was computed for
-        # Held from a call until what it returned has been read, which is the handle's: it is freed by nobody else meanwhile.
+        # Held from a call until its result, which belongs to the handle, has been read.
         self._reading = threading.Lock()
         self._closed = False
 
     def __iter__(self) -> Iterator[str]:
-        # Of a small model a piece takes a quarter of a millisecond, and what Python touches for it has left the cache meanwhile: a
-        # frame that stays, in which nothing is looked up twice or called without need, costs a third of what next() costs.
+        # A small model needs a quarter of a millisecond per token. One generator frame with cached
+        # look-ups costs a third of repeated calls of next().
         piece, to_piece, answer_next, handle = self._piece, self._to_piece, self._answer_next, self._handle
         reading = self._reading
         while True:
@@ -225,7 +225,8 @@ class Stream(lib.Owner):
             if self._closed:
                 self._free_unread()
 
-    # Waits for nobody: who reads sees `_closed` afterwards, and comes here. (A signal's handler may close what its own thread reads.)
+    # Never blocks: a reader sees `_closed` and calls this again. A signal handler may close the
+    # stream that its own thread is reading.
     def _free_unread(self) -> None:
         if self._reading.acquire(blocking=False):
             try:

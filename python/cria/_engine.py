@@ -259,7 +259,7 @@ class Engine(lib.Owner):
         """Ends all that it computes now, from any thread."""
         lib.call("engine_cancel", self._handle)
 
-    # kept: what the pointers in structs lead to. After a second Ctrl-C the thread that computes may outlive its caller.
+    # kept: targets of pointers in structs; after a second Ctrl-C the thread may outlive its caller.
     def _compute(self, function: str, *arguments: Any, kept: Any = None) -> None:
         interruptible(lambda: (lib.call(function, *arguments), kept), self.cancel)
 

@@ -370,7 +370,7 @@ def _refuse(*_: Any) -> int:
     return ERROR_HANDLE
 
 
-# A thread of the library that is not there would be waited for, when an engine is freed at the latest.
+# Freeing an engine would wait for a thread that does not exist in the child process.
 def _after_fork() -> None:
     if not _process.has_engines:
         return

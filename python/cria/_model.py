@@ -56,7 +56,7 @@ class Model(ModelFile):
             self._engine.close()
         super().close()
 
-    # What follows is that of Engine, by the model's own.
+    # Methods of Engine, forwarded to the model's own.
 
     @overload
     def chat(self, messages: Messages, *, stream: Literal[False] = False, **options: Any) -> Answer: ...
