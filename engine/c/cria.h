@@ -186,10 +186,11 @@ CRIA_API cria_status cria_template_tokens(cria_model model, const cria_message* 
 CRIA_API cria_status cria_sampler_create(cria_model model, cria_sampler* sampler);
 /** Answers that have begun with it continue. */
 CRIA_API cria_status cria_sampler_free(cria_sampler sampler);
-/** name: temperature (0: the likeliest token), dynatemp_range, dynatemp_exponent, top_k, top_p,
+/** name: temperature (0: the most likely token), dynatemp_range, dynatemp_exponent, top_k, top_p,
  * min_p, typical_p, top_n_sigma, xtc_probability, xtc_threshold, repeat_penalty, repeat_last_n,
  * presence_penalty, frequency_penalty, dry_multiplier, dry_base, dry_allowed_length, dry_last_n,
- * mirostat, mirostat_tau, mirostat_eta. CRIA_ERROR_DATA for a value out of range. */
+ * mirostat, mirostat_tau, mirostat_eta: as the options of `cria run`, whose help describes them.
+ * CRIA_ERROR_DATA for a value out of range. */
 CRIA_API cria_status cria_sampler_set(cria_sampler sampler, const char* name, double value);
 /** The same seed gives the same answer; without a seed each answer gets another one. */
 CRIA_API cria_status cria_sampler_set_seed(cria_sampler sampler, uint64_t seed);

@@ -1,61 +1,23 @@
 // The C interface: samplers and constraints.
-#include <cmath>
-#include <limits>
 #include <utility>
-#include <variant>
 
 #include "engine/c/objects.h"
 #include "engine/model_parts.h"
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 
 namespace cria::c_api {
 namespace {
 
-using Number = std::variant<float SamplerOptions::*, std::int32_t SamplerOptions::*>;
-constexpr std::pair<std::string_view, Number> kNumbers[] = {
-    {"temperature", &SamplerOptions::temperature},
-    {"dynatemp_range", &SamplerOptions::dynatemp_range},
-    {"dynatemp_exponent", &SamplerOptions::dynatemp_exponent},
-    {"top_k", &SamplerOptions::top_k},
-    {"top_p", &SamplerOptions::top_p},
-    {"min_p", &SamplerOptions::min_p},
-    {"typical_p", &SamplerOptions::typical_p},
-    {"top_n_sigma", &SamplerOptions::top_n_sigma},
-    {"xtc_probability", &SamplerOptions::xtc_probability},
-    {"xtc_threshold", &SamplerOptions::xtc_threshold},
-    {"repeat_penalty", &SamplerOptions::repeat_penalty},
-    {"repeat_last_n", &SamplerOptions::repeat_last_n},
-    {"presence_penalty", &SamplerOptions::presence_penalty},
-    {"frequency_penalty", &SamplerOptions::frequency_penalty},
-    {"dry_multiplier", &SamplerOptions::dry_multiplier},
-    {"dry_base", &SamplerOptions::dry_base},
-    {"dry_allowed_length", &SamplerOptions::dry_allowed_length},
-    {"dry_last_n", &SamplerOptions::dry_last_n},
-    {"mirostat", &SamplerOptions::mirostat},
-    {"mirostat_tau", &SamplerOptions::mirostat_tau},
-    {"mirostat_eta", &SamplerOptions::mirostat_eta},
-};
-
-Number number_named(std::string_view name) {
+const SamplerOption& number_named(std::string_view name) {
+  const SamplerOptions defaults;
+  const SamplerOption* const option = find_sampler_option(name);
+  if (option != nullptr && sampler_number(defaults, *option)) return *option;
   std::string known;
-  for (const auto& [its, number] : kNumbers) {
-    if (its == name) return number;
-    known += (known.empty() ? "" : ", ") + std::string(its);
-  }
+  for (const SamplerOption& each : kSamplerOptions)
+    if (sampler_number(defaults, each))
+      known += (known.empty() ? "" : ", ") + std::string(each.name);
   throw Failure(CRIA_ERROR_ARGUMENT,
                 "samplers have no " + printable(name) + ": expected one of " + known);
-}
-
-void set(SamplerOptions& options, std::string_view name, double value) {
-  const Number number = number_named(name);
-  if (const auto* const real = std::get_if<float SamplerOptions::*>(&number)) {
-    options.*(*real) = static_cast<float>(value);
-    return;
-  }
-  using Whole = std::numeric_limits<std::int32_t>;
-  if (!(value >= Whole::min() && value <= Whole::max()) || value != std::trunc(value))
-    throw Error("", std::string(name) + ": expected a whole number");
-  options.*std::get<std::int32_t SamplerOptions::*>(number) = static_cast<std::int32_t>(value);
 }
 
 cria_status change(cria_sampler sampler, const std::function<void(SamplerOptions&)>& how) {
@@ -112,7 +74,7 @@ cria_status cria_sampler_free(cria_sampler sampler) {
 
 cria_status cria_sampler_set(cria_sampler sampler, const char* name, double value) {
   return change(sampler, [&](cria::SamplerOptions& options) {
-    set(options, &required(name, "name"), value);
+    cria::set_sampler_number(options, number_named(&required(name, "name")), value);
   });
 }
 

@@ -1,4 +1,4 @@
-// What generation_config.json says of sampling, as keys of a GGUF file, and back.
+// Sampling options: generation_config.json to keys of a GGUF file, and back.
 #pragma once
 
 #include <string>
@@ -8,15 +8,14 @@
 
 namespace cria {
 
-/// Sets general.sampling.* to what the directory's generation_config.json says: temperature, top_k,
-/// top_p, min_p, repetition_penalty. Nothing where there is no such file, or where it says
-/// "do_sample": false (then they have no effect there). warnings: a line for each value that cannot
-/// be. Throws Error for a file that is no JSON.
+/// Sets general.sampling.* from the directory's generation_config.json: temperature, top_k, top_p,
+/// min_p, repetition_penalty. Does nothing without such a file or if it has "do_sample": false.
+/// Adds a warning for each value out of range. Throws Error if the file is not JSON.
 void set_sampling(GgufWriter& writer, const std::string& directory,
                   std::vector<std::string>& warnings);
 
-/// The way back: the text of a generation_config.json with what the file says of these, the same
-/// text where it says nothing. Greedy decoding is "do_sample": false there. Throws Error for a
+/// Returns the text of a generation_config.json with the file's values of these keys added; the
+/// same text if the file has none. Greedy decoding becomes "do_sample": false. Throws Error for a
 /// value of a wrong type or out of range.
 std::string with_sampling(const std::string& generation_config, const GgufFile& file);
 

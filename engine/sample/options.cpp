@@ -1,118 +1,171 @@
 #include "engine/sample/options.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
+#include <sstream>
+#include <type_traits>
 
 #include "model/error.h"
+#include "model/gguf/writer.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
 
-struct StepName {
-  std::string_view name;
-  SamplerStep step;
-};
-// The first name of a step is the one that is written.
-constexpr std::array kStepNames = {
-    StepName{"penalties", SamplerStep::Penalties},
-    StepName{"dry", SamplerStep::Dry},
-    StepName{"top_n_sigma", SamplerStep::TopNSigma},
-    StepName{"top_k", SamplerStep::TopK},
-    StepName{"typ_p", SamplerStep::Typical},
-    StepName{"typical", SamplerStep::Typical},
-    StepName{"typical_p", SamplerStep::Typical},
-    StepName{"typ", SamplerStep::Typical},
-    StepName{"top_p", SamplerStep::TopP},
-    StepName{"nucleus", SamplerStep::TopP},
-    StepName{"min_p", SamplerStep::MinP},
-    StepName{"xtc", SamplerStep::Xtc},
-    StepName{"temperature", SamplerStep::Temperature},
-    StepName{"temp", SamplerStep::Temperature},
-};
+using Floats = float SamplerOptions::*;
+using Integers = std::int32_t SamplerOptions::*;
+using Steps = std::vector<SamplerStep> SamplerOptions::*;
 
-SamplerStep step_named(std::string_view text) {
-  std::string wanted(text);
-  std::ranges::replace(wanted, '-', '_');
-  const auto found = std::ranges::find(kStepNames, wanted, &StepName::name);
-  if (found != kStepNames.end()) return found->step;
-  throw Error("", "no such sampler: expected some of " +
-                      sampler_steps_text(default_sampler_steps()) + ", got " + std::string(text));
+[[noreturn]] void refuse_number(const SamplerOption& option, double got) {
+  std::ostringstream text;
+  text << option.name << ": expected a "
+       << (std::holds_alternative<Integers>(option.member) ? "whole number" : "number") << " from "
+       << option.low;
+  if (option.high == kMaxSamplerCount)
+    text << " on";
+  else
+    text << " to " << option.high;
+  text << ", got " << number_text(static_cast<float>(got));
+  throw Error("", text.str());
 }
 
-void expect(bool good, std::string_view what, double got) {
-  if (good) return;
-  const bool whole = std::abs(got) < 0x1p53 && got == std::floor(got);  // all digits of a token
-  throw Error("sampling: expected " + std::string(what) + ", got " +
-              (whole ? std::to_string(static_cast<std::int64_t>(got))
-                     : number_text(static_cast<float>(got))));
+/// True if the option changes the result as the others are.
+bool in_effect(const SamplerOptions& options, const SamplerOption& option) {
+  using Effect = SamplerOption::Effect;
+  const auto number = sampler_number(options, option);
+  if (!number) return false;
+  if (option.effect != Effect::Always && options.temperature == 0) return false;
+  if (option.effect == Effect::Filter && options.mirostat != 0) return false;
+  if (!option.needs.empty()) return in_effect(options, *find_sampler_option(option.needs));
+  return *number != option.off && !(option.name == "top_k" && *number < 0);
 }
 
-bool within(double value, double low, double high) {
-  return value >= low && value <= high;
-}  // NaN: no
+std::string key_of(std::string_view name) { return "general.sampling." + std::string(name); }
+
+/// Returns a number of any type. Throws Error for other types.
+double number_of(const GgufFile& file, const GgufValue& value) {
+  const GgufData data = copy_value(file, value);
+  return std::visit(
+      [&](const auto& v) -> double {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+          return static_cast<double>(v);
+        else
+          throw Error(
+              "", "wrong type of a key: expected a number, got " + std::string(name(value.type)));
+      },
+      static_cast<const GgufDataVariant&>(data));
+}
+
+/// Other programs write -1 for a top-k that is off, and take a temperature below 0 for greedy.
+void set_file_number(SamplerOptions& options, const SamplerOption& option, double value) {
+  const bool off = value < 0 && (option.gguf == "top_k" || option.gguf == "temp");
+  set_sampler_number(options, option, off ? 0 : value);
+}
+
+void set_from_file(SamplerOptions& options, const SamplerOption& option, const GgufFile& file,
+                   const GgufValue& value) {
+  const auto* const steps = std::get_if<Steps>(&option.member);
+  if (steps == nullptr) return set_file_number(options, option, number_of(file, value));
+  if (value.type != GgufType::String)
+    throw Error("", "wrong type of a key: expected string, got " + std::string(name(value.type)));
+  options.*(*steps) = parse_sampler_steps({reinterpret_cast<const char*>(value.data), value.bytes});
+}
 
 }  // namespace
 
-std::vector<SamplerStep> default_sampler_steps() {
-  using enum SamplerStep;
-  return {Penalties, Dry, TopNSigma, TopK, Typical, TopP, MinP, Xtc, Temperature};
+const SamplerOption* find_sampler_option(std::string_view name) {
+  const auto found = std::ranges::find_if(kSamplerOptions, [name](const SamplerOption& option) {
+    return option.name == name || (!name.empty() && option.alias == name);
+  });
+  return found == std::end(kSamplerOptions) ? nullptr : &*found;
 }
 
-std::vector<SamplerStep> parse_sampler_steps(std::string_view text) {
-  std::vector<SamplerStep> steps;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(";,"), text.size());
-    const SamplerStep step = step_named(text.substr(0, end));
-    if (std::ranges::count(steps, step) != 0)
-      throw Error(
-          "", "sampler given twice: expected each once, got " + std::string(text.substr(0, end)));
-    steps.push_back(step);
-    text.remove_prefix(std::min(end + 1, text.size()));
+std::string sampler_flag(const SamplerOption& option) {
+  std::string flag(option.flag.empty() ? option.name : option.flag);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::optional<double> sampler_number(const SamplerOptions& options, const SamplerOption& option) {
+  if (const auto* const real = std::get_if<Floats>(&option.member)) return options.*(*real);
+  if (const auto* const whole = std::get_if<Integers>(&option.member)) return options.*(*whole);
+  return std::nullopt;
+}
+
+void set_sampler_number(SamplerOptions& options, const SamplerOption& option, double value) {
+  if (!(value >= option.low && value <= option.high)) refuse_number(option, value);
+  if (const auto* const real = std::get_if<Floats>(&option.member)) {
+    options.*(*real) = static_cast<float>(value);
+    return;
   }
-  return steps;
+  if (value != std::trunc(value)) refuse_number(option, value);
+  options.*std::get<Integers>(option.member) = static_cast<std::int32_t>(value);
 }
 
-std::string sampler_steps_text(const std::vector<SamplerStep>& steps) {
-  std::string text;
-  for (const SamplerStep step : steps)
-    text += (text.empty() ? "" : ";") +
-            std::string(std::ranges::find(kStepNames, step, &StepName::step)->name);
-  return text;
-}
-
-void check(const SamplerOptions& o, std::size_t n_vocab) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  expect(within(o.temperature, 0, kMost), "a temperature of 0 or more", o.temperature);
-  expect(within(o.dynatemp_range, 0, kMost), "a dynamic temperature's range of 0 or more",
-         o.dynatemp_range);
-  expect(within(o.dynatemp_exponent, 0, 100), "a dynamic temperature's exponent from 0 to 100",
-         o.dynatemp_exponent);
-  expect(o.top_k >= 0, "a top-k of 0 or more", o.top_k);
-  expect(within(o.top_p, 0, 1), "a top-p from 0 to 1", o.top_p);
-  expect(within(o.min_p, 0, 1), "a min-p from 0 to 1", o.min_p);
-  expect(within(o.typical_p, 0, 1), "a typical-p from 0 to 1", o.typical_p);
-  expect(within(o.top_n_sigma, 0, kMost), "a top-n-sigma of 0 or more", o.top_n_sigma);
-  expect(within(o.xtc_probability, 0, 1), "an XTC probability from 0 to 1", o.xtc_probability);
-  expect(within(o.xtc_threshold, 0, 1), "an XTC threshold from 0 to 1", o.xtc_threshold);
-  expect(o.repeat_penalty > 0 && o.repeat_penalty <= kMost, "a repeat penalty above 0",
-         o.repeat_penalty);
-  expect(o.repeat_last_n >= -1, "a repeat-last-n of -1 or more", o.repeat_last_n);
-  expect(std::isfinite(o.presence_penalty), "a finite presence penalty", o.presence_penalty);
-  expect(std::isfinite(o.frequency_penalty), "a finite frequency penalty", o.frequency_penalty);
-  expect(within(o.dry_multiplier, 0, kMost), "a DRY multiplier of 0 or more", o.dry_multiplier);
-  expect(within(o.dry_base, 1, kMost), "a DRY base of 1 or more", o.dry_base);
-  expect(o.dry_allowed_length >= 0, "a DRY allowed length of 0 or more", o.dry_allowed_length);
-  expect(o.dry_last_n >= -1, "a DRY last-n of -1 or more", o.dry_last_n);
-  expect(o.mirostat >= 0 && o.mirostat <= 2, "mirostat 0, 1 or 2", o.mirostat);
-  expect(within(o.mirostat_tau, 0, 100), "a mirostat tau from 0 to 100", o.mirostat_tau);
-  expect(within(o.mirostat_eta, 0, 100), "a mirostat eta from 0 to 100", o.mirostat_eta);
-  for (const auto& [id, bias] : o.logit_bias) {
-    expect(id >= 0 && static_cast<std::size_t>(id) < n_vocab, "a logit bias of a token that exists",
-           id);
-    expect(bias < std::numeric_limits<float>::infinity(), "a logit bias below infinity", bias);
+void check(const SamplerOptions& options, std::size_t n_vocab) {
+  SamplerOptions same = options;
+  for (const SamplerOption& option : kSamplerOptions)
+    if (const auto number = sampler_number(options, option))
+      set_sampler_number(same, option, *number);
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (id < 0 || static_cast<std::size_t>(id) >= n_vocab)
+      throw Error("",
+                  "logit_bias: expected a token of the vocabulary, got id " + std::to_string(id));
+    if (!(bias < std::numeric_limits<float>::infinity()))
+      throw Error("", "logit_bias: expected a number below infinity, got " + number_text(bias));
   }
+}
+
+void set_sampling_defaults(const GgufFile& file, SamplerOptions& options,
+                           const std::function<bool(const SamplerOption&)>& may) {
+  for (const SamplerOption& option : kSamplerOptions) {
+    if (option.gguf.empty() || (may && !may(option))) continue;
+    const GgufValue* const value = file.find(key_of(option.gguf));
+    if (value == nullptr) continue;
+    try {
+      set_from_file(options, option, file, *value);
+    } catch (const Error& error) {
+      throw file.error(error.what(), "key " + key_of(option.gguf));
+    }
+  }
+}
+
+GgufData sampling_value(std::string_view gguf_key, double number) {
+  SamplerOptions options;
+  for (const SamplerOption& option : kSamplerOptions) {
+    if (option.gguf != gguf_key || gguf_key.empty() || !sampler_number(options, option)) continue;
+    set_file_number(options, option, number);
+    if (const auto* const real = std::get_if<Floats>(&option.member)) return options.*(*real);
+    return options.*std::get<Integers>(option.member);
+  }
+  throw Error("", "the key holds no number", "key " + key_of(gguf_key));
+}
+
+std::string sampling_text(const SamplerOptions& options, const GgufFile& file) {
+  SamplerOptions written = options;
+  set_sampling_defaults(file, written);
+  std::string text, of_file;
+  const auto add = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  };
+  const auto add_option = [&](const SamplerOption& option, const std::string& value, bool same) {
+    const std::string name(option.gguf.empty() ? option.name : option.gguf);
+    add(text, name + " " + value);
+    if (same && !option.gguf.empty() && file.find(key_of(option.gguf)) != nullptr)
+      add(of_file, name);
+  };
+  for (const SamplerOption& option : kSamplerOptions) {
+    if (std::holds_alternative<Steps>(option.member) && options.steps != default_sampler_steps())
+      add_option(option, sampler_steps_text(options.steps), written.steps == options.steps);
+    if (!in_effect(options, option)) continue;
+    const double number = *sampler_number(options, option);
+    add_option(option, number_text(static_cast<float>(number)),
+               sampler_number(written, option) == number);
+  }
+  if (!options.logit_bias.empty())
+    add(text, "logit_bias of " + counted(options.logit_bias.size(), "token"));
+  return text + (of_file.empty() ? "" : " (the model's: " + of_file + ")");
 }
 
 }  // namespace cria

@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "engine/sample/random.h"
+#include "model/error.h"
 
 namespace cria {
 namespace {
@@ -23,25 +23,21 @@ const SamplerOptions& checked(const SamplerOptions& options, std::size_t n_vocab
   return options;
 }
 
-bool changes_logits(SamplerStep step) {
-  return step == SamplerStep::Penalties || step == SamplerStep::Dry;
-}
-
-/// Whether no step changes the logits at temperature 0.
+/// True if no step changes the logits at temperature 0.
 bool no_step_changes_logits(const SamplerOptions& options) {
   return options.repeat_penalty == 1 && options.presence_penalty == 0 &&
          options.frequency_penalty == 0 && options.dry_multiplier == 0;
 }
 
-/// Integers in the order of finite floats, whose maximum compilers find in vectors; both zeros are
-/// one.
+/// Maps finite floats to integers in the same order (both zeros to one): compilers vectorize their
+/// maximum.
 std::int32_t ordered(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value + 0.0F);
   return bits ^ (bits >> 31 & 0x7FFFFFFF);
 }
 
-/// The index of the first of the highest. Of blocks first: beside a small model the search is not
-/// free.
+/// Returns the index of the first maximum. It searches blocks first: beside a small model the
+/// search is not free.
 std::size_t first_highest(std::span<const float> values) {
   constexpr std::size_t kBlock = 256;
   std::size_t at = 0;
@@ -58,8 +54,9 @@ std::size_t first_highest(std::span<const float> values) {
   return at;
 }
 
-/// The likeliest token; bias: of some tokens, sorted by them.
-TokenId likeliest(std::span<const float> logits, std::span<const std::pair<TokenId, float>> bias) {
+/// Returns the most likely token. The biases are sorted by token.
+TokenId most_likely(std::span<const float> logits,
+                    std::span<const std::pair<TokenId, float>> bias) {
   std::optional<std::size_t> best;
   float most = 0;
   const auto offer = [&](std::size_t id, float logit) {
@@ -85,6 +82,184 @@ TokenId likeliest(std::span<const float> logits, std::span<const std::pair<Token
 }
 
 }  // namespace
+
+/// A step of sampling: one row, and one function.
+struct SamplerStepRow {
+  using Names = std::array<std::string_view, 4>;
+  using History = std::span<const TokenId>;
+  SamplerStep step;
+  Names names;          ///< the first is written; the others are read too
+  bool changes_logits;  ///< also applied at temperature 0 and with mirostat
+  void (*apply)(Sampler& sampler, History history, double random);
+
+  static const std::array<SamplerStepRow, 9> kAll;
+};
+
+constexpr std::array<SamplerStepRow, 9> SamplerStepRow::kAll = {{
+    {SamplerStep::Penalties,
+     {"penalties"},
+     true,
+     [](Sampler& s, History history, double) {
+       if (s.penalties_.apply(s.candidates_, history)) s.sorted_ = false;
+     }},
+    {SamplerStep::Dry,
+     {"dry"},
+     true,
+     [](Sampler& s, History history, double) {
+       if (s.dry_.apply(s.candidates_, history)) s.sorted_ = false;
+     }},
+    {SamplerStep::TopNSigma,
+     {"top_n_sigma"},
+     false,
+     [](Sampler& s, History, double) {
+       const float n = s.options_.top_n_sigma;
+       if (n > 0) filter::top_n_sigma(s.candidates_, n);
+     }},
+    {SamplerStep::TopK,
+     {"top_k"},
+     false,
+     [](Sampler& s, History, double) {
+       if (s.options_.top_k <= 0) return;
+       filter::top_k(s.candidates_, static_cast<std::size_t>(s.options_.top_k));
+       s.sorted_ = true;
+     }},
+    {SamplerStep::Typical,
+     {"typ_p", "typical", "typical_p", "typ"},
+     false,
+     [](Sampler& s, History, double) {
+       if (s.options_.typical_p == 1) return;
+       s.sort_and_normalize();
+       filter::typical(s.candidates_, s.options_.typical_p);
+     }},
+    {SamplerStep::TopP,
+     {"top_p", "nucleus"},
+     false,
+     [](Sampler& s, History, double) {
+       if (s.options_.top_p == 1) return;
+       s.sort_and_normalize();
+       filter::top_p(s.candidates_, s.options_.top_p);
+     }},
+    {SamplerStep::MinP,
+     {"min_p"},
+     false,
+     [](Sampler& s, History, double) {
+       if (s.options_.min_p == 0) return;
+       s.sort_and_normalize();
+       filter::min_p(s.candidates_, s.options_.min_p);
+     }},
+    {SamplerStep::Xtc,
+     {"xtc"},
+     false,
+     [](Sampler& s, History, double random) {
+       if (random >= s.options_.xtc_probability || s.options_.xtc_threshold > 0.5F) return;
+       s.sort_and_normalize();
+       filter::xtc(s.candidates_, s.options_.xtc_threshold);
+     }},
+    {SamplerStep::Temperature,
+     {"temperature", "temp"},
+     false,
+     [](Sampler& s, History, double) { s.scale(); }},
+}};
+
+namespace {
+
+const SamplerStepRow& row_of(SamplerStep step) {
+  return *std::ranges::find(SamplerStepRow::kAll, step, &SamplerStepRow::step);
+}
+
+SamplerStep step_named(std::string_view text) {
+  std::string wanted(text);
+  std::ranges::replace(wanted, '-', '_');
+  for (const SamplerStepRow& row : SamplerStepRow::kAll)
+    if (!wanted.empty() && std::ranges::count(row.names, wanted) != 0) return row.step;
+  throw Error("", "unknown sampler: expected some of " +
+                      sampler_steps_text(default_sampler_steps()) + ", got " + std::string(text));
+}
+
+}  // namespace
+
+std::vector<SamplerStep> default_sampler_steps() {
+  std::vector<SamplerStep> steps;
+  for (const SamplerStepRow& row : SamplerStepRow::kAll) steps.push_back(row.step);
+  return steps;
+}
+
+std::vector<SamplerStep> parse_sampler_steps(std::string_view text) {
+  std::vector<SamplerStep> steps;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(";,"), text.size());
+    const SamplerStep step = step_named(text.substr(0, end));
+    if (std::ranges::count(steps, step) != 0)
+      throw Error(
+          "", "sampler given twice: expected each once, got " + std::string(text.substr(0, end)));
+    steps.push_back(step);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return steps;
+}
+
+std::string sampler_steps_text(const std::vector<SamplerStep>& steps) {
+  std::string text;
+  for (const SamplerStep step : steps)
+    text += (text.empty() ? "" : ";") + std::string(row_of(step).names.front());
+  return text;
+}
+
+const Candidate& draw(const std::vector<Candidate>& candidates, double random) {
+  for (const Candidate& c : candidates) {
+    random -= c.p;
+    if (random < 0) return c;
+  }
+  // Rounding left a remainder: take the last candidate that is possible.
+  const auto last = std::find_if(candidates.rbegin(), candidates.rend(),
+                                 [](const Candidate& c) { return c.p > 0; });
+  return last == candidates.rend() ? candidates.back() : *last;
+}
+
+Mirostat::Mirostat(const SamplerOptions& options, std::size_t n_vocab)
+    : version_(options.mirostat),
+      tau_(options.mirostat_tau),
+      eta_(options.mirostat_eta),
+      mu_(2 * tau_),
+      n_vocab_(static_cast<double>(n_vocab)) {}
+
+TokenId Mirostat::draw(std::vector<Candidate>& candidates, double random) {
+  filter::softmax(candidates);
+  if (version_ == 1) {
+    candidates.resize(zipf_k(candidates));
+  } else {
+    const auto too_surprising = [this](const Candidate& c) { return -std::log2(c.p) > mu_; };
+    candidates.erase(std::find_if(candidates.begin() + 1, candidates.end(), too_surprising),
+                     candidates.end());
+  }
+  filter::softmax(candidates);
+  const Candidate& drawn = cria::draw(candidates, random);
+  mu_ -= eta_ * (-std::log2(drawn.p) - tau_);
+  return drawn.id;
+}
+
+// Version 1 assumes Zipf's law. It estimates the exponent s from the 100 most likely tokens, by
+// least squares on the logarithms of ratios of neighbours. k is where the expected surprise is mu:
+// k = (e 2^mu / (1 - N^-e))^(1/s) with e = s - 1; in the limit e = 0 the fraction is 2^mu / ln N.
+std::size_t Mirostat::zipf_k(const std::vector<Candidate>& candidates) const {
+  constexpr std::size_t kMaxRatios = 100;
+  double products = 0, squares = 0;
+  for (std::size_t i = 0;
+       i + 1 < std::min(candidates.size(), kMaxRatios) && candidates[i + 1].p > 0; ++i) {
+    const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
+    products += t * std::log(candidates[i].p / candidates[i + 1].p);
+    squares += t * t;
+  }
+  if (squares == 0) return 1;
+  const double s = products / squares;
+  const double e = s - 1;
+  const double scale =
+      std::abs(e) < 1e-9 ? 1 / std::log(n_vocab_) : e / (1 - std::pow(n_vocab_, -e));
+  const double k = std::pow(scale * std::exp2(mu_), 1 / s);
+  if (!(k >= 1)) return 1;
+  return k < static_cast<double>(candidates.size()) ? static_cast<std::size_t>(k)
+                                                    : candidates.size();
+}
 
 Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer)
     : options_(checked(options, n_vocab)),
@@ -112,17 +287,24 @@ bool Sampler::can_draw(TokenMask allowed) const {
 
 TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history,
                       TokenMask allowed) {
-  if (options_.temperature == 0 && allowed.empty() && no_step_changes_logits(options_)) {
-    ++drawn_;
-    return likeliest(logits, bias_);
-  }
+  const TokenId token = choose(logits, history, allowed);
+  penalties_.sampled(token);
+  ++drawn_;
+  return token;
+}
+
+TokenId Sampler::choose(std::span<const float> logits, std::span<const TokenId> history,
+                        TokenMask allowed) {
+  const bool greedy = options_.temperature == 0;
+  if (greedy && allowed.empty() && no_step_changes_logits(options_))
+    return most_likely(logits, bias_);
   load(logits, allowed);
   assert(!candidates_.empty());
-  const TokenRandom random = TokenRandom::of(seed_, drawn_++);
-  const bool greedy = options_.temperature == 0;
+  const TokenRandom random = TokenRandom::of(seed_, drawn_);
   for (const SamplerStep step : options_.steps) {
-    const bool taken = changes_logits(step) || (!greedy && options_.mirostat == 0);
-    if (taken) take(step, history, random.exclude);
+    const SamplerStepRow& row = row_of(step);
+    if (row.changes_logits || (!greedy && options_.mirostat == 0))
+      row.apply(*this, history, random.exclude);
   }
   if (greedy) return std::ranges::min_element(candidates_, likelier)->id;
   if (options_.mirostat != 0) {
@@ -163,45 +345,9 @@ void Sampler::sort() {
   sorted_ = true;
 }
 
-void Sampler::take(SamplerStep step, std::span<const TokenId> history, double random) {
-  const auto sorted_softmax = [this] {
-    sort();
-    filter::softmax(candidates_);
-  };
-  switch (step) {
-    case SamplerStep::Penalties:
-      if (penalties_.apply(candidates_, history)) sorted_ = false;
-      return;
-    case SamplerStep::Dry:
-      if (dry_.apply(candidates_, history)) sorted_ = false;
-      return;
-    case SamplerStep::TopNSigma:
-      if (options_.top_n_sigma > 0) filter::top_n_sigma(candidates_, options_.top_n_sigma);
-      return;
-    case SamplerStep::TopK:
-      if (options_.top_k == 0) return;
-      filter::top_k(candidates_, static_cast<std::size_t>(options_.top_k));
-      sorted_ = true;
-      return;
-    case SamplerStep::Typical:
-      if (options_.typical_p == 1) return;
-      sorted_softmax();
-      return filter::typical(candidates_, options_.typical_p);
-    case SamplerStep::TopP:
-      if (options_.top_p == 1) return;
-      sorted_softmax();
-      return filter::top_p(candidates_, options_.top_p);
-    case SamplerStep::MinP:
-      if (options_.min_p == 0) return;
-      sorted_softmax();
-      return filter::min_p(candidates_, options_.min_p);
-    case SamplerStep::Xtc:
-      if (random >= options_.xtc_probability || options_.xtc_threshold > 0.5F) return;
-      sorted_softmax();
-      return filter::xtc(candidates_, options_.xtc_threshold);
-    case SamplerStep::Temperature:
-      return scale();
-  }
+void Sampler::sort_and_normalize() {
+  sort();
+  filter::softmax(candidates_);
 }
 
 void Sampler::scale() {

@@ -62,7 +62,8 @@ def speculation(way: Union[bool, str]) -> int:
 
 
 class Sampler(lib.Owner):
-    """How tokens are drawn. Names are those of cria_sampler_set() in cria.h, and seed, steps, logit_bias, dry_breakers. Defaults are those of `cria run`."""
+    """How tokens are sampled: the names of cria_sampler_set() in cria.h, seed, samplers (or steps), logit_bias,
+    and dry_sequence_breakers (or dry_breakers). The defaults are those of `cria run`."""
 
     def __init__(self, model: lib.Handle, options: Mapping[str, Any]) -> None:
         super().__init__("sampler", lib.created("sampler_create", model))
@@ -74,12 +75,12 @@ class Sampler(lib.Owner):
             return
         if name == "seed":
             lib.call("sampler_set_seed", self._handle, lib.whole(name, value, ctypes.c_uint64))
-        elif name == "steps":
+        elif name in ("samplers", "steps"):
             lib.call("sampler_set_steps", self._handle, lib.c_string(value))
         elif name == "logit_bias":
             for token, bias in value.items():
                 lib.call("sampler_set_bias", self._handle, lib.whole(name, token, ctypes.c_int32), bias)
-        elif name == "dry_breakers":
+        elif name in ("dry_sequence_breakers", "dry_breakers"):
             lib.call("sampler_set_dry_breakers", self._handle, lib.texts(value), len(value))
         else:
             if not isinstance(value, (int, float, np.number)):

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 #include "model/gguf/edit.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"
@@ -106,8 +106,8 @@ std::vector<std::string> edit_words() {
                                     "bool", "true", "[",  "]",  "1e999", "general.sampling."};
   for (const char* type : {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f32", "f64"})
     words.push_back(std::string("=") + type + ":");
-  for (const std::string_view key : sampling_keys())
-    words.push_back("general.sampling." + std::string(key));
+  for (const SamplerOption& option : kSamplerOptions)
+    if (!option.gguf.empty()) words.push_back("general.sampling." + std::string(option.gguf));
   return words;
 }
 

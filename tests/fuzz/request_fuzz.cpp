@@ -2,15 +2,14 @@
 #include "model/error.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/target.h"
-#include "tools/options/batch_request.h"
-#include "tools/serve/api/completion_request.h"
+#include "tools/requests/request.h"
 
 namespace cria::fuzz {
 namespace {
 
 constexpr std::size_t kVocabulary = 4096;
 
-void check_request(const serve::CompletionRequest& request) {
+void check_request(const tools::CompletionRequest& request) {
   check(request.generate.sampler, kVocabulary);
   require(request.generate.sampler.seed.has_value(), "no seed");
   require(request.choices >= 1 && request.choices <= 16, "number of choices");
@@ -27,7 +26,7 @@ void run_request(std::string_view input) {
   } catch (const Error&) {
   }
   const tools::RequestJson body = tools::parse_request_json(input);
-  for (auto* const read : {serve::read_chat_request, serve::read_completion_request}) {
+  for (auto* const read : {tools::read_chat_request, tools::read_completion_request}) {
     try {
       check_request(read(body, defaults, kVocabulary));
     } catch (const tools::RequestError& error) {

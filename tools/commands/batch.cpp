@@ -7,7 +7,7 @@
 #include "engine/scheduler.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
-#include "tools/options/batch_request.h"
+#include "tools/requests/request.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/find_model.h"

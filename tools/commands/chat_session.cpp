@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 #include "model/plural.h"
 #include "tools/options/chat_template.h"
 #include "tools/report/generation.h"

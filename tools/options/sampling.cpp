@@ -7,7 +7,7 @@
 #include <random>
 
 #include "engine/constrain/constraint.h"
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 #include "tools/options/command.h"
 #include "tools/options/input.h"
 #include "tools/terminal/messages.h"
@@ -15,7 +15,7 @@
 namespace cria::tools {
 namespace {
 
-/// Small enough to be typed again.
+/// Returns a seed short enough to be typed again.
 std::uint64_t random_seed() { return std::random_device{}() & 0x7FFFFFFF; }
 
 std::pair<TokenId, float> parse_bias(const std::string& text) {
@@ -31,7 +31,7 @@ std::pair<TokenId, float> parse_bias(const std::string& text) {
                              "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
 }
 
-/// -1: a random one, which is told so that the answer can be had again.
+/// Parses --seed. -1 is a random seed, which is printed so that the answer can be repeated.
 std::uint64_t parse_seed(const std::string& text) {
   if (text == "-1") {
     const std::uint64_t seed = random_seed();
@@ -56,144 +56,94 @@ std::vector<SamplerStep> parse_steps(const std::string& text) {
 
 constexpr const char* kGroup = "Sampling";
 
-/// An option that is a number, its default in the help.
+/// An option whose help shows its default.
 template <typename T>
-CLI::Option* add_number(CLI::App& command, const char* name, T& value, const char* what) {
-  return command.add_option(name, value, what)
+CLI::Option* add_number(CLI::App& command, const std::string& name, T& value,
+                        const std::string& help, T low, T high) {
+  return command.add_option(name, value, help)
+      ->check(range(low, high))
       ->type_name(std::is_integral_v<T> ? "N" : "X")
       ->group(kGroup)
       ->capture_default_str();
 }
 
-/// Where the answer ends.
-void add_ends(CLI::App& command, GenerateOptions& generate) {
-  add_number(command, "-n,--max-tokens", generate.max_tokens,
-             "at most N tokens per answer; -1: no limit")
-      ->check(range(-1, 1 << 30));
-  command.add_option("--stop", generate.stop, "a text that ends the answer; may be repeated")
+CLI::Option* add_strings(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& strings, const std::string& help) {
+  return command.add_option(name, strings, help)
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
+}
+
+/// What ends an answer.
+void add_ends(CLI::App& command, GenerateOptions& generate) {
+  add_number<std::int64_t>(command, "-n,--max-tokens", generate.max_tokens,
+                           "at most N tokens per answer; -1: no limit", -1, 1 << 30);
+  add_strings(command, "--stop", generate.stop, "a string that ends the answer; may be repeated");
   command
       .add_flag("--ignore-eos", generate.ignore_eos,
                 "continue where the model would end its answer")
       ->group(kGroup);
 }
 
-/// The option that says what the key general.sampling.KEY says.
-std::string flag_of(std::string_view key) {
-  constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-      {"penalty_repeat", "--repeat-penalty"},
-      {"penalty_last_n", "--repeat-last-n"},
-      {"mirostat_tau", "--mirostat-ent"},
-      {"mirostat_eta", "--mirostat-lr"},
-      {"sequence", "--samplers"}};
-  for (const auto& [name, flag] : kOtherNames)
-    if (name == key) return std::string(flag);
-  std::string flag = "--" + std::string(key);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
-}
-
-/// What takes tokens away, and the temperature.
-void add_filters(CLI::App& command, SamplerOptions& s) {
-  const CLI::Validator share = range(0.0, 1.0);
-  add_number(command, "--temp", s.temperature, "temperature; 0: always the likeliest token")
-      ->check(range(0.0, 1e6));
-  add_number(command, "--dynatemp-range", s.dynatemp_range,
-             "dynamic temperature: --temp minus this where the model is sure, plus this where it "
-             "is not; 0: off")
-      ->check(range(0.0, 1e6));
-  add_number(command, "--dynatemp-exp", s.dynatemp_exponent,
-             "dynamic temperature: exponent applied to the normalized entropy")
-      ->check(range(0.0, 100.0));
-  add_number(command, "--top-k", s.top_k, "only the N likeliest tokens; 0: off")
-      ->check(range(0, 1 << 30));
-  add_number(command, "--top-p", s.top_p,
-             "only the likeliest tokens that together have this probability; 1: off")
-      ->check(share);
-  add_number(command, "--min-p", s.min_p,
-             "only tokens at least this fraction as likely as the likeliest; 0: off")
-      ->check(share);
-  add_number(command, "--typical", s.typical_p,
-             "locally typical sampling: only the most typical tokens that together have this "
-             "probability; 1: off")
-      ->check(share);
-  add_number(
-      command, "--top-n-sigma", s.top_n_sigma,
-      "only tokens whose logit is within this many standard deviations of the largest; 0: off")
-      ->check(range(0.0, 1e6));
-  add_number(command, "--xtc-probability", s.xtc_probability,
-             "XTC: chance of excluding all likely tokens except the least likely of them; 0: off")
-      ->check(share);
-  add_number(command, "--xtc-threshold", s.xtc_threshold,
-             "XTC: probability from which a token counts as likely; above 0.5: off")
-      ->check(share);
-  add_number(command, "--mirostat", s.mirostat,
-             "1 or 2: keep the surprise near a target, instead of the filters; 0: off")
-      ->check(range(0, 2));
-  add_number(command, "--mirostat-ent", s.mirostat_tau,
-             "mirostat: the target surprise, in bits (tau)")
-      ->check(range(0.0, 100.0));
-  add_number(command, "--mirostat-lr", s.mirostat_eta, "mirostat: learning rate (eta)")
-      ->check(range(0.0, 100.0));
-}
-
-/// What makes logits smaller or larger.
-void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string>& biases) {
-  add_number(
-      command, "--repeat-penalty", s.repeat_penalty,
-      "makes tokens that have occurred less likely: divides positive logits by this, multiplies "
-      "negative ones; 1: off")
-      ->check(range(1e-3, 1e3));
-  add_number(command, "--repeat-last-n", s.repeat_last_n,
-             "penalties consider the last N tokens; -1: all")
-      ->check(range(-1, 1 << 30));
-  add_number(command, "--presence-penalty", s.presence_penalty,
-             "subtracted from the logits of tokens that have occurred")
-      ->check(range(-1e3, 1e3));
-  add_number(command, "--frequency-penalty", s.frequency_penalty,
-             "subtracted from the logit of a token, once for each time it has occurred")
-      ->check(range(-1e3, 1e3));
-  add_number(command, "--dry-multiplier", s.dry_multiplier,
-             "DRY: penalty on a token that continues a repetition; 0: off")
-      ->check(range(0.0, 1e3));
-  add_number(command, "--dry-base", s.dry_base,
-             "DRY: the penalty grows by this factor with each further token of the repetition")
-      ->check(range(1.0, 1e3));
-  add_number(command, "--dry-allowed-length", s.dry_allowed_length,
-             "DRY: repetitions shorter than this cost nothing")
-      ->check(range(0, 1 << 30));
-  add_number(command, "--dry-penalty-last-n", s.dry_last_n,
-             "DRY: considers the last N tokens; -1: all, 0: none")
-      ->check(range(-1, 1 << 30));
-  command
-      .add_option(
-          "--dry-sequence-breaker", s.dry_sequence_breakers,
-          "DRY: a text that ends repetitions, instead of newline, :, \" and *; may be repeated; "
-          "none: no text")
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-  command.add_option("--logit-bias", biases, "adds BIAS to the logit of token ID; may be repeated")
-      ->type_name("ID+BIAS")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-}
-
-/// With a blank after each semicolon, where a line may end.
+/// Adds a space after each semicolon, so that lines can break there.
 std::string breakable(std::string text) {
   for (std::size_t at = 0; (at = text.find(';', at)) != std::string::npos; at += 2)
     text.replace(at, 1, "; ");
   return text;
 }
 
-/// A schema as it stands on the command line, or the file that holds it.
+/// Returns a schema given on the command line, or in the file that it names.
 std::string schema_text(const std::string& argument) {
   const std::size_t first = argument.find_first_not_of(" \t\r\n");
   const bool is_text = first != std::string::npos && argument[first] == '{';
   return is_text ? argument : read_file(argument);
 }
+
+/// Declares the option of one row, by the type of its member.
+struct OptionDeclaration {
+  CLI::App& command;
+  SamplingOptions& sampling;
+  const SamplerOption& option;
+  std::string flag = "--" + sampler_flag(option);
+  std::string help = std::string(option.help);
+  SamplerOptions& values = sampling.generate.sampler;
+
+  void operator()(float SamplerOptions::*member) const {
+    add_number<float>(command, flag, values.*member, help, static_cast<float>(option.low),
+                      static_cast<float>(option.high));
+  }
+  void operator()(std::int32_t SamplerOptions::*member) const {
+    add_number<std::int32_t>(command, flag, values.*member, help,
+                             static_cast<std::int32_t>(option.low),
+                             static_cast<std::int32_t>(option.high));
+  }
+  void operator()(std::vector<std::string> SamplerOptions::*member) const {
+    add_strings(command, flag, values.*member, help);
+  }
+  void operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*) const {
+    add_strings(command, flag, sampling.biases, help)->type_name("ID+BIAS");
+  }
+  void operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
+    command
+        .add_option_function<std::string>(
+            flag,
+            [&target = values.*member](const std::string& text) { target = parse_seed(text); },
+            help)
+        ->type_name("N")
+        ->group(kGroup);
+  }
+  void operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
+    const std::string usual = breakable(sampler_steps_text(values.*member));
+    command
+        .add_option_function<std::string>(
+            flag,
+            [&target = values.*member](const std::string& text) { target = parse_steps(text); },
+            help + " (default: " + usual + ")")
+        ->type_name("ORDER")
+        ->group(kGroup);
+  }
+};
 
 }  // namespace
 
@@ -228,29 +178,15 @@ void SamplingOptions::add_constraint_to(CLI::App& command) {
 
 void SamplingOptions::add_to(CLI::App& command) {
   command_ = &command;
-  SamplerOptions& s = generate.sampler;
   add_ends(command, generate);
-  command
-      .add_option_function<std::string>(
-          "--seed", [&s](const std::string& text) { s.seed = parse_seed(text); },
-          "the same seed gives the same answer; -1: a random seed, which is shown (default: a "
-          "random one)")
-      ->type_name("N")
-      ->group(kGroup);
-  add_filters(command, s);
-  command
-      .add_option_function<std::string>(
-          "--samplers", [&s](const std::string& text) { s.steps = parse_steps(text); },
-          "the sampling steps in their order, separated by semicolons (default: " +
-              breakable(sampler_steps_text(s.steps)) + ")")
-      ->type_name("ORDER")
-      ->group(kGroup);
-  add_penalties(command, s, biases);
+  for (const SamplerOption& option : kSamplerOptions)
+    std::visit(OptionDeclaration{command, *this, option}, option.member);
 }
 
 void SamplingOptions::follow(const GgufFile& file, SamplerOptions& sampler) const {
-  set_sampling_defaults(file, sampler,
-                        [&](std::string_view key) { return command_->count(flag_of(key)) == 0; });
+  set_sampling_defaults(file, sampler, [&](const SamplerOption& option) {
+    return command_->count("--" + sampler_flag(option)) == 0;
+  });
 }
 
 GenerateOptions SamplingOptions::resolve() const {
@@ -260,7 +196,7 @@ GenerateOptions SamplingOptions::resolve() const {
   for (const std::string& bias : biases) options.sampler.logit_bias.push_back(parse_bias(bias));
   try {
     check(options.sampler, std::numeric_limits<std::size_t>::max());
-  } catch (const Error& error) {  // what the options' own ranges let through: NaN
+  } catch (const Error& error) {  // NaN, which the options' ranges let through
     throw CLI::ValidationError(std::string(error.what()));
   }
   if (!options.sampler.seed) options.sampler.seed = random_seed();

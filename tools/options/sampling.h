@@ -1,4 +1,4 @@
-// How an answer is drawn and where it ends, from the command line.
+// Options of the command line: how an answer is sampled, what ends it, and what form it has.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,16 +11,17 @@ namespace cria::tools {
 
 struct SamplingOptions {
   GenerateOptions generate;
-  std::vector<std::string> biases;  ///< ID+BIAS, ID-BIAS as written
+  std::vector<std::string> biases;  ///< ID+BIAS or ID-BIAS, as typed
 
+  /// Declares the options of a sampler (kSamplerOptions), --max-tokens, --stop and --ignore-eos.
   void add_to(CLI::App& command);
-  /// What the answer has to be: --json-schema, --grammar, --regex.
+  /// Declares --json-schema, --grammar and --regex.
   void add_constraint_to(CLI::App& command);
-  /// The options with a seed drawn where none was given, so that it can be told. Throws a usage
-  /// error for a bad --logit-bias.
+  /// Returns the options, with a random seed if none was given, so that it can be shown. Throws a
+  /// usage error for a bad --logit-bias.
   [[nodiscard]] GenerateOptions resolve() const;
-  /// Sets what the model's file says of sampling (general.sampling.*), but for what the command
-  /// line says. After parsing. Throws Error for a value that cannot be.
+  /// Sets the options that the model's file has (general.sampling.*) and the command line does not
+  /// set. Call it after parsing. Throws Error for a value out of range.
   void follow(const GgufFile& file, SamplerOptions& sampler) const;
 
  private:

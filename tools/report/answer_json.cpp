@@ -67,7 +67,7 @@ Json tool_call_json(const ToolCall& call) {
 }
 
 Json answered_message(const GenerateResult& result) {
-  Json message = {{"role", "assistant"}, {"content", result.text}};
+  Json message = {{"role", "assistant"}, {"content", result.text}, {"refusal", nullptr}};
   if (result.text.empty() && !result.tool_calls.empty()) message["content"] = nullptr;
   if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
   for (const ToolCall& call : result.tool_calls)

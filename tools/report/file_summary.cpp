@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 #include "model/plural.h"
 #include "tools/report/metadata_json.h"
 #include "tools/terminal/terminal.h"

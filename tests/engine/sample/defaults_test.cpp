@@ -1,10 +1,13 @@
-#include "engine/sample/defaults.h"
+#include "engine/sample/options.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
+
+#include "model/error.h"
+#include "model/gguf/writer.h"
 
 namespace cria::test {
 namespace {
@@ -60,15 +63,16 @@ TEST_F(SamplingDefaults, ReadsEveryNumericType) {
   EXPECT_EQ(options.mirostat_tau, 4.0F);
   EXPECT_EQ(options.mirostat_eta, 0.5F);
   EXPECT_EQ(options.steps, (std::vector{SamplerStep::TopK, SamplerStep::Temperature}));
-  EXPECT_EQ(sampling_keys().size(), 12U);
+  EXPECT_EQ(std::ranges::count_if(kSamplerOptions, [](const auto& o) { return !o.gguf.empty(); }),
+            12);
 }
 
-TEST_F(SamplingDefaults, NothingSaidOrNotAllowedChangesNothing) {
+TEST_F(SamplingDefaults, LeavesOtherOptionsAlone) {
   SamplerOptions options;
   options.temperature = 0.5F;
   set_sampling_defaults(file({}), options);
   set_sampling_defaults(file({{"temp", 0.25F}, {"top_k", std::int32_t{3}}}), options,
-                        [](std::string_view key) { return key != "temp"; });
+                        [](const SamplerOption& option) { return option.gguf != "temp"; });
   EXPECT_EQ(options.temperature, 0.5F);
   EXPECT_EQ(options.top_k, 3);
 }
@@ -79,12 +83,12 @@ TEST_F(SamplingDefaults, NamesTheKeyOfAnInvalidValue) {
   EXPECT_EQ(refusal({{"temp", true}}),
             "wrong type of a key: expected a number, got bool (key general.sampling.temp)");
   EXPECT_EQ(refusal({{"min_p", -1.0F}}),
-            "sampling: expected a min-p from 0 to 1, got -1 (key general.sampling.min_p)");
+            "min_p: expected a number from 0 to 1, got -1 (key general.sampling.min_p)");
   EXPECT_EQ(refusal({{"min_p", 1.5F}}),
-            "sampling: expected a min-p from 0 to 1, got 1.5 (key general.sampling.min_p)");
+            "min_p: expected a number from 0 to 1, got 1.5 (key general.sampling.min_p)");
   EXPECT_NE(refusal({{"temp", std::numeric_limits<float>::quiet_NaN()}}), "");
   EXPECT_EQ(refusal({{"top_k", 2.5F}}),
-            "expected a whole number of 32 bits, got 2.5 (key general.sampling.top_k)");
+            "top_k: expected a whole number from -1 on, got 2.5 (key general.sampling.top_k)");
   EXPECT_NE(refusal({{"top_k", std::int64_t{1} << 40}}), "");
   EXPECT_NE(refusal({{"top_p", 1.5F}}), "");
   EXPECT_NE(refusal({{"mirostat", std::int32_t{3}}}), "");
@@ -119,7 +123,7 @@ TEST_F(SamplingDefaults, DescribesValuesAndTheirOrigin) {
   EXPECT_EQ(sampling_text(options, said), "temp 0");
 }
 
-TEST_F(SamplingDefaults, TheTextSaysWhatNoKeyOfAFileSays) {
+TEST_F(SamplingDefaults, TextShowsOptionsWithoutAKey) {
   const GgufFile said = file({{"top_k", std::int32_t{10}}});
   SamplerOptions options;
   set_sampling_defaults(said, options);
@@ -131,17 +135,19 @@ TEST_F(SamplingDefaults, TheTextSaysWhatNoKeyOfAFileSays) {
   options.dry_multiplier = 0.75F;
   options.logit_bias = {{3, 1.0F}};
   const std::string penalties =
-      "presence_penalty 1, frequency_penalty -1, dry_multiplier 0.75, logit_bias of 1 token";
+      "presence_penalty 1, frequency_penalty -1, dry_multiplier 0.75, dry_base 1.75, "
+      "dry_allowed_length 2, dry_last_n -1, logit_bias of 1 token";
   EXPECT_EQ(sampling_text(options, said),
-            "temp 0.8, top_k 10, top_p 0.95, min_p 0.05, penalty_last_n 64, typical_p 0.5, "
-            "top_n_sigma 2, "
-            "dynatemp_range 0.25, " +
+            "temp 0.8, dynatemp_range 0.25, dynatemp_exponent 1, top_k 10, top_p 0.95, min_p 0.05, "
+            "typical_p 0.5, top_n_sigma 2, " +
                 penalties + " (the model's: top_k)");
   options.temperature = 0;
-  EXPECT_EQ(sampling_text(options, said), "temp 0, penalty_last_n 64, " + penalties);
+  options.repeat_penalty = 1.5F;
+  EXPECT_EQ(sampling_text(options, said),
+            "temp 0, penalty_repeat 1.5, penalty_last_n 64, " + penalties);
 }
 
-TEST(SamplingValue, IsKeptAsTheTypeOfItsKey) {
+TEST(SamplingValue, HasTheTypeOfItsKey) {
   EXPECT_EQ(sampling_value("temp", 0.5), GgufData(0.5F));
   EXPECT_EQ(sampling_value("top_k", 20), GgufData(std::int32_t{20}));
   EXPECT_EQ(sampling_value("top_k", -1), GgufData(std::int32_t{0}));

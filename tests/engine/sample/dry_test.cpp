@@ -1,5 +1,5 @@
 // DRY against its definition, read word by word.
-#include "engine/sample/dry.h"
+#include "engine/sample/repetition.h"
 
 #include <gtest/gtest.h>
 

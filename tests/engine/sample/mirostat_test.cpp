@@ -1,13 +1,11 @@
 // Mirostat against the algorithms of its paper, written down a second time.
-#include "engine/sample/mirostat.h"
+#include "engine/sample/sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "engine/sample/random.h"
-#include "engine/sample/sampler.h"
 #include "tests/engine/random.h"
 
 namespace cria::test {

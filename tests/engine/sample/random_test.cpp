@@ -1,4 +1,4 @@
-#include "engine/sample/random.h"
+#include "engine/sample/sampler.h"
 
 #include <gtest/gtest.h>
 

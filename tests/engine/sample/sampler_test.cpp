@@ -124,18 +124,26 @@ TEST(Sampler, BiasAndPenalties) {
   EXPECT_EQ(best(options), 2);
   options.repeat_last_n = 0;
   EXPECT_EQ(best(options), 0);
-  options = {};
-  options.frequency_penalty = 0.3F;  // three times: 4 - 0.9
-  EXPECT_EQ(best(options), 0);
-  options.frequency_penalty = 0.4F;  // 4 - 1.2
-  EXPECT_EQ(best(options), 2);
-  options.repeat_last_n = 2;  // once: 4 - 0.4
-  EXPECT_EQ(best(options), 0);
-  options = {};
-  options.presence_penalty = 0.9F;
-  EXPECT_EQ(best(options), 0);
-  options.presence_penalty = 1.1F;
-  EXPECT_EQ(best(options), 2);
+}
+
+// Presence and frequency penalties count the tokens that were sampled, not those of the prompt.
+TEST(Sampler, PresenceAndFrequencyCountTheAnswerOnly) {
+  const std::vector<float> logits = {4, -2, 3, 1};
+  const std::vector<TokenId> prompt = {0, 0, 0, 2};
+  const auto sampled = [&](float presence, float frequency, int n) {
+    SamplerOptions options;
+    options.temperature = 0;
+    options.presence_penalty = presence;
+    options.frequency_penalty = frequency;
+    options.repeat_last_n = 1;
+    Sampler sampler(options, 4);
+    std::vector<TokenId> tokens;
+    for (int i = 0; i < n; ++i) tokens.push_back(sampler.next(logits, prompt));
+    return tokens;
+  };
+  EXPECT_EQ(sampled(0, 0.4F, 4), (std::vector<TokenId>{0, 0, 0, 2}));  // 4, 3.6, 3.2, 2.8 < 3
+  EXPECT_EQ(sampled(0.9F, 0, 3), (std::vector<TokenId>{0, 0, 0}));
+  EXPECT_EQ(sampled(1.1F, 0, 4), (std::vector<TokenId>{0, 2, 0, 0}));
 }
 
 TEST(Sampler, RepeatPenaltyMakesNegativeLogitsSmaller) {
@@ -203,7 +211,7 @@ TEST(Sampler, StepsAreTakenInTheirOrder) {
 TEST(Sampler, SkippedStepsChangeNothingAtTemperature0) {
   SamplerOptions options;
   options.temperature = 0;
-  options.presence_penalty = 5;
+  options.repeat_penalty = 5;
   const std::vector<float> logits = {2, 1};
   const std::vector<TokenId> history = {0};
   EXPECT_EQ(Sampler(options, 2).next(logits, history), 1);
@@ -337,7 +345,8 @@ TEST(Sampler, RefusesBadOptions) {
   }
   EXPECT_TRUE(refused([](S& o) { o.repeat_penalty = 0; }));
   EXPECT_TRUE(refused([](S& o) { o.dry_base = 0.5F; }));
-  EXPECT_TRUE(refused([](S& o) { o.top_k = -1; }));
+  EXPECT_FALSE(refused([](S& o) { o.top_k = -1; }));
+  EXPECT_TRUE(refused([](S& o) { o.top_k = -2; }));
   EXPECT_TRUE(refused([](S& o) { o.repeat_last_n = -2; }));
   EXPECT_TRUE(refused([](S& o) { o.dry_last_n = -2; }));
   EXPECT_TRUE(refused([](S& o) { o.dry_allowed_length = -1; }));

@@ -40,8 +40,9 @@ TEST(ServeAnswers, AChat) {
   EXPECT_EQ(json["object"], "chat.completion");
   EXPECT_EQ(json["model"], "cria-demo-Q8_0");
   const Json& choice = json["choices"][0];
-  EXPECT_EQ(choice["message"],
-            (Json{{"role", "assistant"}, {"content", "The capital of Norway is Oslo."}}));
+  EXPECT_EQ(choice["message"], (Json{{"role", "assistant"},
+                                     {"content", "The capital of Norway is Oslo."},
+                                     {"refusal", nullptr}}));
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_EQ(choice["logprobs"], nullptr);
   const Json& usage = json["usage"];

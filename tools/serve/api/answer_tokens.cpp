@@ -9,9 +9,7 @@
 namespace cria::serve {
 namespace {
 
-using tools::RequestJson;
-
-/// Bytes that are no text are told as "bytes:\xe6\xb0", as OpenAI does.
+/// Returns a token as text; invalid UTF-8 becomes "bytes:\xe6\xb0", as in OpenAI's answers.
 std::string token_name(const std::string& bytes) {
   const std::string strict =
       RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::ignore);
@@ -34,8 +32,7 @@ std::size_t characters(const std::string& text) {
 
 }  // namespace
 
-// As the answer's text has it: the blank that a text is given in front is none of it, also where
-// one begins anew.
+// Tokenizers put a space before a text, also where one restarts. It is not part of the answer.
 void AnswerTokens::add(TokenLogprobs token) {
   std::string text = tokenizer_.piece(token.id);
   const bool restarts = tokenizer_.dummy_space_after(token.id);

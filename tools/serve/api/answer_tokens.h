@@ -8,28 +8,27 @@
 #include <vector>
 
 #include "engine/session.h"
-#include "tools/options/fields.h"
+#include "tools/serve/api/json_text.h"
 
 namespace cria::serve {
 
-/// A token as the text has it.
+/// A token as it occurs in the text.
 struct TextToken {
   std::string text;  ///< its bytes
-  /// Nothing: the model was not asked, as for the first token of a prompt.
+  /// nullopt: the model was not evaluated for it, as for the first token of a prompt
   std::optional<TokenLogprobs> logprobs;
 };
 
-/// Tokens of an answer on their way: they are given out with their text. What a stop text cut off
-/// is not.
+/// The tokens of an answer, handed out with the text they belong to. Tokens of a stop string stay.
 class AnswerTokens {
  public:
   explicit AnswerTokens(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   void add(TokenLogprobs token);
-  /// What was thought to be the answer is thinking.
+  /// Drops the tokens: they turned out to be thinking.
   void clear();
-  /// Those that begin in the answer's first bytes, but for those that were taken before. text: what
-  /// the answer begins with, looked at once: where white space in front of it was dropped, as
-  /// behind thinking, it is none of the tokens either.
+  /// Returns the tokens that begin in the answer's first `bytes`, except those returned before. The
+  /// first non-empty text shows if white space before the answer was dropped, as after thinking;
+  /// then it is dropped from the tokens too.
   std::vector<TextToken> take(std::size_t bytes, std::string_view text);
 
  private:
@@ -37,17 +36,17 @@ class AnswerTokens {
 
   const Tokenizer& tokenizer_;
   std::deque<TextToken> tokens_;
-  std::size_t begin_ = 0;   // of the first of them, in the answer
-  bool begun_ = false;      // some of its text was seen
+  std::size_t begin_ = 0;   // where the first token begins in the answer
+  bool begun_ = false;      // take() has seen text
   bool restarted_ = false;  // a text begins with the next token
 };
 
 /// {"content": […], "refusal": null}
-tools::RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens);
+RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens);
 
 /// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: the offsets count characters from
 /// `offset` on, which moves behind the tokens.
-tools::RequestJson completion_logprobs(const Tokenizer& tokenizer,
-                                       std::span<const TextToken> tokens, std::size_t& offset);
+RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
+                                std::size_t& offset);
 
 }  // namespace cria::serve

@@ -16,8 +16,8 @@ namespace cria::serve {
 namespace {
 
 constexpr std::size_t kThreads = 2, kLongThreads = 2;
-constexpr std::size_t kLongBody =
-    64 << 10;  // bytes whose reading may take more than some milliseconds
+constexpr std::size_t kLongBody = 64
+                                  << 10;  // bytes that may take more than some milliseconds to read
 
 void refuse(Exchange& exchange, const RequestError& error) {
   Headers more;
@@ -26,7 +26,7 @@ void refuse(Exchange& exchange, const RequestError& error) {
                 more);
 }
 
-/// Does it; what it throws is the exchange's answer.
+/// Runs the work; an exception becomes the answer.
 template <class Work>
 void guarded(Exchange& exchange, Work&& work) {
   try {
@@ -60,7 +60,7 @@ void Api::post(const std::shared_ptr<Exchange>& exchange, std::function<void()> 
 
 void Api::post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
   boost::asio::post(*long_workers_, [exchange, work = std::move(work)] {
-    thread_local const int niceness = nice(5);  // of this thread alone, as Linux has it
+    thread_local const int niceness = nice(5);  // on Linux, this changes only the calling thread
     static_cast<void>(niceness);
     guarded(*exchange, work);
   });
@@ -149,7 +149,7 @@ void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionR
 
 void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   CompletionRequest request =
-      read_chat_request(body, options_.defaults, model_.model->token_count());
+      tools::read_chat_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_chat);
 }
@@ -161,7 +161,7 @@ void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionReque
 
 void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   CompletionRequest request =
-      read_completion_request(body, options_.defaults, model_.model->token_count());
+      tools::read_completion_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_completion);
 }
@@ -175,7 +175,7 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest re
                  Prompts prompts) {
   prompts.request.scope = exchange->request().scope;
   prompts.request.cache_prompt = request.reuse;
-  // What the prompts were made of does not wait with the answer.
+  // Free the sources of the prompts while the answer waits.
   request.messages = {};
   request.variables = {};
   request.prompts = {};
@@ -236,7 +236,7 @@ void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJso
   const Fields fields(body);
   (void)fields.require("tokens", "an array of token ids");
   const std::vector<TokenId> ids =
-      read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
+      tools::read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
   exchange->answer(200, kJsonType, json_text({{"content", tokenizer().decode(ids, true)}}));
 }
 
@@ -244,7 +244,7 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Reques
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
   const CompletionRequest request =
-      read_chat_request(body, options_.defaults, model_.model->token_count());
+      tools::read_chat_request(body, options_.defaults, model_.model->token_count());
   exchange->answer(200, kJsonType,
                    json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
 }

@@ -18,39 +18,37 @@ class thread_pool;
 namespace cria::serve {
 
 struct ApiOptions {
-  GenerateOptions defaults;   ///< what requests do not say; without a seed each gets one of its own
-  bool strict_model = false;  ///< requests for a model of another name are refused
-  Pooling pooling = Pooling::Mean;  ///< of embeddings
-  bool log_prompts = false;         ///< texts are put into the record
-  /// Gets lines for the log that belong to no request, from any thread.
+  GenerateOptions defaults;   ///< used for absent fields; no seed: a random one for each request
+  bool strict_model = false;  ///< refuse requests for a model of another name
+  Pooling pooling = Pooling::Mean;  ///< for embeddings
+  bool log_prompts = false;         ///< add texts to the request record
+  /// Receives log lines that belong to no request, from any thread.
   std::function<void(const std::string&)> note = [](const std::string&) {};
 };
 
 class Api {
  public:
-  /// The service outlives it.
+  /// The service must outlive this.
   Api(ServedModel model, Service& service, ApiOptions options);
-  ~Api();  ///< waits for what is being read or written
+  ~Api();  ///< waits for requests in progress
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  /// Their handlers hold this, which outlives them.
+  /// Returns the routes. Their handlers must not outlive this.
   [[nodiscard]] std::vector<Route> routes();
 
  private:
   using Answerer = void (Api::*)(const std::shared_ptr<Exchange>& exchange,
                                  const RequestJson& body);
 
-  /// A route whose requests have a body of JSON: it is read, and answered, on a thread for such
-  /// work.
+  /// Returns a route for requests with a JSON body, read and answered on a worker thread.
   Route post_route(const char* path, Answerer answerer);
-  /// Work for an exchange: what it throws is the answer.
+  /// Queues work for an exchange; an exception becomes its answer.
   void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  /// For what may take long: threads of their own, after which no other request has to wait, and of
-  /// low priority.
+  /// Queues work that may take long, on separate threads of low priority: no other request waits
+  /// for it.
   void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  /// What chat() and complete() do when their constraint is there; it is compiled where long work
-  /// is done.
+  /// Calls `then` with the constraint of the request, compiled by post_long() if it is new.
   void with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
                        void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest));
 

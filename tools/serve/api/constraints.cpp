@@ -5,7 +5,7 @@
 namespace cria::serve {
 namespace {
 
-constexpr std::size_t kMaxConstraints = 64;  // that are kept
+constexpr std::size_t kMaxConstraints = 64;  // in the cache
 
 ToolChoice tool_choice(const ToolFields& tools, CallForm form) {
   return {form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
@@ -21,16 +21,15 @@ std::string key_of(const ConstraintFields& wanted) {
   return "text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text;
 }
 
-/// Calls of a form that answers cannot be held to.
+/// Refuses demands on tool calls whose format cannot be constrained.
 void refuse_what_binds(const ToolFields& tools) {
   if (tools.demanded())
-    tools::refuse_unsupported(
-        "tool_choice", "calls of this model's form cannot be required; \"auto\" leaves them to it");
+    tools::refuse_unsupported("tool_choice",
+                              "tool calls in this model's format cannot be required; use \"auto\"");
   for (std::size_t i = 0; i < tools.tools.size(); ++i)
     if (tools.tools[i]["function"].value("strict", RequestJson()) == true)
-      tools::refuse_unsupported(
-          tools::element_path("tools", i) + ".function.strict",
-          "arguments in this model's form of calls cannot be held to a schema");
+      tools::refuse_unsupported(tools::element_path("tools", i) + ".function.strict",
+                                "arguments in this model's tool-call format cannot be constrained");
 }
 
 }  // namespace
@@ -42,11 +41,11 @@ Constraints::Pointer Constraints::find(const std::string& key,
     const auto found = std::ranges::find(entries_, key, &Entry::key);
     if (found != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, found);
-      drop_oldest();  // they grow while they are used
+      drop_oldest();  // constraints grow in use
       return entries_.front().constraint;
     }
   }
-  Pointer made = compile();  // others need not wait for it
+  Pointer made = compile();  // without the lock
   const std::lock_guard lock(mutex_);
   make_room(*made);
   living_.push_back(made);
@@ -55,7 +54,7 @@ Constraints::Pointer Constraints::find(const std::string& key,
   return made;
 }
 
-// Requests that wait hold theirs beside those that are kept.
+// Waiting requests hold constraints that the cache may have dropped.
 std::size_t Constraints::in_use() {
   std::erase_if(living_, [](const auto& one) { return one.expired(); });
   std::size_t bytes = 0;
@@ -64,18 +63,18 @@ std::size_t Constraints::in_use() {
   return bytes;
 }
 
-// What no request holds goes before one is refused.
+// Drops constraints that no request holds, before it refuses one.
 void Constraints::make_room(const Constraint& made) {
   const std::size_t bytes = made.memory();
   if (in_use() + bytes <= most_in_use_) return;
   std::erase_if(entries_, [](const Entry& entry) { return entry.constraint.use_count() == 1; });
   if (in_use() + bytes > most_in_use_)
     throw RequestError("queue_full", "",
-                       "constraints of other requests fill the memory for them; try again later",
+                       "constraints of other requests exceed the memory limit; try again later",
                        503);
 }
 
-// All but the latest, as far as there are too many or they take too much memory.
+// Keeps the most recent, within the limits of number and memory, and at least one.
 void Constraints::drop_oldest() {
   std::size_t bytes = 0, kept = 0;
   for (const Entry& entry : entries_) {
@@ -98,8 +97,8 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
       Pointer made = Constraint::tool_calls(choice, &loose);
       for (const std::string& tool : loose)
         note_(
-            "cria: note: arguments of a tool may be any object, as its schema cannot be "
-            "enforced: " +
+            "cria: note: the arguments of a tool are not constrained, as its schema is not "
+            "supported: " +
             tool);
       return made;
     } catch (const ConstraintError& error) {

@@ -1,5 +1,4 @@
-// What requests ask of the form of their answers, compiled, and kept for the next request that asks
-// the same.
+// A cache of compiled constraints: response formats, grammars and tool calls of requests.
 #pragma once
 
 #include <functional>
@@ -10,27 +9,29 @@
 #include <vector>
 
 #include "engine/constrain/constraint.h"
-#include "tools/serve/api/completion_request.h"
+#include "tools/serve/api/json_text.h"
 
 namespace cria::serve {
 
-/// Safe from any thread.
+using tools::ConstraintFields;
+
+/// Thread-safe.
 class Constraints {
  public:
   using Pointer = std::shared_ptr<const Constraint>;
 
-  /// note: gets a line for the log, once for each that is compiled. most_bytes: of those that are
-  /// kept. most_in_use: of these and those that requests hold.
+  /// note receives log lines, once for each compiled constraint. most_bytes limits the cache,
+  /// most_in_use also counts the constraints that requests hold.
   explicit Constraints(std::function<void(const std::string&)> note,
                        std::size_t most_bytes = std::size_t{128} << 20,
                        std::size_t most_in_use = std::size_t{512} << 20)
       : note_(std::move(note)), most_bytes_(most_bytes), most_in_use_(most_in_use) {}
 
-  /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or
-  /// "invalid_grammar" with the field, and "unsupported_parameter" where calls of this form cannot
-  /// be held to what it demands; "queue_full" where all together take too much memory.
+  /// Returns the constraint of a request; null if any answer will do. Throws RequestError:
+  /// "invalid_schema" or "invalid_grammar" with the field, "unsupported_parameter" if calls of this
+  /// format cannot be constrained, "queue_full" if all together take too much memory.
   Pointer of(const CompletionRequest& request, CallForm form);
-  /// Whether of() has nothing to compile.
+  /// True if of() need not compile.
   [[nodiscard]] bool has(const CompletionRequest& request, CallForm form);
 
  private:
@@ -49,8 +50,8 @@ class Constraints {
   const std::function<void(const std::string&)> note_;
   const std::size_t most_bytes_, most_in_use_;
   std::mutex mutex_;
-  std::list<Entry> entries_;                             // the latest first
-  std::vector<std::weak_ptr<const Constraint>> living_;  // kept, or held by requests
+  std::list<Entry> entries_;                             // most recent first
+  std::vector<std::weak_ptr<const Constraint>> living_;  // in the cache or held by requests
 };
 
 }  // namespace cria::serve

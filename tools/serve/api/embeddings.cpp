@@ -43,19 +43,20 @@ EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& mo
   EmbeddingRequest out;
   bool several = false;
   out.model = body.text("model").value_or("");
-  out.inputs = read_prompts(body, "input", model.token_count(), several);
+  out.inputs = tools::read_prompts(body, "input", model.token_count(), several);
   out.one_input = !several;
   for (std::size_t i = 0; i < out.inputs.size(); ++i)
     if (const auto* text = std::get_if<std::string>(&out.inputs[i]);
         text != nullptr && text->empty())
-      refuse_value(several ? element_path("input", i) : "input", "a text that is not empty", *text);
+      refuse_value(several ? element_path("input", i) : "input", "a non-empty string", *text);
   const std::string format = body.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
     refuse_value("encoding_format", "\"float\" or \"base64\"", format);
   out.base64 = format == "base64";
   const std::int64_t n_embd = model.config().n_embd;
   if (const auto dimensions = body.integer("dimensions", 1); dimensions && *dimensions != n_embd)
-    refuse_value("dimensions", std::to_string(n_embd) + ", as the model has it", *dimensions);
+    refuse_value("dimensions", std::to_string(n_embd) + ", the dimensions of the model",
+                 *dimensions);
   return out;
 }
 
@@ -69,7 +70,7 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
     else
       prompts.push_back(tokenizer.encode(std::get<std::string>(request.inputs[i]), true, true));
     if (prompts.back().size() >= n_ctx) throw too_long(path, prompts.back().size(), n_ctx);
-    if (prompts.back().empty()) refuse_value(path, "a text that has tokens", "");
+    if (prompts.back().empty()) refuse_value(path, "a string with at least one token", "");
   }
   return prompts;
 }

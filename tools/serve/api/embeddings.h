@@ -1,7 +1,6 @@
 // Requests for /v1/embeddings.
 #pragma once
 
-#include "tools/serve/api/completion_request.h"
 #include "tools/serve/api/reply.h"
 
 namespace cria::serve {
@@ -9,18 +8,18 @@ namespace cria::serve {
 struct EmbeddingRequest {
   std::string model;
   std::vector<PromptText> inputs;
-  bool one_input = true;  ///< that is no list of them
-  bool base64 = false;    ///< little-endian float32, else numbers
+  bool one_input = true;  ///< the input is not a list
+  bool base64 = false;    ///< little-endian float32 in base64, else numbers
 };
 
-/// Throws RequestError with the path of what is wrong.
+/// Throws RequestError with the path at fault.
 EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& model);
 
-/// The inputs' tokens. Throws RequestError where one has more than n_ctx - 1, or none.
+/// Returns the tokens of the inputs. Throws RequestError if one has none or more than n_ctx - 1.
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
                                                     const Tokenizer& tokenizer, std::size_t n_ctx);
 
-/// One vector for each prompt, in their order.
+/// Answers with one vector for each prompt, in order.
 class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
  public:
   EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,

@@ -4,8 +4,6 @@
 
 namespace cria::serve {
 
-using tools::RequestJson;
-
 std::string json_text(const RequestJson& json) {
   return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
 }

@@ -1,4 +1,4 @@
-// JSON as the text of an answer.
+// Names of the request readers used here, and JSON as the text of an answer.
 #pragma once
 
 #include <cstddef>
@@ -6,23 +6,30 @@
 #include <string>
 #include <string_view>
 
-#include "tools/options/fields.h"
+#include "tools/requests/request.h"
 
 namespace cria::serve {
 
-/// On one line; bytes that are no UTF-8 become U+FFFD.
-std::string json_text(const tools::RequestJson& json);
+using tools::CompletionRequest;
+using tools::Fields;
+using tools::PromptText;
+using tools::RequestError;
+using tools::RequestJson;
+using tools::ToolFields;
 
-/// An object that is written member by member. As a tree, a long list would take many times the
-/// memory of its text.
+/// Returns JSON on one line; invalid UTF-8 becomes U+FFFD.
+std::string json_text(const RequestJson& json);
+
+/// Writes an object member by member: as a tree, a long list takes many times the memory of its
+/// text.
 class ObjectText {
  public:
   /// The names are ASCII without quotes.
-  void add(std::string_view name, const tools::RequestJson& value);
-  /// append: adds the text of an item.
+  void add(std::string_view name, const RequestJson& value);
+  /// append adds the text of one item.
   void add_list(std::string_view name, std::size_t items,
                 const std::function<void(std::string& text, std::size_t item)>& append);
-  /// Once, at the end.
+  /// Returns the object. Call it once, at the end.
   [[nodiscard]] std::string take();
 
  private:

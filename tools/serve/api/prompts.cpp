@@ -12,7 +12,7 @@ namespace {
 
 using tools::element_path;
 
-/// Pieces of the text, one for each token. A BOS in front is no part of it.
+/// Returns the text of each token; "" for a BOS in front.
 std::vector<std::string> pieces_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
   const bool has_bos = !ids.empty() && tokenizer.vocabulary().bos == ids.front();
   std::vector<std::string> pieces;
@@ -22,7 +22,7 @@ std::vector<std::string> pieces_of(const Tokenizer& tokenizer, std::span<const T
     joined += pieces.back();
   }
   const std::size_t first = has_bos ? 1 : 0;
-  // The blank that a text is given in front to be tokenized.
+  // The tokenizer put a space before the text.
   if (joined == " " + tokenizer.decode(ids.subspan(first), true)) pieces[first].erase(0, 1);
   return pieces;
 }
@@ -42,8 +42,7 @@ Prompt text_prompt(const Tokenizer& tokenizer, std::size_t n_ctx, const PromptTe
   if (n == 0)
     throw RequestError(
         "invalid_value", path,
-        "\"" + path +
-            "\": expected a text, as this model has no token to begin with, got an empty one");
+        "\"" + path + "\": expected a non-empty string, as this model has no BOS token");
   return prompt;
 }
 
@@ -56,7 +55,7 @@ CallForm call_form(const ServedModel& model, const CompletionRequest& request) {
   if (form == CallForm::None)
     tools::refuse_unsupported(
         "tools",
-        "how this model calls tools is not known (--tool-format or --chat-template says it)");
+        "the tool-call format of this model is unknown; start cria serve with --tool-format");
   return form;
 }
 
@@ -69,7 +68,8 @@ RequestError too_long(const std::string& path, std::size_t tokens, std::size_t n
 
 RequestError unknown_model(const std::string& wanted, const std::string& there) {
   return {"model_not_found", "model",
-          "there is no model \"" + wanted.substr(0, 100) + "\" here, only \"" + there + "\"", 404};
+          "unknown model \"" + wanted.substr(0, 100) + "\"; this server has \"" + there + "\"",
+          404};
 }
 
 RequestJson piece_json(const std::string& piece) {
@@ -106,8 +106,7 @@ Prompts text_prompts(const ServedModel& model, std::size_t n_ctx,
   return out;
 }
 
-// Found again when it is told, as it would take much more memory than the prompt while an answer
-// waits.
+// Computed when needed: it would take much more memory than the prompt while an answer waits.
 std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, const Prompt& prompt) {
   if (!prompt.text) return pieces_of(tokenizer, prompt.tokens);
   std::vector<std::size_t> ends;

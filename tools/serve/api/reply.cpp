@@ -107,7 +107,7 @@ void Reply::on_text(std::size_t index, std::string_view piece) {
 void Reply::on_token(std::size_t index, const TokenLogprobs& token) {
   if (failed_) return;
   choices_[index].tokens.add(token);
-  // Those of a prompt come with the answer's end, and before all others.
+  // Log-probabilities of the prompt arrive at the end of the answer, but are sent first.
   if (!request_.echo) send_text(index, std::exchange(choices_[index].held, {}));
 }
 
@@ -134,7 +134,7 @@ void Reply::on_end(std::size_t index, GenerateResult result) {
   if (failed_) return;
   Choice& choice = choices_[index];
   choice.result = std::move(result);
-  // Of a form that answers cannot be held to, the model may have written more.
+  // A model whose calls are not constrained may have written more.
   if (!request_.tools.parallel && choice.result.tool_calls.size() > 1)
     choice.result.tool_calls.resize(1);
   --left_;
@@ -167,13 +167,13 @@ void Reply::on_cancelled(std::size_t index, GenerateResult result) {
 
 // ------------------------------------------------------------ streams
 
-// What is still held back, and what the prompt has to say.
+// Sends the text that was held back, after the first chunk.
 void Reply::send_rest(std::size_t index) {
   begin_choice(index);
   send_text(index, std::exchange(choices_[index].held, {}));
 }
 
-// The first chunk of a choice: a chat's role, or the prompt.
+// Sends the first chunk of a choice: the role of a chat, or the echoed prompt.
 void Reply::begin_choice(std::size_t index) {
   Choice& choice = choices_[index];
   if (std::exchange(choice.begun, true)) return;

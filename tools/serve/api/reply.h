@@ -1,5 +1,4 @@
-// The answer to a client of /v1/chat/completions or /v1/completions: what comes of its choices, as
-// one body or as a stream of chunks.
+// The answer of /v1/chat/completions or /v1/completions: one body or a stream of chunks.
 #pragma once
 
 #include <chrono>
@@ -11,46 +10,44 @@
 
 #include "tools/report/answer_json.h"
 #include "tools/serve/api/answer_tokens.h"
-#include "tools/serve/api/completion_request.h"
+#include "tools/serve/api/json_text.h"
 #include "tools/serve/api/served_model.h"
 #include "tools/serve/http/exchange.h"
 #include "tools/serve/service/service.h"
 
 namespace cria::serve {
 
-/// Runs a function soon, on another thread. What it throws fails the exchange.
+/// Queues a function for another thread; an exception fails the exchange.
 using Post = std::function<void(std::function<void()>)>;
 
-/// A prompt as the model gets it.
+/// A prompt as the model reads it.
 struct Prompt {
   std::vector<TokenId> tokens;
-  std::optional<std::string>
-      text;  ///< that these were made of; nothing where it need not be told again
+  std::optional<std::string> text;  ///< source of the tokens, if it must be echoed
 };
 
-/// The prompts of a request, and what all answers to them have in common: all but prompt and seed.
+/// The prompts of a request, and the request that all answers share except prompt and seed.
 struct Prompts {
-  AnswerRequest request;  ///< the first choice's, without its prompt
+  AnswerRequest request;  ///< of the first choice, without a prompt
   std::vector<Prompt> all;
 };
 
 class Reply : public std::enable_shared_from_this<Reply> {
  public:
-  /// The model outlives it. post: long answers are written elsewhere than on the thread that
-  /// computes.
+  /// The model must outlive this. Long answers are written by post, off the computing thread.
   Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
         Prompts prompts, Post post, bool keep_texts);
 
-  /// The choices of all prompts; their calls tell this reply, which lives as long as they do.
+  /// Returns the job of all choices of all prompts. Its callbacks keep this reply alive.
   Job job();
-  /// In place of an answer.
+  /// Answers with an error.
   void fail(const Failure& failure);
 
  private:
   struct Choice {
     const Prompt& prompt;
     AnswerTokens tokens;
-    std::string held{};    // text that waits for its log-probabilities
+    std::string held{};    // text whose log-probabilities are missing
     std::size_t sent = 0;  // bytes of the answer
     std::size_t calls = 0, offset = 0;
     bool begun = false;
@@ -90,7 +87,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   const bool keep_texts_;
   const std::string id_;
   const std::int64_t created_;
-  std::deque<Choice> choices_;  // that have begun
+  std::deque<Choice> choices_;  // started choices
   std::size_t left_;
   bool failed_ = false;
 };

@@ -1,4 +1,4 @@
-#include "tools/options/fields.h"
+#include "tools/requests/fields.h"
 
 #include <cmath>
 
@@ -7,19 +7,18 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kMaxLevels = 128;               // levels of a request
+constexpr std::size_t kMaxLevels = 128;
 constexpr std::size_t kMaxComparisons = 100'000'000;  // 14,142 members of one object
 constexpr std::size_t kMaxParts =
-    1'000'000;  // each takes some 200 bytes, where a template gets it; numbers are free
+    1'000'000;  // each takes about 200 bytes in a template; numbers are free
 
 struct Shape {
-  std::size_t deepest = 0;  // nesting
-  // Of names, until all members of all objects are in place: each is compared with those before it.
-  std::size_t comparisons = 0;
-  std::size_t parts = 0;  // texts, names, arrays and objects
+  std::size_t deepest = 0;      // nesting
+  std::size_t comparisons = 0;  // of names: nlohmann's ordered object compares each with the others
+  std::size_t parts = 0;        // strings, names, arrays and objects
 };
 
-/// Of a text that may be no JSON.
+/// Measures a text, which need not be JSON.
 Shape shape_of(std::string_view text) {
   Shape shape;
   std::vector<std::size_t> members;  // of each object or array that is open
@@ -51,19 +50,19 @@ Shape shape_of(std::string_view text) {
   throw RequestError("invalid_json", "", "not JSON: " + why);
 }
 
-/// A value as a message shows it: one line, not long.
+/// Returns a value as messages show it: one short line.
 std::string shown(const RequestJson& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return value.empty() ? "an empty array" : "an array";
   RequestJson shorter = value;
   bool cut = false;
   if (value.is_string()) {
-    constexpr std::size_t kMost = 60;
+    constexpr std::size_t kMaxBytes = 60;
     const auto& text = value.get_ref<const std::string&>();
-    cut = text.size() > kMost;
-    std::size_t end = std::min(text.size(), kMost);
+    cut = text.size() > kMaxBytes;
+    std::size_t end = std::min(text.size(), kMaxBytes);
     while (cut && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-      --end;  // no character is cut
+      --end;  // keep characters whole
     shorter = text.substr(0, end);
   }
   const std::string text = shorter.dump(-1, ' ', true, RequestJson::error_handler_t::replace);
@@ -93,7 +92,7 @@ RequestJson parse_request_json(std::string_view text) {
   if (shape.deepest > kMaxLevels) refuse_json("nested deeper than " + counted(kMaxLevels, "level"));
   if (shape.comparisons > kMaxComparisons) refuse_json("too many members in one object");
   if (shape.parts > kMaxParts)
-    refuse_json("more than " + std::to_string(kMaxParts) + " texts, names, arrays and objects");
+    refuse_json("more than " + std::to_string(kMaxParts) + " strings, names, arrays and objects");
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {
@@ -155,7 +154,15 @@ std::string Fields::path(std::string_view name) const {
   return (path_.empty() ? "" : path_ + ".") + std::string(name);
 }
 
+std::vector<std::string> Fields::unknown() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_.items())
+    if (!asked_.contains(name)) names.push_back(name);
+  return names;
+}
+
 const RequestJson* Fields::find(std::string_view name) const {
+  if (path_.empty()) asked_.emplace(name);
   const auto found = object_.find(std::string(name));
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }

@@ -1,18 +1,15 @@
-#include "tools/serve/api/messages.h"
+#include "tools/requests/messages.h"
 
 #include <algorithm>
 #include <array>
+#include <set>
 
-namespace cria::serve {
+#include "tools/requests/answer_fields.h"
+
+namespace cria::tools {
 namespace {
 
-using tools::element_path;
-using tools::refuse_missing;
-using tools::refuse_type;
-using tools::refuse_unsupported;
-using tools::refuse_value;
-
-constexpr std::size_t kMaxMessages = 4096;
+constexpr std::size_t kMaxMessages = 4096, kMaxTools = 128;
 
 std::string read_role(const Fields& message) {
   constexpr std::array<std::string_view, 5> kKnown = {"system", "developer", "user", "assistant",
@@ -28,11 +25,11 @@ std::string read_part(const RequestJson& json, const std::string& path) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
   if (type != "text")
-    refuse_unsupported(part.path("type"), "only parts of the type \"text\" can be read");
+    refuse_unsupported(part.path("type"), "only parts of type \"text\" are supported");
   return part.require_text("text");
 }
 
-/// Absent only beside calls of tools.
+/// Content may be absent only beside tool calls.
 std::string read_content(const Fields& message, bool may_lack) {
   const RequestJson* const content = message.find("content");
   const std::string path = message.path("content");
@@ -58,7 +55,7 @@ void check_call(const RequestJson& json, const std::string& path) {
     refuse_type(function.path("arguments"), "a string with JSON in it", *arguments);
 }
 
-/// Whether there are any.
+/// Returns true if there are tool calls.
 bool check_calls(const Fields& message) {
   const RequestJson* const calls = message.array("tool_calls");
   if (calls == nullptr || calls->empty()) return false;
@@ -85,6 +82,58 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
   return out;
 }
 
+/// Returns the tool's name.
+std::string check_tool(const RequestJson& json, const std::string& path) {
+  const Fields tool(json, path);
+  const std::string type = tool.require_text("type");
+  if (type != "function") refuse_value(tool.path("type"), "\"function\"", type);
+  const Fields function(tool.require("function", "an object"), tool.path("function"));
+  const std::string name = function.require_text("name");
+  if (!is_name(name)) refuse_value(function.path("name"), kNameForm, name);
+  (void)function.text("description");
+  (void)function.object("parameters");
+  (void)function.flag("strict");
+  return name;
+}
+
+/// Returns the names of the tools.
+std::set<std::string> check_tools(const RequestJson& tools) {
+  if (tools.size() > kMaxTools) refuse_value("tools", "at most 128 tools", tools.size());
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const std::string path = element_path("tools", i), name = check_tool(tools[i], path);
+    if (!names.insert(name).second)
+      refuse_value(path + ".function.name", "a name that no earlier tool has", name);
+  }
+  return names;
+}
+
+void read_choice(const Fields& body, const std::set<std::string>& names, ToolFields& out) {
+  using Choice = ToolFields::Choice;
+  const RequestJson* const choice = body.find("tool_choice");
+  if (choice == nullptr) return;
+  constexpr const char* kExpected =
+      "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": …}}";
+  if (choice->is_string()) {
+    const std::string word = choice->get<std::string>();
+    if (word != "none" && word != "auto" && word != "required")
+      refuse_value("tool_choice", kExpected, *choice);
+    out.choice = word == "none" ? Choice::None : word == "auto" ? Choice::Auto : Choice::Required;
+  } else if (choice->is_object()) {
+    const Fields fields(*choice, "tool_choice");
+    if (const std::string type = fields.require_text("type"); type != "function")
+      refuse_value("tool_choice.type", "\"function\"", type);
+    const Fields function(fields.require("function", "an object"), "tool_choice.function");
+    out.choice = Choice::Named;
+    out.name = function.require_text("name");
+    if (names.count(out.name) == 0)
+      refuse_value("tool_choice.function.name", "the name of one of the tools", out.name);
+  } else {
+    refuse_type("tool_choice", kExpected, *choice);
+  }
+  if (out.demanded() && names.empty()) refuse_value("tool_choice", "tools to choose from", *choice);
+}
+
 }  // namespace
 
 std::vector<ChatMessage> read_messages(const Fields& body) {
@@ -99,4 +148,16 @@ std::vector<ChatMessage> read_messages(const Fields& body) {
   return messages;
 }
 
-}  // namespace cria::serve
+ToolFields read_tool_fields(const Fields& body) {
+  ToolFields out;
+  std::set<std::string> names;
+  if (const RequestJson* const tools = body.array("tools"); tools != nullptr && !tools->empty()) {
+    names = check_tools(*tools);
+    out.tools = *tools;
+  }
+  read_choice(body, names, out);
+  out.parallel = body.flag("parallel_tool_calls").value_or(true);
+  return out;
+}
+
+}  // namespace cria::tools

@@ -1,18 +1,18 @@
-#include "engine/sample/dry.h"
+#include "engine/sample/repetition.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "engine/sample/penalties.h"
 #include "model/error.h"
 #include "model/vocabulary.h"
 
 namespace cria {
 namespace {
 
-// z[i]: how many tokens before and at text[n - 1 - i] equal those before and at the last one
-// (Gusfield's Z algorithm, on the text read backwards).
-void matches_of_end(std::span<const TokenId> text, std::vector<std::uint32_t>& z) {
+/// Sets z[i] to the number of tokens up to text[n - 1 - i] that equal those up to the last one
+/// (Gusfield's Z algorithm on the reversed text).
+void match_suffix(std::span<const TokenId> text, std::vector<std::uint32_t>& z) {
   const std::size_t n = text.size();
   const auto at = [&](std::size_t i) { return text[n - 1 - i]; };
   z.assign(n, 0);
@@ -27,7 +27,42 @@ void matches_of_end(std::span<const TokenId> text, std::vector<std::uint32_t>& z
   }
 }
 
+std::span<const TokenId> last_tokens(std::span<const TokenId> history, std::int32_t n) {
+  return n < 0 ? history : history.last(std::min(history.size(), static_cast<std::size_t>(n)));
+}
+
 }  // namespace
+
+double changed_logit(double logit, double change) {
+  const double sum = logit + change;
+  return std::isnan(sum) ? -std::numeric_limits<double>::infinity() : sum;
+}
+
+Penalties::Penalties(const SamplerOptions& options, std::size_t n_vocab)
+    : repeat_(options.repeat_penalty),
+      presence_(options.presence_penalty),
+      frequency_(options.frequency_penalty),
+      last_n_(options.repeat_last_n),
+      recent_(repeat_ == 1 ? 0 : n_vocab),
+      sampled_(presence_ == 0 && frequency_ == 0 ? 0 : n_vocab) {}
+
+bool Penalties::apply(std::vector<Candidate>& candidates, std::span<const TokenId> history) {
+  if (recent_.empty() && sampled_.empty()) return false;
+  const auto recent = recent_.empty() ? history.first(0) : last_tokens(history, last_n_);
+  for (const TokenId id : recent) recent_[static_cast<std::size_t>(id)] = true;
+  for (Candidate& c : candidates) {
+    const auto id = static_cast<std::size_t>(c.id);
+    const bool repeated = !recent_.empty() && recent_[id];
+    const std::int32_t count = sampled_.empty() ? 0 : sampled_[id];
+    if (!repeated && count == 0) continue;
+    auto logit = static_cast<float>(c.logit);  // the arithmetic is float, as the logits are
+    if (repeated) logit = logit > 0 ? logit / repeat_ : logit * repeat_;
+    const float penalty = count == 0 ? 0 : static_cast<float>(count) * frequency_ + presence_;
+    c.logit = static_cast<float>(changed_logit(logit, -penalty));
+  }
+  for (const TokenId id : recent) recent_[static_cast<std::size_t>(id)] = false;
+  return true;
+}
 
 Dry::Dry(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer)
     : multiplier_(options.dry_multiplier),
@@ -42,25 +77,23 @@ Dry::Dry(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* to
   find_breakers(options.dry_sequence_breakers, *tokenizer);
 }
 
-void Dry::find_breakers(const std::vector<std::string>& texts, const Tokenizer& tokenizer) {
+void Dry::find_breakers(const std::vector<std::string>& strings, const Tokenizer& tokenizer) {
   const std::size_t n = std::min(breakers_.size(), tokenizer.vocabulary().tokens.size());
   for (std::size_t id = 0; id < n; ++id) {
     const std::string piece = tokenizer.piece(static_cast<TokenId>(id), true);
-    breakers_[id] = std::ranges::any_of(texts, [&](const std::string& text) {
-      return !text.empty() && piece.find(text) != std::string::npos;
+    breakers_[id] = std::ranges::any_of(strings, [&](const std::string& string) {
+      return !string.empty() && piece.find(string) != std::string::npos;
     });
   }
-  for (const std::string& text : texts) {
-    const std::vector<TokenId> ids = tokenizer.encode("a" + text, false, true);
-    if (!text.empty() && !ids.empty()) breakers_[static_cast<std::size_t>(ids.back())] = true;
+  for (const std::string& string : strings) {
+    const std::vector<TokenId> ids = tokenizer.encode("a" + string, false, true);
+    if (!string.empty() && !ids.empty()) breakers_[static_cast<std::size_t>(ids.back())] = true;
   }
 }
 
 bool Dry::apply(std::vector<Candidate>& candidates, std::span<const TokenId> history) {
   if (multiplier_ == 0) return false;
-  const auto text = last_n_ < 0
-                        ? history
-                        : history.last(std::min(history.size(), static_cast<std::size_t>(last_n_)));
+  const auto text = last_tokens(history, last_n_);
   if (!find_repetitions(text)) return false;
   for (Candidate& c : candidates) {
     const std::uint32_t n = longest_[static_cast<std::size_t>(c.id)];
@@ -77,7 +110,7 @@ bool Dry::find_repetitions(std::span<const TokenId> text) {
       std::find_if(text.rbegin(), text.rend(), [this](TokenId id) { return is_breaker(id); });
   const auto limit = static_cast<std::uint32_t>(last_breaker - text.rbegin());
   if (limit == 0) return false;
-  matches_of_end(text, before_);
+  match_suffix(text, before_);
   for (std::size_t i = 1; i < text.size(); ++i) {
     const TokenId next = text[text.size() - i];
     if (is_breaker(next)) continue;

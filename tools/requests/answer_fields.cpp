@@ -1,0 +1,240 @@
+#include "tools/requests/answer_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+#include "model/plural.h"
+
+namespace cria::tools {
+namespace {
+
+/// -1 means no limit, as if the field were absent. The first name wins.
+void read_max_tokens(const Fields& fields, std::int64_t min, std::int64_t& to) {
+  bool known = false;
+  for (const std::string_view name : {"max_completion_tokens", "max_tokens"}) {
+    const auto value = fields.integer(name, -1);
+    if (!value || *value == -1) continue;
+    if (*value < min)
+      refuse_value(fields.path(name), "a whole number from " + std::to_string(min) + " on, or -1",
+                   *value);
+    if (!known) to = *value;
+    known = true;
+  }
+}
+
+/// Reads a string or an array of strings, without empty ones; nullopt if the field is absent.
+std::optional<std::vector<std::string>> read_strings(const Fields& fields, std::string_view name) {
+  constexpr std::size_t kMaxStrings = 16, kMaxBytes = 1024;
+  const RequestJson* const value = fields.find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string path = fields.path(name);
+  if (!value->is_string() && !value->is_array())
+    refuse_type(path, "a string or an array of strings", *value);
+  const RequestJson all = value->is_array() ? *value : RequestJson::array({*value});
+  if (all.size() > kMaxStrings) refuse_value(path, "at most 16 strings", all.size());
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string at = value->is_array() ? element_path(path, i) : path;
+    if (!all[i].is_string()) refuse_type(at, "a string", all[i]);
+    if (all[i].get_ref<const std::string&>().size() > kMaxBytes)
+      refuse_value(at, "a string of at most 1024 bytes", all[i]);
+    if (!all[i].get_ref<const std::string&>().empty()) strings.push_back(all[i]);
+  }
+  return strings;
+}
+
+void read_bias(const Fields& fields, std::string_view name, std::size_t n_vocab,
+               std::vector<std::pair<TokenId, float>>& to) {
+  const RequestJson* const bias = fields.object(name);
+  if (bias == nullptr) return;
+  for (const auto& [id, value] : bias->items()) {
+    const std::string path = fields.path(std::string(name) + "." + printable(id.substr(0, 40)));
+    TokenId token = 0;
+    const char* const end = id.data() + id.size();
+    const auto [rest, bad] = std::from_chars(id.data(), end, token);
+    if (bad != std::errc() || rest != end || token < 0 ||
+        static_cast<std::size_t>(token) >= n_vocab)
+      refuse_value(path, "the id of a token as the name", id);
+    const double number = read_number(value, path, -100, 100);
+    to.emplace_back(token, number == -100 ? -std::numeric_limits<float>::infinity()
+                                          : static_cast<float>(number));
+  }
+}
+
+/// Reads the field of one row of kSamplerOptions, by the type of its member.
+struct SamplerField {
+  const Fields& fields;
+  std::string_view name;
+  const SamplerOption& option;
+  std::size_t n_vocab;
+  SamplerOptions& values;
+
+  void operator()(float SamplerOptions::*member) const {
+    const double low = std::max(option.low, -option.openai);
+    const auto value = fields.number(name, low, std::min(option.high, option.openai));
+    if (value) values.*member = static_cast<float>(*value);
+  }
+  /// A count beyond the limit is as good as the limit.
+  void operator()(std::int32_t SamplerOptions::*member) const {
+    constexpr auto kAny = std::numeric_limits<std::int64_t>::max();
+    const auto high = static_cast<std::int64_t>(option.high);
+    const auto value = fields.integer(name, static_cast<std::int64_t>(option.low),
+                                      option.high == kMaxSamplerCount ? kAny : high);
+    if (value) values.*member = static_cast<std::int32_t>(std::min(*value, high));
+  }
+  void operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
+    const auto seed = fields.integer(name, -1);
+    if (seed)
+      values.*member = *seed < 0 ? random_request_seed() : static_cast<std::uint64_t>(*seed);
+  }
+  void operator()(std::vector<std::string> SamplerOptions::*member) const {
+    if (auto strings = read_strings(fields, name)) values.*member = std::move(*strings);
+  }
+  void operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
+    const auto names = read_strings(fields, name);
+    if (!names) return;
+    std::string text;
+    for (const std::string& one : *names) text += (text.empty() ? "" : ";") + one;
+    try {
+      values.*member = parse_sampler_steps(text);
+    } catch (const Error& error) {
+      throw RequestError("invalid_value", fields.path(name),
+                         "\"" + fields.path(name) + "\": " + error.what());
+    }
+  }
+  void operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*member) const {
+    read_bias(fields, name, n_vocab, values.*member);
+  }
+};
+
+void read_sampler(const Fields& fields, std::size_t n_vocab, SamplerOptions& values) {
+  for (const SamplerOption& option : kSamplerOptions)
+    for (const std::string_view name : {option.name, option.alias})
+      if (!name.empty())
+        std::visit(SamplerField{fields, name, option, n_vocab, values}, option.member);
+}
+
+void read_logprobs(const Fields& fields, LogprobsForm form, std::optional<std::size_t>& to) {
+  std::int64_t top = -1;  // none
+  if (form != LogprobsForm::Completion) top = fields.integer("top_logprobs", 0, 20).value_or(top);
+  const RequestJson* const wanted = fields.find("logprobs");
+  const std::string path = fields.path("logprobs");
+  if (wanted != nullptr && form != LogprobsForm::Chat && wanted->is_number()) {
+    to = static_cast<std::size_t>(
+        read_integer(*wanted, path, 0, form == LogprobsForm::Either ? 20 : 5));
+    return;
+  }
+  if (wanted != nullptr && form == LogprobsForm::Completion)
+    refuse_type(path, "a whole number from 0 to 5", *wanted);
+  if (wanted != nullptr && !wanted->is_boolean()) refuse_type(path, "true or false", *wanted);
+  const bool yes = wanted != nullptr && wanted->get<bool>();
+  if (top >= 0 && !yes && form == LogprobsForm::Chat && !fields.is_null("logprobs"))
+    refuse_value(fields.path("top_logprobs"), "none without \"logprobs\": true", top);
+  if (yes) to = static_cast<std::size_t>(std::max<std::int64_t>(top, 0));
+}
+
+constexpr std::size_t kMaxSchemaBytes = 256 << 10;  // as JSON
+
+void set_schema(const RequestJson& schema, std::string path, ConstraintFields& out) {
+  out.kind = ConstraintFields::Kind::JsonSchema;
+  out.text = schema.dump();
+  out.path = std::move(path);
+  const std::size_t size = schema.dump(0).size();  // with spaces, as most clients write it
+  if (size > kMaxSchemaBytes)
+    throw RequestError(
+        "invalid_schema", out.path,
+        "\"" + out.path + "\": expected at most 256 KiB, got " + counted(size, "byte"));
+}
+
+void read_json_schema(const Fields& format, ConstraintFields& out) {
+  const Fields fields(format.require("json_schema", "an object"), format.path("json_schema"));
+  if (const std::string name = fields.require_text("name"); !is_name(name))
+    refuse_value(fields.path("name"), kNameForm, name);
+  (void)fields.flag("strict");
+  (void)fields.text("description");
+  set_schema(fields.require("schema", "a JSON schema"), fields.path("schema"), out);
+}
+
+void read_format(const Fields& body, ConstraintFields& out) {
+  const RequestJson* const json = body.find("response_format");
+  if (json == nullptr) return;
+  const Fields format(*json, "response_format");
+  const std::string type = format.require_text("type");
+  if (type == "json_schema") {
+    read_json_schema(format, out);
+  } else if (type == "json_object") {
+    out = {ConstraintFields::Kind::JsonObject, "", "response_format"};
+    if (const RequestJson* const schema = format.find("schema"))
+      set_schema(*schema, format.path("schema"), out);
+  } else if (type != "text") {
+    refuse_value(format.path("type"), "\"text\", \"json_object\" or \"json_schema\"", type);
+  }
+}
+
+}  // namespace
+
+std::uint64_t random_request_seed() {
+  std::random_device device;
+  return ((std::uint64_t{device()} << 32U) | device()) >> 11U;  // 53 bits
+}
+
+void reject_unsupported_fields(const Fields& fields) {
+  for (const char* name : {"functions", "function_call", "audio", "web_search_options", "suffix",
+                           "structured_outputs"})
+    if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
+  const auto constrains = [](std::string_view name) {
+    return name.starts_with("guided_") || name == "json_schema" || name == "regex" ||
+           name == "ebnf";
+  };
+  for (const auto& [name, value] : fields.json().items())
+    if (constrains(name) && !value.is_null())
+      refuse_unsupported(name.substr(0, 64),
+                         "use \"response_format\" or \"grammar\" to constrain the answer");
+  const RequestJson* const modalities = fields.array("modalities");
+  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
+    refuse_unsupported("modalities", "only [\"text\"] is supported");
+}
+
+void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
+                        GenerateOptions& options) {
+  read_max_tokens(fields, form.min_tokens, options.max_tokens);
+  read_sampler(fields, form.n_vocab, options.sampler);
+  options.ignore_eos = fields.flag("ignore_eos").value_or(options.ignore_eos);
+  if (auto stop = read_strings(fields, "stop")) options.stop = std::move(*stop);
+  read_logprobs(fields, form.logprobs, options.logprobs);
+}
+
+bool is_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, allowed);
+}
+
+ConstraintFields read_constraint_fields(const Fields& body) {
+  ConstraintFields out;
+  read_format(body, out);
+  if (const auto grammar = body.text("grammar")) {
+    if (out.kind != ConstraintFields::Kind::None)
+      refuse_unsupported("grammar", "it cannot be combined with \"response_format\"");
+    out = {ConstraintFields::Kind::Grammar, *grammar, "grammar"};
+  }
+  return out;
+}
+
+std::shared_ptr<const Constraint> compile(const ConstraintFields& fields) {
+  using Kind = ConstraintFields::Kind;
+  if (fields.kind == Kind::None) return nullptr;
+  if (fields.kind == Kind::JsonObject) return Constraint::any_object();
+  const bool grammar = fields.kind == Kind::Grammar;
+  try {
+    return grammar ? Constraint::gbnf(fields.text) : Constraint::json_schema(fields.text);
+  } catch (const ConstraintError& error) {
+    throw RequestError(grammar ? "invalid_grammar" : "invalid_schema", fields.path,
+                       "\"" + fields.path + "\": " + error.what());
+  }
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,37 @@
+// The messages and tools of a conversation, in the form of OpenAI's requests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "tools/requests/fields.h"
+
+namespace cria::tools {
+
+/// Reads "messages". The role developer becomes system, text parts are joined, and other members of
+/// a message are kept for the template. Throws RequestError with the path at fault.
+std::vector<ChatMessage> read_messages(const Fields& body);
+
+/// The tools that a request offers, and if the model must call one.
+struct ToolFields {
+  enum class Choice : std::uint8_t { None, Auto, Required, Named };
+  RequestJson tools;  ///< the array as it was sent, or null
+  Choice choice = Choice::Auto;
+  std::string name;      ///< of the tool, if the choice is Named
+  bool parallel = true;  ///< false: at most one call per answer
+
+  /// True if the template shows them to the model.
+  [[nodiscard]] bool offered() const { return !tools.is_null() && choice != Choice::None; }
+  /// True if the model must call a tool.
+  [[nodiscard]] bool demanded() const {
+    return choice == Choice::Required || choice == Choice::Named;
+  }
+};
+
+/// Reads "tools", "tool_choice" and "parallel_tool_calls". Throws RequestError with the path at
+/// fault.
+ToolFields read_tool_fields(const Fields& body);
+
+}  // namespace cria::tools

@@ -1,0 +1,232 @@
+#include "tools/requests/request.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::int64_t kMaxChoices = 16;
+constexpr std::size_t kMaxPrompts = 2048;
+
+void read_choices(const Fields& body, CompletionRequest& out) {
+  out.choices = static_cast<std::size_t>(body.integer("n", 1, kMaxChoices).value_or(1));
+  const auto best_of = body.integer("best_of", 1);
+  if (best_of && *best_of > static_cast<std::int64_t>(out.choices))
+    refuse_unsupported("best_of", "at most \"n\" answers are generated");
+}
+
+void read_stream(const Fields& body, CompletionRequest& out) {
+  out.stream = body.flag("stream").value_or(false);
+  const RequestJson* const options = body.object("stream_options");
+  if (options == nullptr) return;
+  if (!out.stream) refuse_value("stream_options", "nothing without \"stream\": true", *options);
+  out.include_usage = Fields(*options, "stream_options").flag("include_usage").value_or(false);
+}
+
+CompletionRequest read_common(const Fields& body, const GenerateOptions& defaults,
+                              const AnswerFieldsForm& form) {
+  CompletionRequest out;
+  out.generate = defaults;
+  out.model = body.text("model").value_or("");
+  reject_unsupported_fields(body);
+  read_answer_fields(body, form, out.generate);
+  out.reuse = body.flag("cache_prompt").value_or(true);
+  out.constraint = read_constraint_fields(body);
+  return out;
+}
+
+CompletionRequest read_served(const Fields& body, const GenerateOptions& defaults,
+                              const AnswerFieldsForm& form) {
+  CompletionRequest out = read_common(body, defaults, form);
+  if (!out.generate.sampler.seed) out.generate.sampler.seed = random_request_seed();
+  read_choices(body, out);
+  read_stream(body, out);
+  return out;
+}
+
+/// Returns "chat_template_kwargs", which may not replace messages and tools.
+RequestJson template_arguments(const Fields& body) {
+  const RequestJson* const given = body.object("chat_template_kwargs");
+  RequestJson arguments = given != nullptr ? *given : RequestJson::object();
+  for (const char* key : {"messages", "tools"}) arguments.erase(key);
+  return arguments;
+}
+
+std::string template_variables(const Fields& body, const ToolFields& tools) {
+  RequestJson variables = template_arguments(body);
+  if (const auto effort = body.text("reasoning_effort")) variables["reasoning_effort"] = *effort;
+  if (tools.offered()) variables["tools"] = tools.tools;
+  return variables.empty() ? "" : variables.dump();
+}
+
+// ------------------------------------------------------------ lines of a batch
+
+/// Checks that a field, which only `cria serve` implements, asks for what a batch does anyway.
+void accept_only(const Fields& body, const char* name, const RequestJson& value) {
+  const RequestJson* const got = body.find(name);
+  if (got != nullptr && *got != value) refuse_value(name, value.dump(), *got);
+}
+
+GenerateOptions read_batch_options(const Fields& body, const GenerateOptions& defaults) {
+  accept_only(body, "n", 1);
+  accept_only(body, "stream", false);
+  accept_only(body, "echo", false);
+  accept_only(body, "best_of", 1);
+  for (const char* name : {"user", "store", "metadata", "service_tier", "stream_options"})
+    (void)body.has(name);  // known, without effect on the answer
+  CompletionRequest read = read_common(body, defaults, {});
+  if (body.has("response_format") || read.constraint.kind != ConstraintFields::Kind::None)
+    read.generate.constraint = compile(read.constraint);
+  return std::move(read.generate);
+}
+
+/// Returns the tools for the template, or null. Calls are left to the model.
+RequestJson read_batch_tools(const Fields& body) {
+  const RequestJson* const choice = body.find("tool_choice");
+  if (choice != nullptr && *choice != "none" && *choice != "auto")
+    refuse_unsupported("tool_choice",
+                       "calls cannot be required here; \"auto\" leaves them to the model");
+  const RequestJson* tools = body.find("tools");
+  if (choice != nullptr && *choice == "none") tools = nullptr;
+  if (body.flag("parallel_tool_calls") == false && tools != nullptr && !tools->empty())
+    refuse_unsupported("parallel_tool_calls", "the model decides how many calls it makes here");
+  return tools == nullptr ? RequestJson() : *tools;
+}
+
+/// Reads the messages. The template gets chat_template_kwargs, the unknown fields and the tools.
+Conversation read_batch_conversation(const Fields& body) {
+  const RequestJson* const messages = body.find("messages");
+  if (messages == nullptr) throw Error("", "expected \"prompt\" or \"messages\"");
+  RequestJson all = template_arguments(body);
+  const RequestJson tools = read_batch_tools(body);
+  for (const std::string& name : body.unknown()) all[name] = body.json()[name];
+  all["messages"] = *messages;
+  if (!tools.is_null()) all["tools"] = tools;
+  Conversation conversation = parse_conversation(all.dump(), "");
+  if (conversation.messages.empty()) throw Error("", "\"messages\" is empty");
+  return conversation;
+}
+
+void read_batch_text(const Fields& body, BatchRequest& request) {
+  if (const auto prompt = body.text("prompt")) {
+    request.prompt = *prompt;
+    for (const std::string& name : body.unknown())
+      throw Error("", "\"" + name + "\": unknown field of a prompt");
+    return;
+  }
+  if (request.raw == true) throw Error("", "/v1/completions needs \"prompt\", not \"messages\"");
+  request.conversation = read_batch_conversation(body);
+}
+
+/// Returns true if the url of a batch line continues a text; without a url, a prompt does.
+bool is_completion(const std::string& url, const Fields& body) {
+  if (url.empty()) return body.has("prompt");
+  if (url.ends_with("/chat/completions")) return false;
+  if (url.ends_with("/completions")) return true;
+  refuse_value("url", "\"/v1/chat/completions\" or \"/v1/completions\"", url);
+}
+
+}  // namespace
+
+std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
+                              std::size_t n_vocab) {
+  std::vector<TokenId> ids;
+  ids.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    ids.push_back(static_cast<TokenId>(
+        read_integer(list[i], element_path(path, i), 0, static_cast<std::int64_t>(n_vocab) - 1)));
+  return ids;
+}
+
+std::vector<PromptText> read_prompts(const Fields& body, const std::string& name,
+                                     std::size_t n_vocab, bool& several) {
+  constexpr const char* kExpected =
+      "a string, an array of strings, an array of token ids, or an array of such arrays";
+  const RequestJson& value = body.require(name, kExpected);
+  several = false;
+  if (value.is_string()) return {value.get<std::string>()};
+  if (!value.is_array()) refuse_type(name, kExpected, value);
+  if (value.empty()) refuse_value(name, kExpected, value);
+  if (value.front().is_number()) return {read_ids(value, name, n_vocab)};
+  if (value.size() > kMaxPrompts) refuse_value(name, "at most 2048 prompts", value.size());
+  several = true;
+  std::vector<PromptText> prompts;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const RequestJson& one = value[i];
+    const std::string path = element_path(name, i);
+    if (one.type() != value.front().type() || !(one.is_string() || one.is_array()))
+      refuse_type(path, value.front().is_array() ? "an array of token ids" : "a string", one);
+    if (one.is_string()) {
+      prompts.emplace_back(one.get<std::string>());
+    } else {
+      if (one.empty()) refuse_value(path, "an array of token ids", one);
+      prompts.emplace_back(read_ids(one, path, n_vocab));
+    }
+  }
+  return prompts;
+}
+
+CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptions& defaults,
+                                    std::size_t n_vocab) {
+  const Fields body(json);
+  std::vector<ChatMessage> messages = read_messages(body);
+  CompletionRequest out = read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab});
+  out.messages = std::move(messages);
+  out.tools = read_tool_fields(body);
+  if (out.tools.offered() && out.constraint.kind != ConstraintFields::Kind::None)
+    refuse_unsupported("tools", "they cannot be combined with \"" +
+                                    out.constraint.path.substr(0, out.constraint.path.find('.')) +
+                                    "\"; \"tool_choice\": \"none\" leaves them out");
+  out.variables = template_variables(body, out.tools);
+  return out;
+}
+
+CompletionRequest read_completion_request(const RequestJson& json, const GenerateOptions& defaults,
+                                          std::size_t n_vocab) {
+  const Fields body(json);
+  bool several = false;
+  std::vector<PromptText> prompts = read_prompts(body, "prompt", n_vocab, several);
+  GenerateOptions short_defaults = defaults;
+  if (short_defaults.max_tokens < 0) short_defaults.max_tokens = 16;
+  CompletionRequest out = read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab});
+  out.chat = false;
+  out.prompts = std::move(prompts);
+  out.one_prompt = !several;
+  if (const RequestJson* const tools = body.array("tools"); tools != nullptr && !tools->empty())
+    refuse_unsupported("tools", "a prompt has no template that could show them");
+  out.echo = body.flag("echo").value_or(false);
+  if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
+  return out;
+}
+
+BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults) {
+  const RequestJson json = parse_request_json(line);
+  if (!json.is_object())
+    throw Error("", std::string("expected an object, got ") + json.type_name());
+  const Fields outer(json);
+  BatchRequest request;
+  request.custom_id = outer.text("custom_id").value_or("");
+  const RequestJson* const inner = outer.find("body");
+  request.openai = inner != nullptr;
+  if (inner != nullptr && !inner->is_object()) refuse_type("body", "an object", *inner);
+  const Fields body(inner != nullptr ? *inner : json);
+  if (request.openai) {
+    request.raw = is_completion(outer.text("url").value_or(""), body);
+  } else {
+    (void)body.has("custom_id");
+    request.raw = body.flag("raw");
+  }
+  request.generate = read_batch_options(body, defaults);
+  read_batch_text(body, request);
+  return request;
+}
+
+BatchRequest identify_batch_request(const std::string& line) {
+  BatchRequest request;
+  const RequestJson json = RequestJson::parse(line, nullptr, false);
+  if (!json.is_object()) return request;
+  request.openai = json.contains("body");
+  if (json.contains("custom_id") && json["custom_id"].is_string())
+    request.custom_id = json["custom_id"];
+  return request;
+}
+
+}  // namespace cria::tools

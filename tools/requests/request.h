@@ -1,0 +1,73 @@
+// Requests for answers: of /v1/chat/completions, /v1/completions, and the lines of `cria batch`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tools/options/conversation.h"
+#include "tools/requests/answer_fields.h"
+#include "tools/requests/messages.h"
+
+namespace cria::tools {
+
+/// A text, or the ids of its tokens.
+using PromptText = std::variant<std::string, std::vector<TokenId>>;
+
+struct CompletionRequest {
+  bool chat = true;
+  std::string model;                  ///< the name that it asks for, or ""
+  std::vector<ChatMessage> messages;  ///< of a chat
+  std::string variables;              ///< for the template, with the tools: a JSON object, or ""
+  std::vector<PromptText> prompts;    ///< of a completion
+  bool one_prompt = true;             ///< the prompt is not a list
+  GenerateOptions generate;           ///< with the seed of the first choice
+  std::size_t choices = 1;            ///< for each prompt
+  bool stream = false, include_usage = false;
+  bool echo = false;
+  bool reuse = true;  ///< use the prefix cache
+  ConstraintFields constraint;
+  ToolFields tools;
+
+  [[nodiscard]] std::uint64_t seed() const { return *generate.sampler.seed; }
+};
+
+/// Read a request of `cria serve`, which ignores unknown fields. defaults: options that the request
+/// leaves out. Throw RequestError with the path at fault.
+CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptions& defaults,
+                                    std::size_t n_vocab);
+CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
+                                          std::size_t n_vocab);
+
+/// Reads a string, an array of strings, an array of ids, or an array of such arrays. Sets `several`
+/// to true for a list of prompts.
+std::vector<PromptText> read_prompts(const Fields& body, const std::string& name,
+                                     std::size_t n_vocab, bool& several);
+/// Reads ids below n_vocab.
+std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
+                              std::size_t n_vocab);
+
+/// A line of `cria batch`: OpenAI's batch form, or a short one.
+///
+///   {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": […]}}
+///   {"custom_id": "b", "url": "/v1/completions", "body": {"prompt": "The river"}}
+///   {"prompt": "What is …?", "temperature": 0}
+///   {"messages": […], "tools": […]}
+struct BatchRequest {
+  std::string custom_id;      ///< "" if it has none
+  bool openai = false;        ///< it has a body, so its answer takes OpenAI's form
+  std::optional<bool> raw;    ///< continue the prompt as text; nullopt: if there is no template
+  std::string prompt;         ///< if there is no conversation
+  Conversation conversation;  ///< empty if there is a prompt
+  GenerateOptions generate;
+};
+
+/// Reads a line. Unknown fields go to the template with messages, as `cria run --messages` passes
+/// them, and are refused with a prompt. defaults: options that the line leaves out. Throws Error.
+BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults);
+
+/// Returns the custom_id of a line, as far as it can be read, and if it has a body.
+BatchRequest identify_batch_request(const std::string& line);
+
+}  // namespace cria::tools
