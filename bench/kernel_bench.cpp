@@ -1,6 +1,6 @@
 // Matrix products of every type × instruction set × shapes of real models, one thread, kernels
-// only. Each case is compared with the scalar kernel before it is timed. Rates are beside the
-// machine's limits, measured in the same run.
+// only. Each case is compared with the scalar kernel before it is timed. Rates are
+// compared with the machine's limits, measured in the same run.
 //
 //   kernel_bench --benchmark_filter='Q4_K/avx512vnni/.*/tokens:1$'
 #include <benchmark/benchmark.h>
@@ -39,7 +39,7 @@ std::vector<Matrix> matrices(const ModelShape& shape) {
           {shape.name + "/ffn_down", shape.n_embd, shape.n_ff}};
 }
 
-/// Numbers in pages like the engine's: huge where there are such.
+/// Numbers in pages like the engine's: huge if available.
 struct Floats {
   explicit Floats(std::size_t n = 0) : pages(n * sizeof(float)) {}
   [[nodiscard]] float* data() const { return reinterpret_cast<float*>(pages.data()); }
@@ -83,7 +83,7 @@ class Product {
     kernel_.run(job_, 0, rows, scratch_.data());
   }
 
-  /// Whether the first rows are those of the scalar kernel, bit for bit (a machine's own bf16 unit:
+  /// True if the first rows equal the scalar kernel's bit by bit (a machine's own bf16 unit:
   /// nearly).
   bool check(DType type) {
     const std::size_t rows = std::min(kCheckedRows, job_.rows);
@@ -167,8 +167,7 @@ void register_all(const std::string& shape) {
       for (const Matrix& matrix : matrices(find_shape(shape))) {
         if (matrix.cols % type->block_values != 0) continue;
         for (const std::size_t tokens : {1, 4, 8, 512}) {
-          if (set->isa == "scalar" && tokens > 4)
-            continue;  // minutes per case, and nobody waits for it
+          if (set->isa == "scalar" && tokens > 4) continue;  // minutes per case
           const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" +
                                    matrix.name + "/tokens:" + std::to_string(tokens);
           benchmark::RegisterBenchmark(name.c_str(),

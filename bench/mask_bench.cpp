@@ -1,7 +1,6 @@
-// What it costs to know which tokens may come next: compiling constraints, and masks along the
-// tokens of texts that keep to them: of places that are met for the first time ("first") and of the
-// others ("cached"). Every GGUF file among the arguments is a vocabulary; FILE.gguf:N adds pairs of
-// its tokens until there are N. Without: the demo model's vocabulary.
+// Measures compiling constraints, and masks of allowed next tokens along matching texts: for new
+// states ("first") and known ones ("cached"). Each GGUF argument is a vocabulary; FILE.gguf:N adds
+// pairs of its tokens up to N. Default: the demo model's vocabulary.
 //
 //   mask_bench qwen2.gguf qwen2.gguf:262144 --benchmark_filter=/first
 #include <benchmark/benchmark.h>
@@ -128,7 +127,7 @@ const Case kCases[] = {
 struct MeasuredVocabulary {
   explicit MeasuredVocabulary(const std::string& argument);
 
-  // What is made once for a vocabulary, whatever the constraint.
+  // Makes the tables of a vocabulary, which all constraints share.
   void warm() const {
     for (std::size_t kind = 0; kind < kPlainKinds; ++kind)
       (void)trie->plain_tokens(static_cast<PlainKind>(kind));
@@ -141,7 +140,7 @@ struct MeasuredVocabulary {
   std::shared_ptr<const TokenTrie> trie;
 };
 
-// Of a vocabulary's own texts, two at a time.
+// Concatenates pairs of the vocabulary's own texts.
 void add_pairs(TokenTrie::Texts& all, std::size_t n) {
   Random random(1);
   std::unordered_set<std::string> known(all.texts.begin(), all.texts.end());
@@ -175,7 +174,7 @@ struct MaskTimes {
   std::vector<double> first, again;  // microseconds
 };
 
-// Along each text: of masks that were not known, and of those that were.
+// Follows each text and measures new and known masks.
 void walk(const Constraint& constraint, const MeasuredVocabulary& vocabulary,
           const std::vector<std::vector<TokenId>>& texts, MaskTimes& out) {
   std::unordered_set<std::shared_ptr<const TokenBits>> known;
@@ -228,7 +227,7 @@ void bench_compile(benchmark::State& state, const Case& one) {
   for (auto _ : state) benchmark::DoNotOptimize(one.compile());
 }
 
-// What a vocabulary costs before its first mask.
+// Measures the preparation of a vocabulary.
 void bench_vocabulary(benchmark::State& state, const MeasuredVocabulary& vocabulary) {
   for (auto _ : state) {
     TokenTrie trie(*vocabulary.tokenizer, vocabulary.trie->vocabulary_size);

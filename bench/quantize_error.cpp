@@ -1,5 +1,5 @@
-// What quantization costs in error, type by type: the encoders of this library against a file that
-// another quantizer made, or two files against each other; both decoded by the same reader.
+// Measures the error of quantization by type: compares the encoders of this library with a file of
+// another quantizer, or two files. The same reader decodes both.
 //
 //   quantize_error F16.gguf THEIRS.gguf [OURS.gguf] [--imatrix FILE.dat]
 //   quantize_error --noise normal|laplace F16.gguf NOISE.gguf     the same tensors filled with
@@ -125,8 +125,7 @@ void write_noise(const std::string& distribution, const std::string& from, const
     return distribution == "normal" ? normal(random)
                                     : exponential(random) * ((random() & 1) != 0 ? 1.0F : -1.0F);
   };
-  // The tensor data is the end of the file, so a place in it is told by the distance to
-  // the last tensor's end.
+  // Tensor data end the file, so the distance to the last tensor's end gives a place in it.
   const std::byte* end = nullptr;
   for (const TensorView& tensor : source.tensors()) end = std::max(end, tensor.data + tensor.bytes);
   const std::size_t tail = bytes.size();

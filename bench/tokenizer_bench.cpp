@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
     std::ifstream file(path, std::ios::binary);
     texts.push_back({base_name(path), {std::istreambuf_iterator<char>(file), {}}});
     if (texts.back().bytes.empty()) {
-      std::cerr << path << ": no such text\n";
+      std::cerr << path << ": cannot read the text\n";
       return 1;
     }
   }

@@ -36,30 +36,52 @@ function(cria_optimize target level)
   endif()
 endfunction()
 
-# cria_precompile(TARGET [HEADERS...]) precompiles common standard headers and HEADERS, and compiles
-# files in groups, so that a group instantiates templates once. Names in anonymous namespaces must be
-# unique within a target. CRIA_PCH=OFF compiles single files, which clang-tidy needs.
+# cria_group(TARGET SIZE) compiles files in groups, so that a group instantiates templates once. Names
+# in anonymous namespaces must be unique within a target. CRIA_PCH=OFF compiles single files without
+# precompiled headers, which clang-tidy needs.
 option(CRIA_PCH "Precompile common headers and compile files in groups" ON)
+function(cria_group target size)
+  # GCC 12 warns of overflows in std::string if its header is precompiled.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+endfunction()
+
+# cria_precompile(TARGET [HEADERS...]) precompiles common standard headers and HEADERS, and compiles
+# files in groups.
 function(cria_precompile target)
   if(CRIA_PCH)
-    # GCC 12 warns of overflows in std::string if its header is precompiled.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    cria_group(${target} 8)
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory>
                               <optional> <set> <span> <string> <string_view> <utility> <variant> <vector> ${ARGN})
   endif()
 endfunction()
 
-# cria_test(NAME LIBS libraries... SOURCES files... [SLOW cases...]) makes a GoogleTest program whose
-# cases ctest knows. SLOW has patterns of cases with the label "slow": they compute much and find no
+# cria_test_headers: the precompiled headers of all tests with common compiler options.
+function(cria_add_test_headers)
+  file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cpp "int main() {}\n")
+  add_executable(cria_test_headers ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(cria_test_headers PRIVATE cria_flags GTest::gtest_main)
+  cria_precompile(cria_test_headers <gtest/gtest.h> <nlohmann/json.hpp>)
+  cria_optimize(cria_test_headers -O0)
+endfunction()
+
+# cria_test(NAME [OWN_HEADERS] LIBS libraries... SOURCES files... [SLOW cases...]) makes a GoogleTest
+# program whose cases ctest knows. OWN_HEADERS: its compiler options differ from other tests'. SLOW has patterns of cases with the label "slow": they compute much and find no
 # memory errors that others miss, so .ci/run omits them with sanitizers and under emulation.
 function(cria_test name)
-  cmake_parse_arguments(arg "" "" "LIBS;SOURCES;SLOW" ${ARGN})
+  cmake_parse_arguments(arg "OWN_HEADERS" "" "LIBS;SOURCES;SLOW" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
-  cria_precompile(${name} <gtest/gtest.h> <nlohmann/json.hpp>)
+  if(arg_OWN_HEADERS)
+    cria_precompile(${name} <gtest/gtest.h> <nlohmann/json.hpp>)
+  elseif(CRIA_PCH)
+    target_precompile_headers(${name} REUSE_FROM cria_test_headers)
+  endif()
+  if(CRIA_PCH)
+    cria_group(${name} 16)
+  endif()
   cria_optimize(${name} -O0)
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How loaders take damaged files: makes a small valid model, mutates it N times (the same for the same seed), and gives each
-file to every program.
+"""Compares how loaders handle damaged files: mutates a small valid model N times (equal for equal seeds)
+and gives each file to every program.
 
   tests/compare_loaders.py --cria build/release/tools/cria [--peer DIR_WITH_llama-gguf_AND_llama-bench] [-n 1000] [--seed 1]
 
-Each program has 10 s of CPU and 2 GiB of address space. Told for each: refused (exit code other than 0, no signal), accepted, crashed
-(SIGSEGV and other signals), aborted (SIGABRT), hung, and of the accepted those that are wrong: files that break a rule of the
-format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) or, for programs that run the model, miss what a llama model
-needs. `violation()` and `model_violation()` are the rules; what is a matter of taste (overlapping tensors, unknown keys, special
-tokens beyond the vocabulary) is none of them. Damaged weights are no violation either: infinite and NaN ones are told apart.
+Each program has 10 s of CPU and 2 GiB of address space. A file is refused (exit code without a signal),
+accepted, or the program crashed (signals), aborted (SIGABRT) or hung. Accepting is wrong if the file breaks
+a rule of the format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) or, for programs that run
+the model, lacks what a llama model needs; parse() and check_model() have the rules. Overlapping tensors,
+unknown keys and special tokens beyond the vocabulary are allowed. NaN and infinite weights count separately.
 """
 import argparse
 import collections
@@ -175,7 +175,7 @@ def change_tensor(rng, keys, tensors):
 
 
 def mutate(rng):
-    """One mutated file."""
+    """Returns one mutated file."""
     keys, tensors, data = model()
     version, n_keys, n_tensors = 3, None, None
     kind = rng.choices(["key", "tensor", "count", "version", "truncate", "flip header", "flip data", "cut inside"],
@@ -193,7 +193,7 @@ def mutate(rng):
     if kind == "flip header":
         for _ in range(rng.randrange(1, 4)):
             head[rng.randrange(len(head))] ^= 1 << rng.randrange(8)
-    if kind == "cut inside":  # everything behind moves
+    if kind == "cut inside":  # the rest moves
         at = rng.randrange(len(head))
         del head[at:at + rng.randrange(1, 9)]
     head += bytes(-len(head) % ALIGNMENT)
@@ -245,11 +245,11 @@ class Reader:
 
 
 def parse(data):
-    """keys {name: (type, value)}, tensors {name: (dims, type, bytes)}; raises Invalid for what breaks a rule."""
+    """Returns keys {name: (type, value)} and tensors {name: (dims, type, bytes)}, or raises Invalid."""
     r = Reader(data)
     if r.take(4) != b"GGUF":
         raise Invalid("magic")
-    if r.number("I") not in (2, 3):  # version 1 has other counts, so a file made for 3 is none
+    if r.number("I") not in (2, 3):  # version 1 has other counts, so a file of version 3 is invalid
         raise Invalid("version")
     n_tensors, n_keys = r.number("Q"), r.number("Q")
     if n_tensors > len(data) or n_keys > len(data):
@@ -304,7 +304,7 @@ def integer(keys, name, least, most):
 
 def check_model(keys, tensors):
     if keys.get(b"general.architecture") != (STRING, b"llama"):
-        raise Invalid("architecture")  # there are others, but this model is none of them
+        raise Invalid("architecture")  # the model is Llama
     get = lambda name, most: integer(keys, b"llama." + name, 1, most)
     layers, embd, ff = get(b"block_count", 1024), get(b"embedding_length", 1 << 20), get(b"feed_forward_length", 1 << 24)
     heads, _ = get(b"attention.head_count", 1024), get(b"context_length", 1 << 32)
@@ -344,7 +344,7 @@ def check_model(keys, tensors):
 
 
 def has_bad_floats(tensors):
-    """NaN or infinity among scales and float weights."""
+    """True if a scale or float weight is NaN or infinite."""
     for dims, kind, data in tensors.values():
         if kind == 0 and any(not math.isfinite(x) for x in struct.unpack("<%df" % (len(data) // 4), data)):
             return True
@@ -355,7 +355,7 @@ def has_bad_floats(tensors):
 
 
 def judge(data):
-    """(rule of the file that is broken or None, rule of the model or None, whether weights are not finite)"""
+    """Returns (broken rule of the file or None, of the model or None, has NaN or infinite weights)."""
     try:
         keys, tensors = parse(data)
     except Invalid as broken:
@@ -379,7 +379,7 @@ def limits():
 
 
 def run(command):
-    """outcome, last line of stderr. Who waits for ever uses no CPU: 10 minutes, as machines are busy."""
+    """Returns the outcome and the last line of stderr. A blocked program uses no CPU: it gets 10 minutes."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               preexec_fn=limits, timeout=SECONDS * 60, env={**os.environ, "GGML_NO_BACKTRACE": "1"})
@@ -405,7 +405,7 @@ def main():
     parser.add_argument("-n", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-j", "--jobs", type=int, default=2)
-    parser.add_argument("--keep", help="directory for files that were accepted wrongly, or crashed a program")
+    parser.add_argument("--keep", help="directory for wrongly accepted files and those that crashed a program")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     programs = {"cria inspect --check": (False, lambda f: [options.cria, "inspect", "--check", f]),
@@ -430,9 +430,9 @@ def main():
         for name, (_, command) in programs.items():
             outcome, last = run(command(path))
             if outcome != "accepted":
-                sys.exit(f"{name} does not take the valid model: {outcome}: {last}")
+                sys.exit(f"{name} refuses the valid model: {outcome}: {last}")
         def one(i):
-            """What file i is, and what each program makes of it."""
+            """Returns file i, its kind and verdicts, and each program's outcome."""
             kind, content = mutate(random.Random(options.seed * 1000003 + i))
             own = os.path.join(directory, f"{i}.gguf")
             with open(own, "wb") as out:

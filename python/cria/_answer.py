@@ -1,4 +1,4 @@
-"""Answers: while they are written, and when they are."""
+"""Answers, complete or streaming."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _STOP_REASONS = ("end", "stop", "length", "context", "cancelled")
 class ToolCall:
     id: str
     name: str
-    arguments: str  #: JSON as the model wrote it
+    arguments: str  #: JSON, as written by the model
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
     text: str
-    thinking: str  #: what the model wrote before it
+    thinking: str  #: text of the thinking phase
     stop_reason: str  #: "end", "stop" (a stop string), "length", "context" (it is full) or "cancelled"
     stop: str  #: the stop string found
-    tokens: npt.NDArray[np.int32]  #: of thinking, answer and calls
+    tokens: npt.NDArray[np.int32]  #: tokens of thinking, answer and calls
     tool_calls: List[ToolCall]
     #: if requested, for each token: (token, log-probability, [(token, log-probability), …] of the top)
     logprobs: List[Tuple[int, float, List[Tuple[int, float]]]]
-    prompt_tokens: int  #: evaluated for it
-    cached_tokens: int  #: of the prompt, known before
+    prompt_tokens: int  #: prompt tokens evaluated
+    cached_tokens: int  #: prompt tokens from the prefix cache
     prompt_seconds: float
     decode_seconds: float
-    drafted_tokens: int  #: guessed and evaluated ahead
-    kept_tokens: int  #: of these, that were drawn
+    drafted_tokens: int  #: draft tokens evaluated
+    kept_tokens: int  #: draft tokens accepted
 
     def __str__(self) -> str:
         return self.text
 
 
 def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
-    """compute(), in a thread of its own where this is the main one: Ctrl-C is heard at once, and cancels. What has been closed meanwhile
-    needs no cancelling."""
+    """Runs compute(). In the main thread it uses another thread, so that Ctrl-C cancels immediately.
+    Closed objects need no cancelling."""
     if threading.current_thread() is not threading.main_thread():
         return compute()
     done: List[T] = []
@@ -92,8 +92,8 @@ def _text(address: Optional[int], size: int) -> str:
 
 
 class Stream(lib.Owner):
-    """The pieces of an answer as they are written: an iterator, also an asynchronous one. Closing it, or leaving a `with` (also `async with`),
-    ends the answer; so do Ctrl-C, and cancelling a task that waits for a piece."""
+    """The text of an answer, in pieces: an iterator, also asynchronous. These end the answer: closing it,
+    leaving its `with` or `async with`, Ctrl-C, and cancelling a task that waits for it."""
 
     def __init__(self, engine: lib.Owner, request: lib.Request) -> None:
         super().__init__("answer", lib.created("answer_begin", engine._handle, ctypes.byref(request)))
@@ -145,7 +145,7 @@ class Stream(lib.Owner):
 
     def _next(self) -> Optional[str]:
         try:
-            # A thread for each piece would cost more than a small model takes for it.
+            # A thread per piece would cost more time than a small model needs.
             return interruptible(self._pull, self.cancel) if self._seconds > _NOTICED else self._pull()
         except KeyboardInterrupt:
             self._cancel_if_open()
@@ -173,7 +173,7 @@ class Stream(lib.Owner):
         return piece
 
     async def aresult(self) -> Answer:
-        """result() for tasks: others go on meanwhile."""
+        """result() for asynchronous tasks."""
         return await self._in_thread(self.result)
 
     async def aclose(self) -> None:
@@ -193,11 +193,11 @@ class Stream(lib.Owner):
             raise
 
     def cancel(self) -> None:
-        """Ends the answer, from any thread; what has been written is its result()."""
+        """Ends the answer, from any thread; result() has the text so far."""
         lib.call("answer_cancel", self._handle)
 
     def close(self) -> None:
-        """Ends the answer and frees it, also while another thread waits for it: that one gets what was written."""
+        """Ends the answer and frees it. A thread that waits for it gets the text so far."""
         self._closed = True
         self._cancel_if_open()
         self._free_unread()
@@ -207,7 +207,7 @@ class Stream(lib.Owner):
             self.cancel()
 
     def result(self) -> Answer:
-        """All of it, when it is written."""
+        """Waits for the complete answer."""
         return interruptible(self._result, self.cancel)
 
     def _result(self) -> Answer:
@@ -246,7 +246,7 @@ def _answer(r: lib.Result) -> Answer:
         thinking=_text(r.thinking, r.thinking_size),
         stop_reason=_STOP_REASONS[r.stop_reason],
         stop=r.stop.decode(errors="replace"),
-        # A copy: the library's own would keep the engine and its memory as long as the array lives.
+        # A copy, so that the array does not keep the engine alive.
         tokens=np.ctypeslib.as_array(r.tokens, (r.n_tokens,)).copy() if r.n_tokens else np.empty(0, np.int32),
         tool_calls=[ToolCall(*(part.decode(errors="replace") for part in (c.id, c.name, c.arguments))) for c in calls],
         logprobs=[(*pair(r.logprobs[i]), top[i]) for i in range(r.n_logprobs)],

@@ -1,4 +1,4 @@
-"""Engines: threads and memory, many answers and sequences at once."""
+"""Engines: threads and memory for many answers and sequences."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _SCORE = np.dtype([("logprob", np.float64), ("likeliest", np.int32), ("reserved"
 
 
 class Scores(NamedTuple):
-    """Of the tokens of a text that were scored."""
+    """Scores of the tokens of a text."""
 
-    logprobs: npt.NDArray[np.float64]  #: natural logarithms of their probabilities
-    likeliest: npt.NDArray[np.int32]  #: the likeliest token at the place of each
+    logprobs: npt.NDArray[np.float64]  #: natural logarithms of probabilities
+    likeliest: npt.NDArray[np.int32]  #: the most likely token at each place
 
 
 class Perplexity(NamedTuple):
     value: float
     standard_error: float
-    tokens: int  #: scored
+    tokens: int  #: number of scored tokens
     windows: int
 
 
 class Sequence(lib.Owner):
-    """Tokens at positions 0, 1, 2 … whose keys and values the engine holds."""
+    """Tokens at positions 0, 1, 2 … in the KV cache of an engine."""
 
     def __init__(self, engine: Engine, handle: lib.Handle) -> None:
         super().__init__("sequence", handle)
@@ -47,17 +47,17 @@ class Sequence(lib.Owner):
         return len(self.tokens)
 
     def fork(self) -> Sequence:
-        """Another with the same tokens, at no cost until one of them goes on."""
+        """Returns a sequence with the same tokens; they share memory until one grows."""
         return Sequence(self.engine, lib.created("sequence_fork", self._handle))
 
     def truncate(self, n: int) -> int:
-        """Forgets what follows the first n tokens; how many are left."""
+        """Removes the tokens after the first n; returns how many are left."""
         left = ctypes.c_size_t()
         lib.call("sequence_truncate", self._handle, lib.whole("n", n, ctypes.c_size_t), ctypes.byref(left))
         return left.value
 
     def reuse(self, tokens: TokenIds) -> int:
-        """Becomes the longest beginning of these tokens that the engine knows; how many those are."""
+        """Takes the longest cached prefix of these tokens; returns its length."""
         _array, pointer, n = token_array(tokens)
         left = ctypes.c_size_t()
         lib.call("sequence_reuse", self._handle, pointer, n, ctypes.byref(left))
@@ -65,8 +65,8 @@ class Sequence(lib.Owner):
 
 
 class Engine(lib.Owner):
-    """Answers of one engine are written together, in one pass over the weights; `sequences` of them at a time, the others wait. For any
-    number of threads."""
+    """Generates answers together, in shared passes over the weights: `sequences` at a time, the others wait.
+    Safe for any number of threads."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class Engine(lib.Owner):
         prefix_cache: bool = True,
         draft: Optional[ModelFile] = None,
     ) -> None:
-        """n_ctx: positions of a sequence, 0: as the model was trained, at most 4096. positions: of all together, 0: n_ctx of each."""
+        """n_ctx: context per sequence; 0: the training context, up to 4096. positions: of all sequences;
+        0: n_ctx of each."""
         options = lib.EngineOptions(
             n_ctx=n_ctx,
             n_batch=n_batch,
@@ -123,7 +124,7 @@ class Engine(lib.Owner):
         scope: int = 0,
         **sampling: Any,
     ) -> Stream:
-        """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. stop: texts that end it. schema,
+        """Starts an answer to a conversation (messages), or continues a text or tokens (prompt). max_tokens: 0: no limit. stop: stop strings. schema,
         grammar, regex: what the answer has to be (a schema as a dict, as JSON or as a class of pydantic's). speculate: "auto", "off" or "lookup"
         (wherever the text has come by the same words before); no answer depends on it. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
         seed, temperature, top_k, top_p, min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
@@ -160,8 +161,8 @@ class Engine(lib.Owner):
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
-        """The answer to a conversation: [{"role": …, "content": …}, …], or a text of the user's. stream: an iterator of its pieces.
-        options: as of stream()."""
+        """Answers a conversation: [{"role": …, "content": …}, …], or the user's text. stream: returns an iterator of
+        its text. options: as in stream()."""
         return self.answer(stream, messages=messages, **options)
 
     @overload
@@ -169,11 +170,11 @@ class Engine(lib.Owner):
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
     def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
-        """How a text, or tokens, go on. options: as of stream()."""
+        """Continues a text or tokens. options: as in stream()."""
         return self.answer(stream, prompt=prompt, **options)
 
     def answer(self, streamed: bool, **options: Any) -> Union[Answer, Stream]:
-        """What chat() and generate() return. options: as of stream()."""
+        """Implements chat() and generate(). options: as in stream()."""
         begun = self.stream(**options)
         if streamed:
             return begun
@@ -181,8 +182,8 @@ class Engine(lib.Owner):
             return begun.result()
 
     def batch(self, requests: Iterable[Union[Messages, Mapping[str, Any]]], **options: Any) -> List[Answer]:
-        """Many answers at once, in the order of the requests: conversations, or dicts with the arguments of stream(), which
-        go before the options here. Each has the text that it has alone."""
+        """Generates many answers, in the order of the requests: conversations, or dicts of arguments of stream(),
+        which override the options here. Each text is the same as alone."""
         if isinstance(requests, (str, Mapping)):
             raise TypeError(f"requests: expected a list of them, got {requests!r}")
         streams: List[Stream] = []
@@ -196,7 +197,7 @@ class Engine(lib.Owner):
                 stream.close()
 
     def logits(self, tokens: TokenIds, first: int = 0) -> npt.NDArray[np.float32]:
-        """What follows each of tokens[first:]: [len(tokens) - first, n_vocab]."""
+        """Returns the logits after each of tokens[first:]: [len(tokens) - first, n_vocab]."""
         first = lib.whole("first", first, ctypes.c_size_t)
         _array, pointer, n = token_array(tokens)
         out = np.empty((max(0, n - first), self.model.n_vocab), dtype=np.float32)
@@ -204,7 +205,8 @@ class Engine(lib.Owner):
         return out
 
     def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
-        """A vector of length 1, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd]. pooling: "mean" or "last"."""
+        """Returns a unit vector, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd].
+        pooling: "mean" or "last"."""
         if pooling not in _POOLINGS:
             raise ValueError(f'pooling: expected "mean" or "last", got {pooling!r}')
         many = isinstance(text, list) and all(isinstance(one, str) for one in text)
@@ -216,8 +218,8 @@ class Engine(lib.Owner):
         return out if many else out.reshape(-1)
 
     def score(self, texts: Many[Tuple[TokenIds, int]], scope: int = 0) -> List[Scores]:
-        """How likely the tokens of texts are, each by those before it: (tokens, first that is scored, at least 1). As many at once as
-        the engine has sequences to spare; what texts begin with in common is evaluated once."""
+        """Scores tokens of texts, each given those before it: (tokens, first scored token, at least 1). Uses all
+        free sequences of the engine; common prefixes are evaluated once."""
         scope = lib.whole("scope", scope, ctypes.c_uint64)
         arrays = [token_array(tokens) for tokens, _ in texts]
         c_texts = (lib.Scored * max(1, len(texts)))()
@@ -230,8 +232,8 @@ class Engine(lib.Owner):
         return [Scores(part["logprob"], part["likeliest"]) for part in np.split(out, ends[:-1])][: len(texts)]
 
     def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
-        """How well the model predicts a text, as `cria perplexity` has it: over windows side by side, of which the second halves are
-        scored, or beginning `stride` tokens after one another. max_windows: 0: all."""
+        """Measures perplexity as `cria perplexity`: over adjacent windows, whose second halves are scored, or windows
+        that start every `stride` tokens. max_windows: 0: all."""
         data = text.encode() if isinstance(text, str) else text
         options = lib.PerplexityOptions(window=window, stride=stride, max_windows=max_windows)
         result = lib.PerplexityResult()
@@ -239,12 +241,12 @@ class Engine(lib.Owner):
         return Perplexity(result.perplexity, result.standard_error, result.tokens, result.windows)
 
     def sequence(self, scope: int = 0) -> Sequence:
-        """A new one, without tokens. scope: sequences of one scope share what they begin with."""
+        """Returns a new, empty sequence. scope: sequences share cached prefixes within a scope only."""
         return Sequence(self, lib.created("sequence_create", self._handle, lib.whole("scope", scope, ctypes.c_uint64)))
 
     def forward(self, slices: Many[Tuple[Sequence, TokenIds, int]]) -> npt.NDArray[np.float32]:
-        """Tokens of several sequences, evaluated together and appended to them: (sequence, tokens, first token whose logits are
-        wanted). The logits of all that are wanted, in that order: [wanted, n_vocab]."""
+        """Evaluates tokens of several sequences together and appends them: (sequence, tokens, first token with requested
+        logits). Returns the requested logits in that order: [requested, n_vocab]."""
         arrays = [token_array(tokens) for _, tokens, _ in slices]
         c_slices = (lib.Slice * max(1, len(slices)))()
         for to, (sequence, _, first), (_array, pointer, n) in zip(c_slices, slices, arrays):
@@ -256,7 +258,7 @@ class Engine(lib.Owner):
         return out
 
     def cancel(self) -> None:
-        """Ends all that it computes now, from any thread."""
+        """Ends all work of the engine, from any thread."""
         lib.call("engine_cancel", self._handle)
 
     # kept: targets of pointers in structs; after a second Ctrl-C the thread may outlive its caller.
@@ -265,5 +267,5 @@ class Engine(lib.Owner):
 
 
 def _room(array: npt.NDArray[Any], pointer: Any = lib.Floats) -> Tuple[Any, int, Any]:
-    """An array as the library fills it: where it is (a pointer that keeps it), how large, and a place for a count."""
+    """Arguments for an array that the library fills: a pointer that keeps it alive, its size, and a count."""
     return array.ctypes.data_as(pointer), array.size, ctypes.byref(ctypes.c_size_t())

@@ -1,4 +1,4 @@
-"""A GGUF file with its tokenizer and chat template: what engines stand on."""
+"""A GGUF file with its tokenizer and chat template."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class ModelFile(lib.Owner):
-    """What a model knows without computing."""
+    """Everything of a model that needs no engine."""
 
     def __init__(self, path: Path, loras: Sequence[Union[Path, Tuple[Path, float]]], mmap: bool, mlock: bool) -> None:
         adapters = [lora if isinstance(lora, tuple) else (lora, 1.0) for lora in loras]
@@ -41,18 +41,18 @@ class ModelFile(lib.Owner):
         self.eos: Optional[int] = info.eos if info.eos >= 0 else None
 
     def tokenize(self, text: Union[str, bytes], *, special: bool = True, markers: bool = False) -> npt.NDArray[np.int32]:
-        """special: BOS and EOS as the model wants them. markers: control tokens written in the text become their ids."""
+        """special: add BOS and EOS as the model requires. markers: control tokens in the text become their ids."""
         data = text.encode() if isinstance(text, str) else text
         flags = (_SPECIAL if special else 0) | (_MARKERS if markers else 0)
         return int_array("tokenize", self._handle, data, len(data), flags, guess=len(data) + 8)
 
     def detokenize_bytes(self, tokens: TokenIds, *, special: bool = False) -> bytes:
-        """special: the texts of control tokens too."""
+        """special: include the texts of control tokens."""
         _array, pointer, n = token_array(tokens)
         return _bytes("detokenize", self._handle, pointer, n, _SPECIAL if special else 0, guess=8 * n + 16)
 
     def detokenize(self, tokens: TokenIds, *, special: bool = False) -> str:
-        """As text; what is no UTF-8 becomes U+FFFD."""
+        """Returns text; invalid UTF-8 becomes U+FFFD."""
         return self.detokenize_bytes(tokens, special=special).decode(errors="replace")
 
     def apply_template(
@@ -62,7 +62,7 @@ class ModelFile(lib.Owner):
         variables: Optional[Mapping[str, Any]] = None,
         tools: Optional[Sequence[Mapping[str, Any]]] = None,
     ) -> str:
-        """The conversation as the model reads it, with the opening of the answer."""
+        """Returns the conversation as the model reads it, with the generation prompt."""
         array, n = message_array(messages)
         text = _bytes("apply_template", self._handle, array, n, variables_text(variables, tools), guess=4096)
         return text.decode(errors="replace")
@@ -74,13 +74,13 @@ class ModelFile(lib.Owner):
         variables: Optional[Mapping[str, Any]] = None,
         tools: Optional[Sequence[Mapping[str, Any]]] = None,
     ) -> npt.NDArray[np.int32]:
-        """The same as tokens: what messages contain never becomes a control token."""
+        """Returns the same as tokens; text of messages never becomes a control token."""
         array, n = message_array(messages)
         return int_array("template_tokens", self._handle, array, n, variables_text(variables, tools), guess=4096)
 
 
 def int_array(function: str, *arguments: Any, guess: int) -> npt.NDArray[np.int32]:
-    """Token ids as the library writes them into an array."""
+    """Returns the token ids that the library writes into an array."""
     array, n = lib.fill(
         function,
         *arguments,

@@ -1,4 +1,4 @@
-"""libcria.so as ctypes sees it: structs, functions, and errors as exceptions. See <cria/cria.h>.
+"""libcria.so for ctypes: structs, functions, and errors as exceptions. See <cria/cria.h>.
 
 While a function computes, other threads of Python run: ctypes releases the interpreter's lock."""
 
@@ -28,11 +28,11 @@ OK, END, AGAIN, ERROR_HANDLE, ERROR_ROOM = 0, 1, 2, -3, -4
 
 
 class Error(Exception):
-    """Whatever went wrong in the library. Its text reads "FILE: what is wrong: expected X, got Y (WHERE)", with fewer parts where there is
-    less to say."""
+    """Any error of the library. Its text is "FILE: what is wrong: expected X, got Y (WHERE)", without the parts that do
+    not apply."""
 
-    kind: str  #: "data" (a bad file, a value out of range), "argument", "handle" (closed already), "memory", "context" (no room
-    #: for the conversation or prompt), "constraint", "cancelled" or "internal"
+    kind: str  #: "data" (an invalid file or value), "argument", "handle" (closed), "memory", "context" (the
+    #: conversation or prompt is too long), "constraint", "cancelled" or "internal"
     file: str  #: the file at fault, or ""
     message: str  #: what is wrong
     where: str  #: "at byte 12", "key general.alignment", "tensor blk.0.attn_q.weight" or ""
@@ -64,7 +64,7 @@ _INTEGERS = (c_int32, c_uint32, c_int64, c_uint64)
 
 
 def whole(name: str, value: Any, kind: Any) -> int:
-    """A number that C has in this many bits; ctypes would cut off others."""
+    """Checks that a number has at most this many bits; ctypes would truncate it."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -78,7 +78,7 @@ def whole(name: str, value: Any, kind: Any) -> int:
 
 
 class _Sized(Structure):
-    """A struct that begins with its size, which is set."""
+    """A struct that begins with its size, which the constructor sets."""
 
     def __init__(self, **values: Any) -> None:
         for name, kind, *_ in self._fields_:
@@ -286,12 +286,12 @@ version: str = _library.cria_version().decode()
 
 
 def isa() -> str:
-    """The instruction set that the kernels use on this machine."""
+    """Returns the instruction set that the kernels use on this machine."""
     return str(_library.cria_isa().decode())
 
 
 def call(function: str, *arguments: Any) -> int:
-    """Its status, 0 or above. Raises Error."""
+    """Calls a function; returns its status, 0 or above, or raises Error."""
     status: int = _functions[function](*arguments)
     if status < 0:
         raise error_of(status)
@@ -299,7 +299,7 @@ def call(function: str, *arguments: Any) -> int:
 
 
 def function(name: str) -> Any:
-    """For who calls it often, and looks at its status: below 0 it is an error."""
+    """Returns a function for frequent calls; the caller checks its status (below 0: error)."""
     return _functions[name]
 
 
@@ -310,7 +310,7 @@ def error_of(status: int) -> Error:
 
 
 def fill(function: str, *arguments: Any, make: Callable[[int], Any], as_pointer: Callable[[Any], Any], guess: int) -> Any:
-    """An array that a function fills: (array, how many)."""
+    """Returns an array that a function fills, and the count."""
     count = c_size_t()
     array = make(guess)
     status = _functions[function](*arguments, as_pointer(array), guess, ctypes.byref(count))
@@ -326,7 +326,7 @@ _Self = TypeVar("_Self", bound="Owner")
 
 
 class Owner:
-    """What holds a handle, and frees it with itself or when asked to."""
+    """Owns a handle: frees it on deletion or close()."""
 
     def __init__(self, kind: str, handle: Handle) -> None:
         self._handle = handle
@@ -335,7 +335,7 @@ class Owner:
         _process.has_engines = _process.has_engines or kind == "engine"
 
     def close(self) -> None:
-        """Frees it; every later call is an Error."""
+        """Frees the handle; every later call is an Error."""
         self._free()
 
     def __enter__(self: _Self) -> _Self:
@@ -356,7 +356,7 @@ _FORKED = (
 
 
 class _Process:
-    """What a process that is forked has to know of the one it comes from."""
+    """What a forked process must know of its parent."""
 
     has_engines = False  # or has had some: the library's threads stay
     forked = False  # from a process that has engines
@@ -390,7 +390,7 @@ def created(function: str, *arguments: Any) -> Handle:
 
 
 def texts(values: Any) -> Any:
-    """An array of C strings, or None."""
+    """Returns an array of C strings, or None."""
     encoded = [value if isinstance(value, bytes) else c_string(value) for value in values]
     return (c_char_p * len(encoded))(*encoded) if encoded else None
 

@@ -1,4 +1,4 @@
-"""Models: a file, with an engine of its own."""
+"""Models: a file with its own engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._options import Messages, TokenIds
 
 
 class Model(ModelFile):
-    """A GGUF file. Answers and numbers come from an engine of the model's own, which is made when first needed, with the options given
-    here; engine() makes others."""
+    """A GGUF file. The model's own engine, made on first use with the options given here, does the work; engine()
+    makes others."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Model(ModelFile):
         mlock: bool = False,
         **engine_options: Any,
     ) -> None:
-        """loras: adapters, as files or (file, scale). engine_options: as of Engine."""
+        """loras: adapters, as files or (file, scale). engine_options: as in Engine."""
         inspect.signature(Engine).bind(self, **engine_options)  # a wrong one is told now
         super().__init__(path, loras, mmap, mlock)
         self._engine_options = engine_options
@@ -39,12 +39,12 @@ class Model(ModelFile):
         return f"<cria.Model {self.path}>"
 
     def engine(self, **options: Any) -> Engine:
-        """Another engine, with options of its own."""
+        """Returns another engine with its own options."""
         return Engine(self, **options)
 
     @property
     def own_engine(self) -> Engine:
-        """The model's own, made when it is first asked for."""
+        """The model's own engine, made on first use."""
         with self._lock:
             if self._engine is None:
                 self._engine = Engine(self, **self._engine_options)
@@ -63,8 +63,7 @@ class Model(ModelFile):
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
-        """Engine.chat() of the model's own: the answer to a conversation, or to a text of the user's; stream: an iterator of its pieces.
-        options: as of Engine.stream()."""
+        """Answers a conversation or the user's text; see Engine.chat(). options: as in Engine.stream()."""
         return self.own_engine.answer(stream, messages=messages, **options)
 
     @overload
@@ -72,17 +71,17 @@ class Model(ModelFile):
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
     def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
-        """Engine.generate() of the model's own: how a text, or tokens, go on. options: as of Engine.stream()."""
+        """Continues a text or tokens; see Engine.generate()."""
         return self.own_engine.answer(stream, prompt=prompt, **options)
 
     def logits(self, tokens: TokenIds, first: int = 0) -> npt.NDArray[np.float32]:
-        """Engine.logits() of the model's own: what follows each of tokens[first:]."""
+        """Returns the logits after each of tokens[first:]; see Engine.logits()."""
         return self.own_engine.logits(tokens, first)
 
     def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
-        """Engine.embed() of the model's own: a vector of length 1, or one for each text of a list."""
+        """Returns a unit vector, or one for each text of a list; see Engine.embed()."""
         return self.own_engine.embed(text, pooling)
 
     def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
-        """Engine.perplexity() of the model's own."""
+        """Measures perplexity; see Engine.perplexity()."""
         return self.own_engine.perplexity(text, window=window, stride=stride, max_windows=max_windows)

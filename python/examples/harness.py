@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cria as a model of lm-evaluation-harness, and without it: log-likelihoods of continuations, many at once.
+"""cria as a model for lm-evaluation-harness, or without it: log-likelihoods of continuations.
 
     harness.py MODEL --tasks arc_easy,hellaswag [--limit N]     where lm-evaluation-harness is installed (pip install lm-eval)
     harness.py MODEL --choices QUESTIONS                        questions as `cria perplexity --choices` takes them, a line of JSON each
@@ -23,12 +23,12 @@ except ImportError:
 
 
 def arguments_of(request: Any) -> Tuple[Any, ...]:
-    """Of an Instance of the harness, or those themselves."""
+    """Returns the arguments of an Instance of the harness, or the arguments themselves."""
     return tuple(getattr(request, "args", request))
 
 
 class CriaLM(_Base):  # type: ignore[misc]
-    """The three questions that the harness asks of a model."""
+    """The three requests of the harness to a model."""
 
     def __init__(self, model: cria.Model, max_gen_toks: int = 256) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class CriaLM(_Base):  # type: ignore[misc]
         self._before_all: List[int] = first[:1]  # what a text is conditioned on that has nothing before it
 
     def loglikelihood(self, requests: Iterable[Any], disable_tqdm: bool = False) -> List[Tuple[float, bool]]:
-        """Of (context, continuation): the logarithm of the continuation's probability, and whether it is what greedy sampling gives."""
+        """For (context, continuation): the log-probability of the continuation, and True if greedy sampling gives it."""
         texts = [self._pair(*arguments_of(request)) for request in requests]
         scores = self.engine.score(texts)
         return [
@@ -51,13 +51,13 @@ class CriaLM(_Base):  # type: ignore[misc]
         ]
 
     def loglikelihood_rolling(self, requests: Iterable[Any], disable_tqdm: bool = False) -> List[float]:
-        """Of (text,): the sum over all its tokens, each by as much before it as its window holds."""
+        """For (text,): the sum over all tokens, each given the tokens before it in its window."""
         windows = [self._windows(*arguments_of(request)) for request in requests]
         scores = iter(self.engine.score([window for text in windows for window in text]))
         return [float(sum(next(scores).logprobs.sum() for _ in text)) for text in windows]
 
     def generate_until(self, requests: Iterable[Any], disable_tqdm: bool = False) -> List[str]:
-        """Of (context, {"until": texts, "max_gen_toks": n, "do_sample": …, "temperature": …}): what follows."""
+        """For (context, {"until": texts, "max_gen_toks": n, "do_sample": …, "temperature": …}): the continuation."""
         return [answer.text for answer in self.engine.batch(self._generation(*arguments_of(request)) for request in requests)]
 
     def _generation(self, context: str, how: Dict[str, Any]) -> Dict[str, Any]:
@@ -73,8 +73,8 @@ class CriaLM(_Base):  # type: ignore[misc]
         }
 
     def _latest(self, context: str, answer: int) -> List[int]:
-        """The tokens of a prompt, without the oldest where those and the answer's do not fit into the context. At least half of it is
-        the prompt's, however long the answer may become."""
+        """Returns the tokens of a prompt, without the oldest if prompt and answer exceed the context. The prompt gets at
+        least half of the context."""
         tokens = [int(token) for token in self.model.tokenize(context, markers=True)]
         begin = len(self._begin)
         room = self.max_length - begin - min(answer, self.max_length // 2)
@@ -84,8 +84,8 @@ class CriaLM(_Base):  # type: ignore[misc]
         return self._begin + [int(token) for token in self.model.tokenize(text, special=False)]
 
     def _pair(self, context: str, continuation: str) -> Tuple[List[int], int]:
-        """All tokens, and the first of the continuation. White space at the end of the context is the continuation's, and so is a token
-        that holds the end of the one and the beginning of the other."""
+        """Returns all tokens and the index of the first one of the continuation. White space at the end of the context
+        belongs to the continuation, as does a token across the border."""
         bare = context.rstrip()
         if bare:
             tokens = self._tokens(context + continuation)
@@ -98,7 +98,7 @@ class CriaLM(_Base):  # type: ignore[misc]
         return tokens[cut:], max(1, min(first, len(tokens)) - cut)
 
     def _windows(self, text: str) -> List[Tuple[List[int], int]]:
-        """Windows side by side; the last one is as long as the others."""
+        """Returns adjacent windows; the last one is as long as the others."""
         tokens = self._before_all + self._tokens(text)[len(self._begin) :]
         windows = []
         for begin in range(1, len(tokens), self.max_length):
@@ -109,7 +109,7 @@ class CriaLM(_Base):  # type: ignore[misc]
 
 
 def accuracy(lm: CriaLM, questions: Sequence[Dict[str, Any]]) -> Tuple[float, float]:
-    """Shares of questions whose right choice is the likeliest: by log-likelihood, and by that per byte."""
+    """Returns the shares of questions whose right choice is the most likely: in total, and per byte."""
     pairs = [(q["question"], " " + choice) for q in questions for choice in q["choices"]]
     values = iter(lm.loglikelihood(pairs))
     right = [0, 0]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Perplexity over size of some models: which quantization to keep. A notebook as a script: each `# %%` is a cell.
+"""Plots perplexity over size of models, to choose a quantization. A notebook as a script: each `# %%` is a cell.
 
     perplexity_over_size.py TEXT MODEL… [-o plot.svg] [--windows N]
 

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   greedy.sampler.temperature = 0;
   greedy.max_tokens = 100;
 
-  std::deque<std::string> answers;  // its strings stay where they are
+  std::deque<std::string> answers;  // its strings keep their addresses
   for (std::string question; std::getline(std::cin, question);) {
     cria::AnswerRequest request =
         cria::chat_request(*model, 512, {{"user", question}}, greedy, how);

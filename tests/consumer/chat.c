@@ -1,4 +1,4 @@
-/* A conversation in the terminal: chat MODEL. Ctrl-C stops an answer, an empty line or the end of input the program. */
+/* chat MODEL: a conversation in the terminal. Ctrl-C stops an answer; an empty line or EOF ends. */
 #define _POSIX_C_SOURCE 200809L
 #include <cria/cria.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-# Installs the build BUILD into a scratch prefix, builds programs against it by the CMake package and by pkg-config, and reads their
-# answers.
+# Installs the build BUILD into a temporary prefix, builds programs that use it by its CMake package
+# and by pkg-config, and checks their answers.
 set(prefix ${BUILD}/consumer/prefix)
 file(REMOVE_RECURSE ${BUILD}/consumer)
 function(run)
@@ -12,7 +12,7 @@ function(expect_answer who)
   endif()
 endfunction()
 set(model ${prefix}/share/cria/cria-demo-Q8_0.gguf)
-# The C compiler of the same kind, which takes the same flags.
+# The C compiler of the same kind takes the same flags.
 string(REPLACE "clang++" "clang" CC ${CXX})
 string(REPLACE "g++" "gcc" CC ${CC})
 string(REPLACE "c++" "cc" CC ${CC})
@@ -25,7 +25,7 @@ if(count GREATER 15 OR headers MATCHES "jinja|gguf|kernel")
   message(FATAL_ERROR "more is installed than the public headers: ${headers}")
 endif()
 
-# What libcria.so exports is what the header declares, and its SONAME is that of the major version.
+# libcria.so exports exactly the declarations of the header; its SONAME has the major version.
 file(GLOB library ${prefix}/lib*/libcria.so.?.*.* ${prefix}/lib*/*/libcria.so.?.*.*)
 run(nm -D --defined-only --without-symbol-versions ${library})
 string(REGEX MATCHALL " [A-Za-z] [^\n]+" exported "${out}")
@@ -44,7 +44,7 @@ if(NOT out MATCHES "SONAME[^\n]*\\[libcria\\.so\\.[0-9]+\\]")
   message(FATAL_ERROR "the SONAME of libcria.so: ${out}")
 endif()
 
-# The README's programs, which find model.gguf where they are run.
+# The README's programs find model.gguf in the working directory.
 set(readme ${BUILD}/consumer/readme)
 file(MAKE_DIRECTORY ${readme})
 file(CREATE_LINK ${model} ${readme}/model.gguf SYMBOLIC)
@@ -70,7 +70,7 @@ foreach(language c cpp)
   run(${build}/readme_${language} WORKING_DIRECTORY ${readme})
   expect_answer("the README's program, ${language},")
 endforeach()
-# The installed Python package with the installed library, neither in a place where Python or the loader looks by itself.
+# The installed Python package and library, both outside the default search paths.
 find_program(python NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 execute_process(COMMAND ${python} -c "import numpy" RESULT_VARIABLE no_numpy OUTPUT_QUIET ERROR_QUIET)
 if(no_numpy EQUAL 0 AND NOT CXX_FLAGS MATCHES "-fsanitize")

@@ -7,7 +7,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// The unchanged one; made once, as it takes long.
+/// The unchanged model, made once.
 const test::TinyArchitecture& tiny_architecture(std::size_t index) {
   static const std::vector<test::ArchitectureCase> cases = test::architecture_cases();
   static std::map<std::size_t, test::TinyArchitecture> made;
@@ -18,7 +18,7 @@ const test::TinyArchitecture& tiny_architecture(std::size_t index) {
              : made.emplace(index, test::TinyArchitecture(cases[index])).first->second;
 }
 
-/// The first byte is the architecture, the rest are changes.
+/// The first byte selects the architecture; the others are changes.
 void run_architecture(std::string_view input) {
   ByteSource source(input);
   test::TinyArchitecture tiny = tiny_architecture(source.number<std::uint8_t>());

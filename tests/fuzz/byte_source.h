@@ -1,4 +1,4 @@
-// Bytes consumed as numbers and texts, for targets whose input is no file.
+// Bytes consumed as numbers and texts, for targets whose input is not a file.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace cria::fuzz {
 
-/// Gives zeros once the bytes are used up.
+/// Yields zeros after the last byte.
 class ByteSource {
  public:
   explicit ByteSource(std::string_view bytes) : bytes_(bytes) {}
@@ -19,13 +19,13 @@ class ByteSource {
     bytes_.remove_prefix(bytes_.copy(reinterpret_cast<char*>(&value), sizeof value));
     return value;
   }
-  /// From low to high, both included.
+  /// Returns a number from low to high, inclusive.
   std::uint32_t between(std::uint32_t low, std::uint32_t high) {
     const std::uint32_t range = high - low + 1;
     return low + (range <= 256 ? number<std::uint8_t>() : number<std::uint32_t>()) % range;
   }
   bool flag() { return number<std::uint8_t>() % 2 == 1; }
-  /// A text of a length that the next byte tells, at most `longest`.
+  /// Returns a string of up to `longest` bytes; the next byte is its length.
   std::string text(std::uint32_t longest) {
     const std::size_t n = std::min<std::size_t>(between(0, longest), bytes_.size());
     std::string out(bytes_.substr(0, n));

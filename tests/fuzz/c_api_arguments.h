@@ -1,5 +1,5 @@
-// Arguments for functions of the C interface, right and wrong, drawn from the bytes of an input.
-// Zeros are right ones.
+// Valid and invalid arguments of the C interface, drawn from the bytes of an input. Zeros are
+// valid.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace cria::fuzz {
 
-/// A struct of the size that it says it has, in memory of that size and no byte more: of this
-/// header, of an older or a newer one, or of none.
+/// A struct in memory of exactly its own `size`: that of this header, of an older or newer one, or
+/// an invalid one.
 template <class T>
 class SizedStruct {
  public:
@@ -23,7 +23,7 @@ class SizedStruct {
     values.size = size_for(how);
     right_ =
         values.size >= sizeof(std::size_t) && values.size <= 4096 && values.size % alignof(T) == 0;
-    // Of a size that is none nothing but itself is looked at.
+    // With an invalid size only the size is read.
     const std::size_t n =
         values.size <= 4096 ? std::max(values.size, sizeof values.size) : sizeof values.size;
     memory_ = std::make_unique<std::byte[]>(n);
@@ -31,7 +31,7 @@ class SizedStruct {
     std::memcpy(memory_.get(), &values, std::min(n, sizeof values));
   }
   [[nodiscard]] T* get() const { return reinterpret_cast<T*>(memory_.get()); }
-  /// Whether it is there, of a size that a version of the struct may have.
+  /// True if it is not NULL and has the size of some version of the struct.
   [[nodiscard]] bool right() const { return right_; }
   [[nodiscard]] bool whole() const { return right_ && get()->size >= sizeof(T); }
 
@@ -48,18 +48,18 @@ class SizedStruct {
   bool right_ = false;
 };
 
-/// An array in memory of its size.
+/// An array in memory of exactly its size.
 template <class T>
 struct ArrayArgument {
   ArrayArgument() = default;
-  ArrayArgument(ArrayArgument&&) = default;  // items stay where they are
+  ArrayArgument(ArrayArgument&&) = default;  // items keep their addresses
 
   std::vector<T> items;
   const T* data = nullptr;
   std::size_t n = 0;
   bool right = true;
 
-  /// As it is, or one that is not there or longer than memory.
+  /// Passes the array, or NULL, or a length beyond memory.
   void tell(std::uint8_t how) {
     items.shrink_to_fit();
     data = how == 252 || how == 253 || how == 255 ? nullptr : items.data();
@@ -68,7 +68,7 @@ struct ArrayArgument {
   }
 };
 
-/// Tokens of a model with 40 of them: a few of the input's, or many.
+/// Tokens of a model with 40 tokens: a few from the input, or many.
 inline ArrayArgument<cria_token> token_argument(ByteSource& bytes) {
   constexpr cria_token kNone[] = {-1, 40, INT32_MIN, INT32_MAX};
   const auto how = bytes.number<std::uint8_t>();
@@ -83,7 +83,7 @@ inline ArrayArgument<cria_token> token_argument(ByteSource& bytes) {
   return out;
 }
 
-/// A text that ends with '\0': "", one of the list, or NULL.
+/// A string that ends with '\0': "", one of the list, or NULL.
 inline const char* text_argument(ByteSource& bytes) {
   static constexpr const char* kTexts[] = {
       "a",
@@ -98,7 +98,7 @@ inline const char* text_argument(ByteSource& bytes) {
   return which >= 250 ? nullptr : kTexts[which % std::size(kTexts)];
 }
 
-/// A text with its size: all that is left of the bytes, one of the list, or one that is not there.
+/// A string with its size: the remaining bytes, one of the list, or NULL.
 inline ArrayArgument<char> sized_text_argument(ByteSource& bytes) {
   const auto how = bytes.number<std::uint8_t>();
   ArrayArgument<char> out;
@@ -109,7 +109,7 @@ inline ArrayArgument<char> sized_text_argument(ByteSource& bytes) {
   return out;
 }
 
-/// Variables of a chat template: none, an object, or what is none.
+/// Variables of a chat template: absent, an object, or invalid.
 inline const char* variables_argument(ByteSource& bytes) {
   constexpr const char* kVariables[] = {nullptr, "{}", R"({"tools": [], "enable_thinking": false})",
                                         "{",     "3",  R"({"messages": 1})"};

@@ -18,15 +18,13 @@ void CProgram::engine_create() {
   options.n_ctx = kContexts[bytes_.between(0, 5)];
   options.n_batch = kSizes[bytes_.between(0, 5)];
   options.sequences = kSizes[bytes_.between(0, 3)];
-  options.threads = bytes_.number<std::uint8_t>() < 240
-                        ? 1
-                        : 2;  // two wait for each other long on a busy machine
+  options.threads = bytes_.number<std::uint8_t>() < 240 ? 1 : 2;  // two are slow on a busy machine
   const auto more = bytes_.number<std::uint8_t>();
   if (more >= 240) options.sequences = options.threads_prefill = 1025;
   options.forget = more & 1;
   options.positions = (more & 2) != 0 ? 128 : (more & 4) != 0 ? std::uint64_t{1} << more % 64U : 0;
   if (options.positions > (1U << 16) && options.positions < (1U << 30))
-    options.positions = 0;  // much memory, and nothing new
+    options.positions = 0;  // uses much memory and tests nothing new
   options.kv_type = kKvTypes[bytes_.between(0, 5)];
   if (bytes_.flag()) options.draft = pick<cria_model>(true);
   const auto given = sized(options, true);
@@ -84,7 +82,7 @@ void CProgram::answer_begin() {
   request.text_size = text.n;
   request.tokens = tokens.data;
   request.n_tokens = tokens.n;
-  if (given.right()) {  // as much of it as that struct has
+  if (given.right()) {  // only the members of that version
     const std::size_t size = given.get()->size;
     std::memcpy(static_cast<void*>(given.get()), &request, std::min(size, sizeof request));
     given.get()->size = size;
@@ -118,15 +116,15 @@ void CProgram::answer_result() {
   require(told.stop_reason >= CRIA_STOP_END && told.stop_reason <= CRIA_STOP_INTERRUPTED,
           "no reason");
   for (std::size_t i = 0; i < told.n_tokens; ++i)
-    require(told.tokens[i] >= 0 && told.tokens[i] < 40, "a token that is none");
+    require(told.tokens[i] >= 0 && told.tokens[i] < 40, "invalid token");
   for (std::size_t i = 0; i < told.n_logprobs; ++i)
     require(told.logprobs[i].logprob <= 0, "more than certain");
   for (std::size_t i = 0; i < told.n_logprobs * told.n_top; ++i)
-    require(told.top_logprobs[i].token < 40, "a token that is none");
+    require(told.top_logprobs[i].token < 40, "invalid token");
   told_ += told.n_tokens > 0 ? 1 : 0;
 }
 
-/// One waits for an answer; another, meanwhile, steps, cancels, or frees it or its engine.
+/// One thread waits for an answer while another steps, cancels, or frees it or its engine.
 void CProgram::two_threads() {
   const auto answer = pick<cria_answer>();
   if (stale_) return;
@@ -155,8 +153,7 @@ void CProgram::logits() {
   const auto logits = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_logits(engine, tokens.data, tokens.n, first, to, room, count);
   });
-  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }),
-          "a logit that is no number");
+  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }), "logit is NaN");
 }
 
 void CProgram::embed() {
@@ -167,7 +164,7 @@ void CProgram::embed() {
     return cria_embed(engine, tokens.data, tokens.n, pooling, to, room, count);
   });
   require(embedding.empty() || (embedding.size() == 32 && pooling != 2),
-          "an embedding of another size");
+          "wrong size of an embedding");
 }
 
 void CProgram::score() {
@@ -181,8 +178,7 @@ void CProgram::score() {
     return cria_score_tokens(engine, n == 0 ? nullptr : texts, n, 0, to, room, count);
   });
   for (const cria_score& score : scores)
-    require(score.logprob <= 0 && score.likeliest >= 0 && score.likeliest < 40,
-            "a score that is none");
+    require(score.logprob <= 0 && score.likeliest >= 0 && score.likeliest < 40, "invalid score");
 }
 
 void CProgram::perplexity() {
@@ -198,7 +194,7 @@ void CProgram::perplexity() {
   const cria_status status = cria_perplexity(engine, text.data, text.n, given.get(), result.get());
   check(status);
   if (status == CRIA_OK && result.whole())
-    require(result.get()->perplexity >= 1 && result.get()->tokens > 0, "a perplexity that is none");
+    require(result.get()->perplexity >= 1 && result.get()->tokens > 0, "invalid perplexity");
 }
 
 void CProgram::sequence_create() {
@@ -222,7 +218,7 @@ void CProgram::sequence_truncate() {
   const std::size_t n = bytes_.flag() ? SIZE_MAX - bytes_.between(0, 64) : bytes_.between(0, 64);
   std::size_t left = 0;
   check(cria_sequence_truncate(sequence, n, bytes_.flag() ? nullptr : &left));
-  require(left <= n, "more is left than was to be");
+  require(left <= n, "truncation kept too much");
 }
 
 void CProgram::sequence_reuse() {
@@ -247,15 +243,14 @@ void CProgram::forward() {
     slice.sequence = pick<cria_sequence>();
     slice.first_wanted = bytes_.between(0, 4);
     tokens.push_back(checked(token_argument(bytes_)));
-    slice.tokens = tokens.back().data;  // stays where it is when its owner is moved
+    slice.tokens = tokens.back().data;  // keeps its address when its owner is moved
     slice.n_tokens = tokens.back().n;
   }
   slices.shrink_to_fit();
   const auto logits = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_forward(slices.data(), slices.size(), to, room, count);
   });
-  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }),
-          "a logit that is no number");
+  require(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }), "logit is NaN");
 }
 
 }  // namespace cria::fuzz

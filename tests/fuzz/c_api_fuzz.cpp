@@ -1,7 +1,6 @@
-// Programs against the C interface: a list of calls of 16 bytes each, with handles that are valid,
-// freed, of another kind or made up, NULL pointers, and structs of wrong sizes. What is wrong is
-// refused, what is right is not taken for wrong; in the end all that was freed is refused by every
-// function.
+// Programs that call the C interface, 16 bytes per call: valid, freed, foreign and forged handles,
+// NULL pointers, structs of wrong sizes. Invalid calls must be refused and valid ones accepted. At
+// the end every function must refuse all freed handles.
 #include <algorithm>
 #include <string>
 

@@ -17,13 +17,13 @@ std::string adapter_file() {
   form.set_f32("adapter.lora.alpha", 4);
   form.add_tensor("blk.0.attn_q.weight.lora_a", DType::F32, {32, 2});
   form.add_tensor("blk.0.attn_q.weight.lora_b", DType::F32, {2, 32});
-  form.lay_out();
+  form.place_tensors();
   for (std::size_t at = 0; at + 4 <= form.data.size(); at += 4)
     form.data.replace(at, 4, bytes_of(static_cast<float>(at % 7) / 64));
   return form.bytes();
 }
 
-/// A model, one that may guess for it, one of another vocabulary, an adapter, and no such things.
+/// A model, a draft model, one with another vocabulary, an adapter, and files of other kinds.
 const char* path_argument(ByteSource& bytes) {
   static const MemoryFile model(SeedModel{}.form().bytes()),
       draft(SeedModel{.dtype = DType::F32}.form().bytes()),
@@ -77,7 +77,7 @@ void CProgram::tokenize() {
       [&, text = checked(sized_text_argument(bytes_))](auto* to, auto room, auto* count) {
         return cria_tokenize(model, text.data, text.n, flags, to, room, count);
       });
-  for (const cria_token token : tokens) require(token >= 0 && token < 40, "a token that is none");
+  for (const cria_token token : tokens) require(token >= 0 && token < 40, "invalid token");
 }
 
 void CProgram::detokenize() {
@@ -226,7 +226,7 @@ void CProgram::constraint_check() {
   const auto text = checked(sized_text_argument(bytes_));
   check(cria_constraint_check(constraint, text.data, text.n, how % 3 == 1 ? nullptr : &accepts,
                               how % 3 == 2 ? nullptr : &begins));
-  require(accepts == 0 || begins != 0, "a text that is whole does not begin one");
+  require(accepts == 0 || begins != 0, "complete text is not a valid prefix");
 }
 
 }  // namespace cria::fuzz

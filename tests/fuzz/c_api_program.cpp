@@ -3,7 +3,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// Every function refuses what is a handle no more.
+/// Every function refuses freed handles.
 void refused_by_all(std::uint64_t id) {
   cria_model_info info = CRIA_STRUCT(cria_model_info);
   cria_engine_options options = CRIA_STRUCT(cria_engine_options);
@@ -72,7 +72,7 @@ void refused_by_all(std::uint64_t id) {
 
 void CProgram::check(cria_status status) const {
   require(status >= CRIA_ERROR_CANCELLED && status <= CRIA_AGAIN,
-          "a status that is none, or an internal error");
+          "unknown status or internal error");
   if (status >= CRIA_OK) return require(!wrong_, "a wrong argument is taken");
   const std::string_view message = cria_last_error();
   require(!message.empty() && message.find('\n') == std::string_view::npos,

@@ -1,4 +1,4 @@
-// A program against the C interface, call by call, and what must hold of every status.
+// A program that calls the C interface, and checks of every status.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace cria::fuzz {
 
 constexpr std::size_t kCallBytes = 16;
 
-constexpr std::size_t kMaxLive = 12;  // of a kind
+constexpr std::size_t kMaxLive = 12;  // per kind of handle
 
 template <class H>
 inline constexpr std::size_t kKindOf = 6;
@@ -33,14 +33,14 @@ inline constexpr std::size_t kKindOf<cria_answer> = 5;
 
 class CProgram {
  public:
-  /// What 16 bytes say: a function of names(), and its arguments.
+  /// Makes the call that 16 bytes encode: a function of names(), and its arguments.
   void call(std::string_view bytes);
-  /// Frees what is alive, in one order or the other.
+  /// Frees all live handles, in either order.
   void end(bool backwards);
-  /// Answers whose end was told.
+  /// Number of answers that reported their end.
   [[nodiscard]] std::size_t told() const { return told_; }
 
-  /// Calls by their numbers.
+  /// Calls by number.
   static std::span<const std::string_view> names();
 
  private:
@@ -83,17 +83,17 @@ class CProgram {
   void score();
   void perplexity();
 
-  static constexpr std::size_t kKinds = 6;  // of handles
+  static constexpr std::size_t kKinds = 6;  // kinds of handles
   using Ids = std::vector<std::uint64_t>;
   static std::uint64_t nth(const Ids& ids, std::size_t n) {
     return ids.empty() ? 0 : ids[ids.size() - 1 - n % ids.size()];
   }
 
-  /// A handle of this kind, or what is none. inside: of a struct, whose end may be cut off; there 0
-  /// is right.
+  /// Returns a handle of this kind, or an invalid one. inside: a member of a struct, whose end may
+  /// be cut off; there 0 is valid.
   template <class H>
   H pick(bool inside = false);
-  /// Where something is to be written to; or NULL, which is refused.
+  /// Returns a place for output, or NULL, which must be refused.
   template <class T>
   T* out(T& place) {
     const bool null = bytes_.number<std::uint8_t>() >= 248;
@@ -116,7 +116,7 @@ class CProgram {
   void made(cria_status status, const H& handle);
   template <class H>
   void release(cria_status (*free)(H));
-  /// What fill(array, capacity, count) writes, with room for all of it or less.
+  /// Calls fill(array, capacity, count) with sufficient or smaller capacity.
   template <class T, class F>
   std::vector<T> filled(F&& fill);
   [[nodiscard]] std::vector<cria_message> conversation();
@@ -124,9 +124,9 @@ class CProgram {
 
   ByteSource bytes_{""};
   std::array<Ids, kKinds> live_, freed_;
-  bool wrong_ = false;         // this call has an argument that must be refused
-  bool stale_ = false;         // among them a handle
-  bool stale_inside_ = false;  // there is one in a struct
+  bool wrong_ = false;         // an argument must be refused
+  bool stale_ = false;         // such an argument is a handle
+  bool stale_inside_ = false;  // a struct has such a handle
   std::size_t told_ = 0;
 };
 
@@ -191,7 +191,7 @@ std::vector<T> CProgram::filled(F&& fill) {
   const cria_status status = fill(array.data(), array.size(), count);
   check(status);
   require(status != CRIA_OK || n <= array.size(), "more is written than there is room for");
-  require(status != CRIA_ERROR_CAPACITY || n > array.size(), "no room where there is some");
+  require(status != CRIA_ERROR_CAPACITY || n > array.size(), "reports too little capacity");
   array.resize(status == CRIA_OK ? n : 0);
   return array;
 }

@@ -14,7 +14,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// All bytes, and a few control tokens.
+/// A vocabulary of all bytes and a few control tokens.
 const Tokenizer& byte_tokenizer() {
   static const std::vector<std::string> texts = [] {
     constexpr char kHex[] = "0123456789ABCDEF";
@@ -40,7 +40,7 @@ const Tokenizer& byte_tokenizer() {
   return *tokenizer;
 }
 
-/// A text that is a JSON object is a message with more than a text, or with a text in parts.
+/// A JSON object is a message with other fields than a text, or with a text in parts.
 void add_whole(ChatMessage& message) {
   const auto json = nlohmann::ordered_json::parse(message.content, nullptr, false);
   if (!json.is_object()) return;
@@ -70,7 +70,7 @@ std::ptrdiff_t controls(const std::vector<TokenId>& ids) {
   return std::ranges::count_if(ids, [](TokenId id) { return id > 0 && id < 5; });
 }
 
-/// The tokens of a talk that goes on, some of them kept, say its text.
+/// The tokens of a continued conversation, some of them cached, decode to its text.
 void require_goes_on(const Tokenizer& tokenizer, const ChatTemplate& chat,
                      std::vector<ChatMessage> messages, const RenderOptions& options,
                      Transcript& transcript) {
@@ -79,7 +79,7 @@ void require_goes_on(const Tokenizer& tokenizer, const ChatTemplate& chat,
   const jinja::Text rendered = chat.render(messages, options);
   const std::string text = tokenizer.decode(transcript.encode(tokenizer, rendered), true);
   require(text == rendered.bytes() || text == "<s>" + rendered.bytes(),
-          "another text when it goes on");
+          "continuation changes the text");
 }
 
 void run_chat_template(std::string_view input) {
@@ -106,7 +106,7 @@ void run_chat_template(std::string_view input) {
   transcript.answered(tokenizer, std::vector<TokenId>{5 + 'a'}, "a");
   require_goes_on(tokenizer, chat, messages, options, transcript);
   if (!builtin) return;
-  // Control tokens are those of as many empty messages, however many the texts name.
+  // Texts add no control tokens: there are as many as with empty messages.
   for (ChatMessage& message : messages) message.content = message.content.empty() ? "" : "x";
   require(controls(ids) == controls(encode_rendered(tokenizer, chat.render(messages, options))),
           "a control token out of a message");
@@ -114,7 +114,7 @@ void run_chat_template(std::string_view input) {
 
 std::vector<std::string> chat_template_seeds() {
   std::vector<std::string> out;
-  using namespace std::string_literals;  // that hold NUL bytes; the first letter tells the role
+  using namespace std::string_literals;  // strings hold NUL bytes; the first letter is the role
   const std::string talk = "\0\5Be brief.\0\1Hi <|im_end|><s>\0\2Hello\0\1Bye"s;
   for (const char* name :
        {"chatml", "llama2", "llama3", "mistral", "zephyr", "phi3", "gemma", "deepseek", "plain"})

@@ -14,7 +14,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// The program's command line, which does nothing: it stops when all is parsed.
+/// Parses the program's command line and runs nothing.
 std::unique_ptr<CLI::App> quiet_program() {
   auto app = std::make_unique<CLI::App>("", "cria");
   tools::add_commands(*app);
@@ -35,8 +35,7 @@ void unless_wrong(Parse parse) {
 
 void parse_values(const std::string& text) {
   unless_wrong([&] {
-    for (const TokenId id : tools::parse_ids(text, 300))
-      require(id >= 0 && id < 300, "an id that is none");
+    for (const TokenId id : tools::parse_ids(text, 300)) require(id >= 0 && id < 300, "invalid id");
   });
   unless_wrong([&] {
     tools::SamplingOptions sampling;
@@ -53,7 +52,7 @@ void run_command_line(std::string_view input) {
   while (!input.empty() && arguments.size() < 64) {
     const std::size_t end = std::min(input.find('\n'), input.size());
     arguments.emplace_back(input.substr(0, end));
-    std::erase(arguments.back(), '\0');  // no argument of a program has one
+    std::erase(arguments.back(), '\0');  // arguments have no NUL
     input.remove_prefix(std::min(end + 1, input.size()));
   }
   for (const std::string& argument : arguments) parse_values(argument);

@@ -1,5 +1,4 @@
-// Files that the program reads besides models: conversations in JSON, and multiple-choice
-// questions.
+// Conversations in JSON, and multiple-choice questions.
 #include "tools/options/conversation.h"
 
 #include "model/error.h"
@@ -20,10 +19,10 @@ void run_conversation(std::string_view input) {
     for (std::size_t i = 0; i < talk.messages.size(); ++i)
       require(again.messages[i].role.size() >= talk.messages[i].role.size(), "another role");
     return;
-  } catch (const Error&) {  // then it may be the other kind of file
+  } catch (const Error&) {  // may be the other kind of file
   }
   for (const ChoiceQuestion& question : tools::read_choices(file.path()))
-    require(question.answer < question.choices.size(), "an answer that is no choice");
+    require(question.answer < question.choices.size(), "answer is not a choice");
 }
 
 std::vector<std::string> conversation_seeds() {

@@ -1,5 +1,5 @@
-// Edits of a file's metadata: one KEY=TYPE:VALUE per line, or -KEY to remove one; written, and read
-// again. What the file then says of sampling is asked, too.
+// Edits of a file's metadata: KEY=TYPE:VALUE per line, or -KEY to remove a key; written and read
+// again. Then the file's sampling defaults are read.
 #include <CLI/CLI.hpp>
 #include <cstring>
 
@@ -31,7 +31,7 @@ GgufEdit edit_of(std::string_view input) {
   return edit;
 }
 
-/// The value as a writer would store it, read from a file that holds nothing else.
+/// Returns the value as a writer stores it, read from a file without other keys.
 void require_value(const GgufFile& file, const std::string& key, const GgufData& value) {
   const GgufValue* const read = file.find(key);
   require(read != nullptr && read->type == value.type(), "another type");
@@ -62,7 +62,7 @@ void run_edit(std::string_view input) {
   const GgufFile file = GgufFile::from_bytes(std::as_bytes(std::span(model)), "fuzz");
   const GgufEdit edit = edit_of(input);
   const std::string path = directory.path("out.gguf");
-  require(write_edited(file, path, edit), "stopped although nobody asked");
+  require(write_edited(file, path, edit), "stopped without a request");
   const GgufFile again = GgufFile::open(path);
   for (const auto& [key, value] : edit.set) require_value(again, key, value);
   for (const std::string& key : edit.remove)

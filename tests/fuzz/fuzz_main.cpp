@@ -20,8 +20,7 @@ using namespace cria::fuzz;
 
 const Target* target = nullptr;
 
-// libFuzzer's -timeout counts time on the wall, which is long where other programs have the
-// processors.
+// libFuzzer's -timeout counts wall time, which is long on a busy machine.
 constexpr int kSecondsOfCpu = 10;
 void limit_cpu() {
   const itimerval limit{{0, 0}, {kSecondsOfCpu, 0}};
@@ -49,7 +48,7 @@ void write_seeds(const std::string& directory) {
   for (const std::string& seed : target->seeds())
     std::ofstream(directory + "/seed-" + std::to_string(n++), std::ios::binary) << seed;
   std::ofstream words(directory + ".dict");
-  words << dictionary_line("\xFF\xFF");  // libFuzzer takes no empty file
+  words << dictionary_line("\xFF\xFF");  // libFuzzer rejects an empty file
   if (target->words == nullptr) return;
   for (const std::string& word : target->words())
     if (!word.empty() && word.size() <= 64) words << dictionary_line(word);

@@ -1,5 +1,5 @@
-// Every fuzz target on its seeds, on changed ones, and on the inputs that once
-// showed a bug (regressions/TARGET/).
+// Runs every fuzz target on its seeds, on mutated seeds, and on inputs that once revealed a bug
+// (regressions/TARGET/).
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -33,7 +33,7 @@ TEST_P(Fuzz, Seeds) {
   run(target_, "");
 }
 
-/// What a target does with an input that is refused is little: the first seed is none of those.
+/// The first seed must be accepted: a target does little with a refused input.
 TEST_P(Fuzz, FirstSeedIsValid) { EXPECT_NO_THROW(target_.run(target_.seeds().front())); }
 
 TEST_P(Fuzz, ChangedSeeds) {
@@ -83,7 +83,7 @@ TEST(MemoryDirectory, IsGoneAtTheEndAlsoAfterACrash) {
   if (child == 0) {
     const MemoryDirectory directory;
     std::ofstream(mine.path("path")) << directory.path() << std::flush;
-    std::_Exit(1);  // as in a crash, nothing is cleaned up
+    std::_Exit(1);  // no clean-up, as in a crash
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   const std::string theirs = mine.read("path");

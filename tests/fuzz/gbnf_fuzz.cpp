@@ -1,4 +1,4 @@
-// Grammars in GBNF: compiled, and walked along.
+// Grammars in GBNF: compiled and followed.
 #include "tests/fuzz/mask_walk.h"
 #include "tests/fuzz/target.h"
 

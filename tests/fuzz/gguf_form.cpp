@@ -15,7 +15,7 @@ std::size_t width_of(GgufType type) {
              : 0;
 }
 
-/// Reads what is there; ok() turns false where it is not.
+/// Reads available bytes; ok() becomes false at the end.
 class LenientReader {
  public:
   explicit LenientReader(std::string_view bytes) : bytes_(bytes) {}
@@ -64,7 +64,7 @@ class LenientReader {
   bool ok_ = true;
 };
 
-/// Writes, and remembers where numbers stand.
+/// Writes and records the places of numbers.
 class FormWriter {
  public:
   FormWriter(std::uint32_t version, std::vector<GgufForm::Number>* numbers)
@@ -170,7 +170,7 @@ void GgufForm::set(std::string_view name, GgufType type, std::string payload) {
     keys.push_back({std::string(name), type, std::move(payload)});
 }
 
-void GgufForm::lay_out(std::size_t max_bytes) {
+void GgufForm::place_tensors(std::size_t max_bytes) {
   std::vector<std::uint64_t> offsets;
   std::uint64_t end = 0;
   for (const Tensor& tensor : tensors) {

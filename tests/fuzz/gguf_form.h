@@ -1,5 +1,4 @@
-// A GGUF file as a structure that may be wrong in every way: read leniently, changed, written
-// again.
+// A GGUF file as a structure that may have any error: read leniently, changed, written again.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace cria::fuzz {
 
-/// Bytes of a number, little-endian.
+/// Returns the bytes of a number, little-endian.
 template <class T>
 std::string bytes_of(T number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
@@ -23,7 +22,7 @@ struct GgufForm {
   struct Key {
     std::string name;
     GgufType type = GgufType::U8;
-    std::string payload;  ///< what follows the type
+    std::string payload;  ///< bytes after the type
   };
   struct Tensor {
     std::string name;
@@ -31,7 +30,7 @@ struct GgufForm {
     std::uint32_t type = 0;
     std::uint64_t offset = 0;
   };
-  /// Where a number stands in bytes(): a count, a length, a type, an offset.
+  /// The place of a number in bytes(): a count, a length, a type, an offset.
   struct Number {
     std::size_t at, size;
   };
@@ -42,12 +41,12 @@ struct GgufForm {
   std::string data;
   std::size_t alignment = 32;
 
-  /// Nothing for bytes that are no such file.
+  /// Returns nullopt if the bytes are not a GGUF file.
   static std::optional<GgufForm> parse(std::string_view bytes);
-  /// The file. numbers: those of the header.
+  /// Returns the file. numbers: the places of the header's numbers.
   [[nodiscard]] std::string bytes(std::vector<Number>* numbers = nullptr) const;
 
-  /// Payloads. A length is 4 bytes in version 1, else 8.
+  /// Payloads. A length has 4 bytes in version 1, else 8.
   [[nodiscard]] std::string count(std::uint64_t n) const {
     return version == 1 ? bytes_of(static_cast<std::uint32_t>(n)) : bytes_of(n);
   }
@@ -79,9 +78,9 @@ struct GgufForm {
   void add_tensor(std::string name, DType type, std::vector<std::uint64_t> shape) {
     tensors.push_back({std::move(name), std::move(shape), static_cast<std::uint32_t>(type), 0});
   }
-  /// Gives every tensor a place of its own, one after the other, and makes the data as long as that
-  /// takes: at most max_bytes (else as they were). New data repeat the old.
-  void lay_out(std::size_t max_bytes = 1 << 20);
+  /// Places all tensors one after the other and extends the data accordingly, up to max_bytes (else
+  /// unchanged). New data repeat the old.
+  void place_tensors(std::size_t max_bytes = 1 << 20);
 };
 
 }  // namespace cria::fuzz

@@ -1,5 +1,5 @@
-// GGUF files: header, keys, tensors, hyper-parameters, weights by name, vocabulary; and everything
-// a caller may then ask.
+// GGUF files: header, keys, tensors, hyper-parameters, weights by name, vocabulary, and all
+// getters.
 #include <cstring>
 
 #include "engine/architectures/architecture.h"
@@ -14,7 +14,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// Views point into the file, whatever it says of them.
+/// Views must point into the file.
 void check_places(const GgufFile& file, std::string_view bytes, bool metadata_only) {
   const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
   const auto* const end = begin + bytes.size();
@@ -22,10 +22,10 @@ void check_places(const GgufFile& file, std::string_view bytes, bool metadata_on
     require(key.value.data >= begin &&
                 key.value.bytes <= static_cast<std::size_t>(end - key.value.data),
             "a value outside of the file");
-    require(file.find(key.key) != nullptr, "a key that is not found");
+    require(file.find(key.key) != nullptr, "key not found");
   }
   for (const TensorView& tensor : file.tensors()) {
-    require(file.tensor(tensor.name) == &tensor, "a tensor that is not found");
+    require(file.tensor(tensor.name) == &tensor, "tensor not found");
     require(tensor.bytes == tensor.row_bytes() * tensor.rows(), "a tensor of the wrong size");
     if (!metadata_only)
       require(tensor.data >= begin && tensor.bytes <= static_cast<std::size_t>(end - tensor.data),
@@ -37,11 +37,11 @@ template <class Get>
 void ask(Get get) {
   try {
     static_cast<void>(get());
-  } catch (const Error&) {  // of another type
+  } catch (const Error&) {  // another type
   }
 }
 
-/// Every value as every type.
+/// Reads every value as every type.
 void ask_for_all(const GgufFile& file) {
   for (const GgufKey& key : file.keys()) {
     ask([&] { return file.find_uint(key.key); });
@@ -57,7 +57,7 @@ void ask_for_all(const GgufFile& file) {
     if (key.value.type == GgufType::Array)
       require(file.elements(key.value).size() == key.value.count, "another number of elements");
   }
-  ask([&] { return file.get_string("no such key"); });
+  ask([&] { return file.get_string("missing key"); });
 }
 
 template <class Read>
@@ -70,7 +70,7 @@ void read_part(Read read) {
 
 void run_gguf(std::string_view input) {
   for (const bool metadata_only : {false, true}) {
-    // Copied to where nothing follows, so that AddressSanitizer sees what is read behind the end.
+    // A copy with an exact end lets AddressSanitizer find reads beyond it.
     const std::vector<std::byte> copy(
         reinterpret_cast<const std::byte*>(input.data()),
         reinterpret_cast<const std::byte*>(input.data()) + input.size());

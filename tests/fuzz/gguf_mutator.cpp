@@ -156,13 +156,13 @@ std::string random_payload(Random& random, const GgufForm& form, GgufType type, 
   return out;
 }
 
-/// Elements of an array's payload, without their lengths where they are texts.
+/// Returns the elements of an array's payload; strings without their lengths.
 struct ArrayForm {
   GgufType element;
   std::vector<std::string> values;
 };
 std::optional<ArrayForm> array_of(const GgufForm& form, const GgufForm::Key& key) {
-  GgufForm one;  // the array as a file of its own, whose keys are the elements
+  GgufForm one;  // a file whose keys are the elements
   if (key.type != GgufType::Array || form.version == 1 || key.payload.size() < 12)
     return std::nullopt;
   ArrayForm out{};
@@ -294,7 +294,7 @@ void change_tensor(Random& random, GgufForm& form) {
   }
 }
 
-/// Another size of the model, wherever it stands; so the file may well stay a valid one.
+/// Changes a size of the model everywhere, so that the file may stay valid.
 void change_size(Random& random, GgufForm& form) {
   std::vector<std::uint64_t> sizes;
   for (const auto& tensor : form.tensors)
@@ -312,7 +312,7 @@ void change_size(Random& random, GgufForm& form) {
   }
 }
 
-/// Another type for all matrices.
+/// Changes the type of all matrices.
 void change_type(Random& random, GgufForm& form) {
   const auto type = static_cast<std::uint32_t>(below(random, 36));
   if (find_dtype(type) == nullptr) return;
@@ -393,14 +393,14 @@ std::string mutate_gguf(std::string_view input, Random& random, std::size_t max_
         break;
       case 8:
         change_size(random, *form);
-        form->lay_out(max_bytes);
+        form->place_tensors(max_bytes);
         break;
       case 9:
         change_type(random, *form);
-        form->lay_out(max_bytes);
+        form->place_tensors(max_bytes);
         break;
       case 10:
-        form->lay_out(max_bytes);
+        form->place_tensors(max_bytes);
         break;
       default:
         form->version =
@@ -409,7 +409,7 @@ std::string mutate_gguf(std::string_view input, Random& random, std::size_t max_
   }
   std::vector<GgufForm::Number> numbers;
   std::string out = form->bytes(&numbers);
-  if (below(random, 6) == 0) {  // a number that is not true
+  if (below(random, 6) == 0) {  // a wrong number
     const GgufForm::Number place = one_of(random, numbers);
     out.replace(place.at, place.size, bytes_of(odd_number(random)).substr(0, place.size));
   }

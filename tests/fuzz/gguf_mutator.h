@@ -5,12 +5,12 @@
 
 namespace cria::fuzz {
 
-/// For Target::mutate. "" where the input is no such file.
+/// For Target::mutate. Returns "" if the input is not a GGUF file.
 std::string mutate_gguf(std::string_view input, Random& random, std::size_t max_bytes);
 /// Names of keys, types and tensors.
 std::vector<std::string> gguf_words();
 
-/// A number that programs get wrong: near a power of two, the largest, a small one.
+/// Returns an edge case: near a power of two, the largest, a small number.
 std::uint64_t odd_number(Random& random);
 float odd_float(Random& random);
 

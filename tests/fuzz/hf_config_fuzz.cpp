@@ -15,7 +15,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// What the file says of the model is what config.json said.
+/// The GGUF file and config.json agree on the model.
 void check_gguf(const HfConfig& config) {
   static const MemoryDirectory directory;
   GgufWriter writer(directory.path("x.gguf"));
@@ -32,7 +32,7 @@ void check_gguf(const HfConfig& config) {
   const GgufFile file = GgufFile::open(directory.path("x.gguf"));
   require(file.get_string("general.architecture") == config.model_class->arch,
           "another architecture");
-  if (config.model_class->latent) return;  // their sizes are keys of their own
+  if (config.model_class->latent) return;  // their sizes have separate keys
   const HfConfig back = HfConfig::from_gguf(file, read_config(file), *config.model_class);
   require(back.n_layers == config.n_layers && back.n_embd == config.n_embd &&
               back.n_heads == config.n_heads && back.n_kv_heads == config.n_kv_heads &&
@@ -44,8 +44,7 @@ void check_gguf(const HfConfig& config) {
 void run_hf_config(std::string_view input) {
   const HfConfig config = HfConfig::from_json(parse_json(input, "fuzz"), "fuzz", hf_classes());
   static_cast<void>(config.yarn_magnitude());
-  for (const float factor : config.rope_factors())
-    require(factor > 0, "a factor that is not positive");
+  for (const float factor : config.rope_factors()) require(factor > 0, "factor is not positive");
   static_cast<void>(config.packing_of("model.layers.0.mlp.up_proj.weight"));
   if (config.rope_scaling.kind == HfRopeScaling::Kind::LongRope)
     require(config.longrope_magnitude() >= 1 || config.rope_scaling.attention_factor,
@@ -59,8 +58,8 @@ void run_hf_config(std::string_view input) {
           "another config the second time");
 }
 
-// Changes of the plain configuration (JSON merge patches): first those that are fine, then those
-// that are refused, one for every reason.
+// Changes of the plain configuration (JSON merge patches): first valid ones, then refused ones, one
+// for every reason.
 constexpr const char* kConfigPatches[] = {
     R"({})",
     R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":32}})",

@@ -1,6 +1,5 @@
-// Directories of Hugging Face models: files out of a JSON object of names and contents (a text,
-// JSON, or tensors as
-// {"TENSOR": ["DTYPE", shape, fill]}), converted whole.
+// Converts directories of Hugging Face models, given as a JSON object of names and contents (a
+// string, JSON, or tensors as {"TENSOR": ["DTYPE", shape, fill]}).
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
@@ -85,7 +84,7 @@ void run_hf_directory(std::string_view input) {
   options.kernels = active_kernels();
   Conversion conversion(options);
   require(conversion.write([](std::uint64_t) { return true; }, [](const ConvertedTensor&) {}),
-          "stopped although nobody asked");
+          "stopped without a request");
   const GgufFile file = GgufFile::open(options.output);
   require(file.file_bytes() == conversion.file_bytes(), "another size than was planned");
   ExportOptions back;
@@ -95,7 +94,7 @@ void run_hf_directory(std::string_view input) {
   back.shard_bytes = 1 << 14;
   Export exported(back);
   require(exported.write([](std::uint64_t) { return true; }, [](const ExportedTensor&) {}),
-          "stopped although nobody asked");
+          "stopped without a request");
 }
 
 Json seed_directory() {
@@ -136,7 +135,7 @@ Json seed_directory() {
   return json;
 }
 
-/// tokenizer.model, whose bytes are UTF-8 as long as no score is anything but 0.
+/// Returns tokenizer.model; its bytes are UTF-8 since all scores are 0.
 std::string seed_sentencepiece_model() {
   VocabularyBuilder builder(12, "seed");
   builder.vocabulary().model = "llama";
@@ -179,7 +178,7 @@ constexpr const char* kDirectoryPatches[] = {
 
 std::vector<std::string> hf_directory_seeds() {
   std::vector<std::string> out = {seed_directory().dump()};
-  Json shards = seed_directory();  // in two files, tied, a template of its own, factors for RoPE
+  Json shards = seed_directory();  // two files, tied, with a template and RoPE factors
   Json map;
   const Json whole = shards["model.safetensors"];
   for (const auto& [name, tensor] : whole.items()) {

@@ -1,4 +1,4 @@
-// Importance matrices of both forms.
+// Importance matrices of both formats.
 #include "engine/quantize/importance.h"
 
 #include <cmath>
@@ -18,13 +18,13 @@ void run_importance(std::string_view input) {
             "sums and counts that do not fit");
     const std::size_t experts = entry.counts.size();
     for (const float weight : matrix.weights(name, entry.sums.size() / experts, experts))
-      require(std::isfinite(weight) && weight >= 0, "a weight that is none");
+      require(std::isfinite(weight) && weight >= 0, "invalid weight");
   }
   static const MemoryDirectory directory;
   for (const char* name : {"matrix.gguf", "matrix.dat"}) {
     try {
       matrix.write(directory.path(name));
-    } catch (const Error&) {  // a name that the form cannot hold
+    } catch (const Error&) {  // the format cannot hold the name
       continue;
     }
     if (std::string_view(name).ends_with("gguf"))

@@ -1,4 +1,4 @@
-// The template language: a template, a NUL byte, and a JSON object of its variables.
+// Templates: a template, a NUL byte, and a JSON object of its variables.
 #include <nlohmann/json.hpp>
 
 #include "model/error.h"
@@ -23,7 +23,7 @@ jinja::Dict variables_of(std::string_view text) {
   return out;
 }
 
-/// Runs are in order, not empty and alternate.
+/// Runs are ordered, alternate and are not empty.
 void check_runs(const jinja::Text& text) {
   std::size_t end = 0;
   for (const auto& run : text.runs()) {
@@ -31,16 +31,16 @@ void check_runs(const jinja::Text& text) {
             "runs out of order");
     end = run.end;
   }
-  require(end == text.size(), "runs of another length");
+  require(end == text.size(), "wrong length of runs");
 }
 
-/// What only the variables can have said is trusted nowhere.
+/// Text that only variables can contain is never trusted.
 void check_authors(const jinja::Text& text) {
   std::size_t begin = 0;
   for (const auto& run : text.runs()) {
     const auto part = std::string_view(text.bytes()).substr(begin, run.end - begin);
     require(!run.trusted || part.find(kSnowman) == std::string_view::npos,
-            "a stranger's text is trusted");
+            "untrusted text is trusted");
     begin = run.end;
   }
 }
@@ -63,7 +63,7 @@ void run_jinja(std::string_view input) {
     if (!can_say) check_authors(text);
     require(parsed.render(variables_of(json), now, limits).bytes() == text.bytes(),
             "another text the second time");
-  } catch (const jinja::Failure&) {  // JSON that is nested too deeply
+  } catch (const jinja::Failure&) {  // JSON is nested too deeply
   }
 }
 

@@ -14,7 +14,7 @@ constexpr const char* kVariables =
     R"("ll":[["b",1],["a",2]],"names":["bob","Alice","carol"],"d":{"k":"v","z":1},"ed":{},)"
     R"("nest":[{"k":{"v":2,"q":[1,2]}},{"k":{"v":1}}],"add_generation_prompt":true})";
 
-/// The words between white space.
+/// Returns the words between white space.
 std::vector<std::string> split(const char* words) {
   std::istringstream in(words);
   std::vector<std::string> out;
@@ -48,7 +48,7 @@ class Seeds {
   std::vector<std::string> out_;
 };
 
-// One template a line.
+// One template per line.
 constexpr const char* kSources = R"lines(
 {% for m in messages %}{{ '<|' + m.role + '|>' }}{{ m['content'] | trim }}{% if loop.last %}!{% else %}{{ loop.index0 }}{% endif %}{% endfor %}
 {% for x in l %}{{ loop.index }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.length }}{{ loop.previtem }}{{ loop.depth0 }}{{ loop }}{% endfor %}
@@ -143,7 +143,7 @@ constexpr const char* kSources = R"lines(
 {% set x | nope %}{% endset %}
 )lines";
 
-// Those with line ends, or bytes that are no text.
+// Templates with line ends, or bytes that are not UTF-8.
 constexpr const char* kOddSources[] = {
     "a \n  {%- if n -%}  b  {%- endif +%}\n {{- s -}} \n{#- c -#} \n{# c +#}\n  {%+ if n %}x{% "
     "endif %}\n\n",
@@ -163,7 +163,7 @@ constexpr const char* kOddSources[] = {
     "",
     "{{ '\\u2603\\x41\\n\\t\\101\\q\\\n\\\"\\U0001F600' 'joined' \"it's\" }}"};
 
-// One expression a line: literals, operators with every kind of value, printed values, subscripts
+// One expression per line: literals, operators with every kind of value, printed values, subscripts
 // and slices, calls, formats, filters, JSON, tests, methods.
 constexpr const char* kExpressions = R"lines(
 [1, 'a', [2], ] + [(3, 4), (), (5,)]

@@ -1,4 +1,4 @@
-// Templates to begin with: every tag, operator, filter, test, method and function, with values of
+// Seeds of templates: every tag, operator, filter, test, method and function, with values of
 // every type.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace cria::fuzz {
 
-/// A template, a NUL byte and a JSON object of variables each. What follows a refusal is never
-/// reached, so every expression is an input of its own.
+/// Each is a template, a NUL byte and a JSON object of variables. An error ends the evaluation, so
+/// each expression is a separate input.
 std::vector<std::string> jinja_seeds();
 
-/// Tags, operators and names, for the fuzzer's dictionary.
+/// Tags, operators and names for the fuzzer's dictionary.
 std::vector<std::string> jinja_words();
 
 }  // namespace cria::fuzz

@@ -5,7 +5,7 @@
 
 namespace cria::fuzz {
 
-/// For Target::mutate. "" where the input is no JSON.
+/// For Target::mutate. Returns "" if the input is not JSON.
 std::string mutate_json(std::string_view input, Random& random, std::size_t max_bytes);
 
 }  // namespace cria::fuzz

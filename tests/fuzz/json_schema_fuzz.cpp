@@ -1,4 +1,4 @@
-// JSON schemas: compiled, and walked along.
+// JSON schemas: compiled and followed.
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/mask_walk.h"
 #include "tests/fuzz/target.h"
@@ -8,7 +8,7 @@ namespace {
 
 void run_json_schema(std::string_view input) { walk_masks(*Constraint::json_schema(input), input); }
 
-// Definitions that refer to the next one: deep without being nested.
+// Each definition refers to the next: deep without nesting.
 std::string chain_of_references() {
   std::string out = R"({"$ref":"#/$defs/0","$defs":{)";
   for (int i = 0; i < 250; ++i)

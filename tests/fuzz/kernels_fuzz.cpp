@@ -1,5 +1,5 @@
-// Kernels: random shapes, blocks and values; every instruction set that runs here gives the bits of
-// the scalar kernels (kernels/README.md), and reads nothing beyond its input.
+// Kernels: random shapes, blocks and values; every supported instruction set gives the bits of
+// the scalar kernels (kernels/README.md) and reads nothing beyond its input.
 #include "kernels/kernels.h"
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kFenced = 1 << 20;
 
-/// Memory before a page that must not be touched.
+/// Memory before an inaccessible page.
 std::byte* before_fence(std::size_t bytes) {
   static std::byte* const end = [] {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -36,8 +36,7 @@ std::byte* before_fence(std::size_t bytes) {
   return end - bytes;
 }
 
-/// Bytes of the input over and over, each time changed by a generator, so that short
-/// inputs fill large matrices.
+/// Repeats the input, each time changed by a generator, so that short inputs fill large matrices.
 class Filler {
  public:
   explicit Filler(ByteSource& data)
@@ -47,7 +46,7 @@ class Filler {
         at_ < bytes_.size() ? static_cast<std::uint8_t>(bytes_[at_]) : std::uint8_t{0};
     return ++at_ <= bytes_.size() ? given : static_cast<std::uint8_t>(random_() >> 7);
   }
-  /// Of any kind if `wild`, else of the size that activations have.
+  /// Returns any float if `wild`, else one in the range of activations.
   float value(bool wild) {
     std::uint32_t bits = 0;
     for (int i = 0; i < 4; ++i) bits = bits << 8 | byte();
@@ -72,7 +71,7 @@ struct Floats {
   }
 };
 
-/// NaN equals NaN, whatever its bits; 0 is not -0.
+/// All NaNs are equal; 0 differs from -0.
 bool same(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(a, b, [](float x, float y) {
     return (std::isnan(x) && std::isnan(y)) ||
@@ -228,13 +227,12 @@ void encoders(ByteSource& data) {
     encode(x.values.data(), weighted ? importance.values.data() : nullptr, n, blocks);
     const std::vector<std::byte> got(blocks, blocks + type.row_bytes(n));
     if (expected.empty()) expected = got;
-    // NaN stays one in floats, but its bits are not promised.
+    // Floats keep NaN, but not its bits.
     if (type.block_values > 1 || !wild) require(got == expected, "other blocks");
     std::vector<float> values(n);
     type.dequantize(got.data(), values.data(), n);
     if (type.block_values > 1)
-      for (const float value : values)
-        require(std::isfinite(value), "an encoded value that is no number");
+      for (const float value : values) require(std::isfinite(value), "encoded value is NaN");
   }
 }
 

@@ -1,4 +1,4 @@
-// Files by their paths, mapped and read: a letter for the kind of file, then the bytes of it.
+// Files that are mapped and read by path: a letter for the kind of file, then its bytes.
 #include "model/file/mapping.h"
 
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ void check_file(const std::string& path, MapMode mode, std::string_view bytes) {
   require(same(other, bytes), "other bytes in another place");
 }
 
-/// What has no bytes of its own, or not as many as it says, is refused.
+/// Files without bytes, or with fewer than their size, are refused.
 void check_refused(const std::string& path, MapMode mode) {
   try {
     const Mapping file(path, mode, "a test's file");
@@ -41,7 +41,7 @@ void check_refused(const std::string& path, MapMode mode) {
             "a refusal without the path");
     return;
   }
-  require(false, "a file that is none");
+  require(false, "accepted a file without bytes");
 }
 
 void run_mapping(std::string_view input) {
@@ -58,8 +58,7 @@ void run_mapping(std::string_view input) {
       require(::mkfifo(directory.path("pipe").c_str(), 0600) == 0, "no pipe");
       check_refused(directory.path("pipe"), mode);
     } else if (kind == 's') {
-      // The system's own files say that they have a page, but cannot be mapped, and reading ends
-      // before.
+      // Files of /sys report a page but cannot be mapped, and reads end earlier.
       check_refused("/sys/kernel/mm/transparent_hugepage/enabled", mode);
     } else if (kind == 'm') {
       check_refused(directory.path(bytes.substr(0, bytes.find('\0')).substr(0, 300)) + "/none",

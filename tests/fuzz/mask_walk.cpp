@@ -6,7 +6,7 @@
 namespace cria::fuzz {
 namespace {
 
-// Every byte, so that there is always a way on, and what JSON and grammars are written with.
+// Every byte, so that a next token always exists, and tokens of JSON and grammars.
 std::shared_ptr<const TokenTrie> make_walk_trie() {
   TokenTrie::Texts out;
   for (int byte = 0; byte < 256; ++byte) out.texts.emplace_back(1, static_cast<char>(byte));
@@ -60,7 +60,7 @@ bool mask_has(const TokenBits& bits, TokenId token) {
   return (bits[id / 64] >> id % 64 & 1) != 0;
 }
 
-// A mask, where the runs of the slow definition are in a state: the tokens that have texts.
+// Computes the mask of a state by the slow definition: the tokens with texts.
 std::vector<TokenId> check_mask(const TokenBits& mask, const TokenTrie& trie, Runs& runs,
                                 Runs::State state) {
   std::vector<TokenId> allowed;
@@ -68,11 +68,11 @@ std::vector<TokenId> check_mask(const TokenBits& mask, const TokenTrie& trie, Ru
     const auto id = static_cast<TokenId>(i);
     if (trie.text(id).empty()) continue;
     const bool goes_on = runs.next(state, trie.text(id)) != Runs::kDead;
-    require(mask_has(mask, id) == goes_on, "a mask that is not what the tokens' bytes say");
+    require(mask_has(mask, id) == goes_on, "mask differs from the tokens' bytes");
     if (goes_on) allowed.push_back(id);
   }
   for (const TokenId end : trie.ends)
-    require(mask_has(mask, end) == runs.whole(state), "an end that is none, or is missed");
+    require(mask_has(mask, end) == runs.whole(state), "wrong or missed end");
   return allowed;
 }
 
@@ -90,12 +90,12 @@ void walk_masks(const Constraint& constraint, std::string_view input) {
       require(constraint.begins(text + run.forced(64)), "what must follow does not");
       const auto mask = run.mask();
       const std::vector<TokenId> allowed = check_mask(*mask, *trie, runs, state);
-      require(!allowed.empty() || runs.whole(state), "a text that can neither go on nor end");
+      require(!allowed.empty() || runs.whole(state), "text can neither continue nor end");
       require(run.whole() == runs.whole(state), "whole or not");
       require(run.finished() == (run.whole() && allowed.empty()), "finished or not");
       const auto refused = static_cast<TokenId>(random() % trie->vocabulary_size);
       if (!mask_has(*mask, refused))
-        require(!run.accept(refused), "a token beside the mask is taken");
+        require(!run.accept(refused), "accepted a token outside the mask");
       if (allowed.empty()) break;
       const TokenId token = allowed[random() % allowed.size()];
       require(run.accept(token), "a token of the mask is refused");

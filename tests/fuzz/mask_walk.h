@@ -1,4 +1,4 @@
-// Walks along a constraint's masks, each compared with the slow definition.
+// Follows a constraint's masks and compares each with the slow definition.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace cria::fuzz {
 
-/// A few walks of random tokens; what is drawn depends on the input. Throws Violation.
+/// Makes a few walks of random tokens, seeded by the input. Throws Violation.
 void walk_masks(const Constraint& constraint, std::string_view input);
 
 }  // namespace cria::fuzz

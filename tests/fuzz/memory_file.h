@@ -1,4 +1,4 @@
-// Bytes as a file that has a path and lies in memory.
+// A file in memory that has a path.
 #pragma once
 
 #include <sys/mman.h>
@@ -32,8 +32,8 @@ class MemoryFile {
   int fd_;
 };
 
-/// A directory of one's own, in memory where there is such a place; emptied by clear(), removed at
-/// the end. A process that crashed could not remove its own; the next one does.
+/// A private directory, in memory if possible. clear() empties it; the destructor removes it.
+/// Directories of crashed processes are removed by the next one.
 class MemoryDirectory {
  public:
   MemoryDirectory() {
@@ -48,7 +48,7 @@ class MemoryDirectory {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  /// Removes the directories of processes that are no more.
+  /// Removes the directories of processes that have ended.
   static void remove_abandoned() {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(place(), ignored)) {

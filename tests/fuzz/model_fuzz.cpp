@@ -1,4 +1,4 @@
-// Whole models: loaded, run for a few tokens, saved and loaded again.
+// Models: loaded, run, saved and loaded again.
 #include <cmath>
 
 #include "engine/model_parts.h"
@@ -11,7 +11,7 @@ namespace cria::fuzz {
 namespace {
 
 constexpr std::uint32_t kPositions = 12;
-constexpr std::size_t kMaxVocabulary = 1 << 16;  // larger ones only take longer
+constexpr std::size_t kMaxVocabulary = 1 << 16;  // larger ones are only slower
 
 SessionOptions session_options(std::string_view input) {
   SessionOptions options;
@@ -32,7 +32,7 @@ void generate(Session& session, const std::vector<TokenId>& prompt) {
       session.generate(prompt, options, [](std::string_view) { return true; });
   for (const TokenId id : result.tokens)
     require(id >= 0 && static_cast<std::uint32_t>(id) < session.model().config().n_vocab,
-            "a token that is none");
+            "invalid token");
 }
 
 template <class Part>
@@ -53,7 +53,7 @@ void run_model(std::string_view input) {
   attempt([&] {
     for (const float logit :
          session.eval(std::span(tokens).first(std::min<std::size_t>(5, session.options().n_ctx))))
-      require(std::isfinite(logit), "a logit that is no number");
+      require(std::isfinite(logit), "logit is NaN");
   });
   attempt([&] { generate(session, {0}); });
   attempt([&] { generate(session, model->tokenizer().encode("ab a\xE2\x96\x81 \n", true, true)); });

@@ -8,7 +8,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// Values of keys, as GgufForm has them.
+/// Values of keys in the form of GgufForm.
 using Value = std::pair<GgufType, std::string>;
 Value u32(std::uint32_t n) { return {GgufType::U32, bytes_of(n)}; }
 Value i32(std::int32_t n) { return {GgufType::I32, bytes_of(n)}; }
@@ -103,17 +103,21 @@ const std::vector<Change>& vocabulary_changes() {
   return all;
 }
 
-/// Changes of the tensors of a model of two layers.
+/// Changes to the tensors of a model with two layers.
 constexpr void (*kTensorChanges[])(GgufForm&) = {
     [](GgufForm& f) { f.tensors.back().name = f.tensors.front().name; },
-    [](GgufForm& f) { f.add_tensor("blk.7.ffn_down.weight", DType::F32, {1}), f.lay_out(); },
-    [](GgufForm& f) { f.add_tensor("blk.0.ffn_down.bias", DType::F32, {1}), f.lay_out(); },
-    [](GgufForm& f) { f.add_tensor("blk.99999999999999999999.x", DType::F32, {1}), f.lay_out(); },
+    [](GgufForm& f) { f.add_tensor("blk.7.ffn_down.weight", DType::F32, {1}), f.place_tensors(); },
+    [](GgufForm& f) { f.add_tensor("blk.0.ffn_down.bias", DType::F32, {1}), f.place_tensors(); },
+    [](GgufForm& f) {
+      f.add_tensor("blk.99999999999999999999.x", DType::F32, {1}), f.place_tensors();
+    },
     [](GgufForm& f) { f.tensors.back().name = std::string(100, 'n'); },
-    [](GgufForm& f) { f.add_tensor("rope_factors_long.weight", DType::F32, {1}), f.lay_out(); },
+    [](GgufForm& f) {
+      f.add_tensor("rope_factors_long.weight", DType::F32, {1}), f.place_tensors();
+    },
     [](GgufForm& f) {
       for (const char* name : {"a", "b", "c", "d"}) f.add_tensor(name, DType::F32, {1});
-      f.lay_out();
+      f.place_tensors();
     },
     [](GgufForm& f) { f.tensors.pop_back(); },
     [](GgufForm& f) {
@@ -163,11 +167,11 @@ std::vector<std::string> refused_models() {
     change(form);
     out.push_back(form.bytes());
   }
-  GgufForm factors = plain;  // of RoPE, that are no factors
+  GgufForm factors = plain;  // invalid factors of RoPE
   factors.data.replace(factors.tensors[2].offset, 4, bytes_of(-1.0F));
   out.push_back(factors.bytes());
   std::vector<GgufForm::Number> counts;
-  std::string many = plain.bytes(&counts);  // more tensors than there is room for
+  std::string many = plain.bytes(&counts);  // more tensors than the file can hold
   many.replace(counts[1].at, 8, bytes_of(std::uint64_t{1} << 40));
   out.push_back(many);
   out.push_back(plain.bytes().substr(0, 100));
@@ -182,7 +186,7 @@ std::vector<std::string> refused_vocabularies() {
       form.set("tokenizer.ggml." + std::string(key), value.first, value.second);
       out.push_back(form.bytes());
     }
-    GgufForm bare = seed_vocabulary(byte_pairs);  // without what may be absent
+    GgufForm bare = seed_vocabulary(byte_pairs);  // without optional keys
     std::erase_if(bare.keys, [](const GgufForm::Key& key) {
       return key.name.ends_with("_id") || key.name.ends_with("template") ||
              key.name.ends_with("add_bos_token");
@@ -191,7 +195,7 @@ std::vector<std::string> refused_vocabularies() {
     bare.set("tokenizer.ggml.add_bos_token", GgufType::Bool, "\1");
     out.push_back(bare.bytes());
   }
-  GgufForm phi = seed_vocabulary(false);  // known by its name: strips spaces behind markers
+  GgufForm phi = seed_vocabulary(false);  // strips spaces after markers, by its name
   phi.set_text("general.name", "Phi-3");
   phi.set_text("tokenizer.ggml.pre", "phi-3");
   out.push_back(phi.bytes());

@@ -1,5 +1,5 @@
-// GGUF files that are refused, one for every reason: what follows a refusal is never reached, so
-// each is an input of its own.
+// GGUF files that are refused, one for every reason. A refusal ends the reading, so each is a
+// separate input.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace cria::fuzz {
 
-/// A small model with one thing wrong (or odd, but tolerated) in its keys or its tensors.
+/// A small model with one error (or tolerated oddity) in its keys or tensors.
 std::vector<std::string> refused_models();
-/// The keys of a vocabulary alone, likewise.
+/// The same for files that have only the keys of a vocabulary.
 std::vector<std::string> refused_vocabularies();
 
 }  // namespace cria::fuzz

@@ -1,4 +1,4 @@
-// Regular expressions that answers match: compiled, and walked along.
+// Regular expressions of answers: compiled and followed.
 #include "tests/fuzz/mask_walk.h"
 #include "tests/fuzz/target.h"
 

@@ -16,7 +16,7 @@ void check_request(const tools::CompletionRequest& request) {
   require(request.generate.max_tokens >= -1, "number of tokens");
   require(request.chat ? !request.messages.empty() : !request.prompts.empty(), "nothing to answer");
   require(!request.tools.demanded() || !request.tools.tools.is_null(),
-          "tools demanded where none are");
+          "requires tools without any");
 }
 
 void run_request(std::string_view input) {

@@ -1,5 +1,5 @@
-// Models in several files: two files out of the bytes (or one), opened as one, split, merged, and
-// read again.
+// Models in several files: makes one or two files of the bytes, then opens, splits, merges and
+// reads them again.
 #include <cstring>
 
 #include "model/gguf/shards.h"
@@ -12,7 +12,7 @@ namespace cria::fuzz {
 namespace {
 
 constexpr std::string_view kFirst = "m-00001-of-00002.gguf", kSecond = "m-00002-of-00002.gguf";
-constexpr std::string_view kBetween = "*--8<--*";  // the files' border in the input
+constexpr std::string_view kBetween = "*--8<--*";  // separates the files in the input
 
 void require_same(const GgufFile& a, const GgufFile& b) {
   require(a.tensors().size() == b.tensors().size(), "another number of tensors");
@@ -46,12 +46,12 @@ void run_rewrite(std::string_view input) {
   const auto shards =
       plan_shards(file, directory.path("out"), {.tensors = file.tensors().size() / 2 + 1});
   if (shards.size() > 1) {
-    require(write_shards(file, shards), "stopped although nobody asked");
+    require(write_shards(file, shards), "stopped without a request");
     const GgufFile again = GgufFile::open(shards.front().path);
     require_same(file, again);
     require_same(again, file);
   }
-  require(write_merged(file, directory.path("whole.gguf")), "stopped although nobody asked");
+  require(write_merged(file, directory.path("whole.gguf")), "stopped without a request");
   require_same(file, GgufFile::open(directory.path("whole.gguf")));
 }
 
@@ -63,7 +63,7 @@ GgufForm seed_shard(std::uint16_t number) {
   form.set("split.tensors.count", GgufType::I32, bytes_of(std::int32_t{3}));
   for (int i = number; i < 2 * number + 1; ++i)
     form.add_tensor("t" + std::to_string(i), DType::F32, {8});
-  form.lay_out();
+  form.place_tensors();
   return form;
 }
 

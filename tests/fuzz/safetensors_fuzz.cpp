@@ -28,7 +28,7 @@ void run_safetensors(std::string_view input) {
                      static_cast<std::size_t>(copy.data() + copy.size() - tensor.data.data())),
             "a tensor outside of the file");
     declared.push_back({tensor.name, tensor.type, tensor.shape});
-    require(declared.back().bytes() == tensor.data.size(), "a tensor of another size");
+    require(declared.back().bytes() == tensor.data.size(), "wrong size of a tensor");
   }
   require(bytes <= copy.size(), "more data than the file has");
   const MemoryFile on_disk(input);
@@ -50,7 +50,7 @@ std::vector<std::string> safetensors_seeds() {
           R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]}}   )",
           "abcd"),
       test::safetensors_file("{}", ""), test::safetensors_file(R"({"__metadata__":{}})", "")};
-  // What is refused, one for every reason.
+  // Refused headers, one for every reason.
   for (
       const char* const header :
       {R"([])",
@@ -88,7 +88,7 @@ std::vector<std::string> safetensors_seeds() {
   return out;
 }
 
-/// The header as JSON, changed value by value.
+/// Changes values of the JSON header.
 std::string mutate_safetensors(std::string_view input, Random& random, std::size_t) {
   std::uint64_t length = 0;
   if (input.size() < 8) return "";

@@ -55,7 +55,7 @@ void set_sizes(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
 }
 
 void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
-  // Rows of the projections back are too short for super-blocks.
+  // Rows of the output projections are too short for super-blocks.
   const DType back = dtype_info(model.dtype).block_values > 32 ? DType::Q4_0 : model.dtype;
   form.add_tensor("token_embd.weight", model.dtype, {n_embd, kTokens});
   if (!model.tied) form.add_tensor("output.weight", model.dtype, {n_embd, kTokens});
@@ -77,7 +77,7 @@ void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
     form.add_tensor(layer + "ffn_up.weight", model.dtype, {n_embd, 64});
     form.add_tensor(layer + "ffn_down.weight", back, {64, n_embd});
   }
-  form.lay_out();
+  form.place_tensors();
   std::uint64_t seed = 1;
   for (const auto& tensor : form.tensors) {
     std::byte* const data = reinterpret_cast<std::byte*>(form.data.data()) + tensor.offset;
@@ -85,7 +85,7 @@ void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
     for (const std::uint64_t n : tensor.shape) values *= n;
     fill_random_weights(static_cast<DType>(tensor.type), values / tensor.shape[0], tensor.shape[0],
                         data, ++seed);
-    if (tensor.shape.size() == 1)  // norms and the like
+    if (tensor.shape.size() == 1)  // norms and biases
       for (std::uint64_t i = 0; i < values; ++i)
         std::memcpy(data + 4 * i, bytes_of(1.0F).data(), 4);
   }
@@ -121,7 +121,7 @@ GgufForm seed_importance() {
     form.add_tensor(tensor + ".in_sum2", DType::F32, {32, experts});
     form.add_tensor(tensor + ".counts", DType::F32, {1, experts});
   }
-  form.lay_out();
+  form.place_tensors();
   for (std::size_t at = 0; at + 4 <= form.data.size(); at += 4)
     form.data.replace(at, 4, bytes_of(static_cast<float>(at % 13)));
   return form;
@@ -149,15 +149,15 @@ std::vector<std::string> seed_models() {
     form.set_u32("llama.attention.sliding_window", 8);
     out.push_back(form.bytes());
   }
-  GgufForm wide = SeedModel{}.form();  // another alignment, a head count per layer
+  GgufForm wide = SeedModel{}.form();  // another alignment, head counts by layer
   wide.alignment = 64;
   wide.set_u32("general.alignment", 64);
   wide.set("llama.attention.head_count_kv", GgufType::Array,
            wide.array(GgufType::U32, std::vector<std::uint32_t>{1}));
-  wide.lay_out();
+  wide.place_tensors();
   out.push_back(wide.bytes());
   for (const std::uint32_t version :
-       {1U, 2U}) {  // version 1 has shorter counts, so its arrays are written anew
+       {1U, 2U}) {  // version 1 has shorter counts, so arrays are rewritten
     GgufForm old;
     old.version = version;
     const GgufForm model = SeedModel{}.form();

@@ -1,4 +1,4 @@
-// tokenizer.model: any bytes are either such a file, which comes back as it was, or an Error.
+// tokenizer.model: any bytes are either a valid file, which survives a round trip, or an Error.
 #include "tokenizer/hf/sentencepiece_model.h"
 
 #include "tests/fuzz/target.h"
@@ -45,7 +45,7 @@ std::vector<std::string> sentencepiece_model_seeds() {
     out.push_back(whole);
     for (const char* const more : {"\x0A\x02\x18\x09", "\x0A\x04\x20\x01\x0A\x00", "\x78\x01",
                                    "\x12\x04\x18\x01\x50\x01", "\x1A\x02\x50\x01", "\x0A\x70"})
-      out.push_back(whole + more);  // of a type that is none, fields that are not known, cut
+      out.push_back(whole + more);  // invalid type, unknown fields, truncated
   }
   out.emplace_back("\x12\x02\x18\x02");  // no pieces
   return out;

@@ -1,6 +1,5 @@
-// Session files, files of log-probabilities, and the state of a measurement. The first byte says
-// which, and whether the checksums at their ends are made right, without which nothing gets
-// further.
+// Session files, files of log-probabilities, and states of measurements. The first byte selects the
+// kind, and whether checksums are corrected; without that, reading ends there.
 #include <cstring>
 #include <numeric>
 

@@ -1,6 +1,5 @@
-// Fuzz targets: what reads a stranger's bytes, as a function of them. The fuzzer (fuzz_main.cpp)
-// makes inputs up; the tests (fuzz_test.cpp) run the seeds and the inputs in regressions/ that once
-// showed a bug.
+// Fuzz targets: functions of untrusted bytes. The fuzzer (fuzz_main.cpp) invents inputs; the tests
+// (fuzz_test.cpp) run the seeds and the inputs in regressions/ that once revealed a bug.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace cria::fuzz {
 
 using Random = std::minstd_rand;
 
-/// What must hold whatever the input is did not.
+/// An invariant does not hold.
 class Violation : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -26,29 +25,28 @@ inline void require(bool holds, const char* what) {
 
 struct Target {
   std::string_view name;
-  /// Takes any bytes; an Error is a refusal, whatever else is thrown a bug.
+  /// Takes any bytes. An Error is a refusal; any other exception is a bug.
   void (*run)(std::string_view input);
-  /// Inputs to begin with, valid ones in the first place.
+  /// Seeds; valid ones come first.
   std::vector<std::string> (*seeds)();
-  /// Changes an input so that it keeps its form, more or less; null: bytes are changed at random
-  /// only.
+  /// Changes an input but mostly keeps its format; null: only random bytes are changed.
   std::string (*mutate)(std::string_view input, Random& random, std::size_t max_bytes) = nullptr;
-  /// Words of the form, for libFuzzer's dictionary.
+  /// Words of the format for libFuzzer's dictionary.
   std::vector<std::string> (*words)() = nullptr;
 };
 
-// Each is defined in the file that is named like it.
+// Each is defined in the file of its name.
 extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf,
     kGguf, kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel,
     kRegularExpression, kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
     kTokenizerJson, kToolCalls, kVocabulary;
 
-/// All of them, by name.
+/// All targets, by name.
 std::span<const Target> targets();
-/// Null where there is none of that name.
+/// Returns the target of that name, or null.
 const Target* find_target(std::string_view name);
 
-/// Runs a target on an input. Throws Violation where a refusal's message is not one line of text.
+/// Runs a target on an input. Throws Violation if a refusal's message is not one line of text.
 void run(const Target& target, std::string_view input);
 
 }  // namespace cria::fuzz

@@ -1,5 +1,5 @@
-// A vocabulary of odd tokens and a text out of the bytes. Whatever they are, the vocabulary is
-// refused or the text comes back from its tokens, in one piece as in many.
+// A vocabulary of odd tokens and a text, made from the bytes. The vocabulary is refused, or the
+// text survives tokenizing, in one piece or many.
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cria::fuzz {
 namespace {
 
-/// A vocabulary of a few odd tokens, mostly with all bytes. Owns the texts.
+/// A small vocabulary of odd tokens, mostly with all bytes. Owns the texts.
 struct OddVocabulary {
   std::deque<std::string> texts;
   Vocabulary v;
@@ -44,12 +44,12 @@ struct OddVocabulary {
   }
   void add_byte(int byte, bool byte_pairs) {
     constexpr char kHex[] = "0123456789ABCDEF";
-    if (byte_pairs)  // stands for itself, also where it is no character
+    if (byte_pairs)  // represents itself, even if it is not a character
       add(std::string(1, static_cast<char>(byte)), TokenType::Normal);
     else
       add({'<', '0', 'x', kHex[byte / 16], kHex[byte % 16], '>'}, TokenType::Byte);
   }
-  /// Two tokens joined, and their merge.
+  /// Adds the concatenation of two tokens, and their merge.
   void add_pair(ByteSource& data) {
     const auto any = [&] {
       return v.tokens[data.between(0, static_cast<std::uint32_t>(v.tokens.size() - 1))];
@@ -58,7 +58,7 @@ struct OddVocabulary {
     add(left + right, TokenType::Normal);
     v.merges.push_back(texts.emplace_back(left + " " + right));
   }
-  /// Whether texts come back by design: nothing stands in for missing bytes.
+  /// True if texts must survive: no token replaces missing bytes.
   [[nodiscard]] bool round_trips(const std::vector<TokenId>& ids) const {
     return std::ranges::none_of(ids, [this](TokenId id) {
       return id == v.unk || v.types[static_cast<std::size_t>(id)] == TokenType::Unknown;
@@ -99,8 +99,8 @@ void run_tokenizer(std::string_view input) {
   static_cast<void>(tokenizer->encode(text, true, true));
 }
 
-/// The bytes that OddVocabulary takes for all bytes, "ab", the control token "<s>", and a
-/// merge of two tokens.
+/// The input that makes OddVocabulary add all bytes, "ab", the control token "<s>", and a merge of
+/// two tokens.
 std::string seed_vocabulary_bytes(char byte_pairs, char pre) {
   const auto number = [](std::uint32_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);
@@ -116,7 +116,7 @@ std::string seed_vocabulary_bytes(char byte_pairs, char pre) {
 std::vector<std::string> tokenizer_seeds() {
   const std::string text =
       "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?";
-  std::string word;  // longer than those that are merged in the simple way
+  std::string word;  // too long for the simple merge algorithm
   for (int i = 0; i < 100; ++i) word += i % 7 == 0 ? "ba" : "a";
   word += " " + word;
   std::vector<std::string> out;

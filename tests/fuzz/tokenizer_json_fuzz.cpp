@@ -28,7 +28,7 @@ void run_tokenizer_json(std::string_view input) {
     const std::string text = "a ab\n\xC3\xA9 <s>don't 123";
     const auto ids = tokenizer->encode(text, true, true);
     static_cast<void>(tokenizer->decode(ids, true));
-  } catch (const Error&) {  // a vocabulary without some byte
+  } catch (const Error&) {  // some byte is not in the vocabulary
   }
   if (v.model != "gpt2") return;
   const Json written = tokenizer_json(v);

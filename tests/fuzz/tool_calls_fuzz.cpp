@@ -1,4 +1,4 @@
-// Answers with calls of tools: a form, the tools, and what the model has written.
+// Answers with tool calls: a tool-call format, the tools, and the model's output.
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/byte_source.h"

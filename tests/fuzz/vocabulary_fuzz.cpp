@@ -1,5 +1,5 @@
-// Vocabularies in a file's metadata: a tokenizer of them, texts there and back, and the files of a
-// Hugging Face directory that say the same.
+// Vocabularies in a file's metadata: their tokenizer, round trips of texts, and the equivalent
+// files of a Hugging Face directory.
 #include "model/vocabulary.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/refused_models.h"
@@ -36,7 +36,7 @@ void there_and_back(const Tokenizer& tokenizer, std::string_view text) {
   const Vocabulary& v = tokenizer.vocabulary();
   bool exact = true;
   for (const TokenId id : ids) {
-    require(id >= 0 && static_cast<std::size_t>(id) < v.tokens.size(), "a token that is none");
+    require(id >= 0 && static_cast<std::size_t>(id) < v.tokens.size(), "invalid token");
     exact = exact && id != v.unk && v.types[static_cast<std::size_t>(id)] != TokenType::Unknown;
   }
   if (exact) require(tokenizer.decode(ids, true) == text, "another text than was encoded");
@@ -50,8 +50,8 @@ void use(const GgufFile& file) {
   const Vocabulary v = Vocabulary::from_gguf(file);
   const auto size = static_cast<TokenId>(v.tokens.size());
   for (const auto& id : {v.bos, v.eos, v.unk, v.sep, v.pad, v.eot, v.eom})
-    require(!id || (*id >= 0 && *id < size), "a special token that is none");
-  for (const TokenId id : v.end_of_generation) require(id >= 0 && id < size, "an end that is none");
+    require(!id || (*id >= 0 && *id < size), "invalid special token");
+  for (const TokenId id : v.end_of_generation) require(id >= 0 && id < size, "invalid end token");
   require(v.types.size() == v.tokens.size(), "types for other tokens");
   require(v.scores.empty() || v.scores.size() == v.tokens.size(), "scores for other tokens");
   unless_refused([&] { static_cast<void>(hf_vocabulary_files(v)); });
@@ -86,7 +86,7 @@ std::vector<std::string> vocabulary_seeds() {
     form.set_text("tokenizer.chat_template", "chatml");
     form.set_u32("tokenizer.ggml.eot_token_id", 3);
     out.push_back(form.bytes());
-    std::vector<std::string> tokens;  // every byte, so that all texts come back
+    std::vector<std::string> tokens;  // every byte, so that all texts survive
     std::vector<std::int32_t> types;
     for (int byte = 0; byte < 256; ++byte) {
       constexpr char kHex[] = "0123456789ABCDEF";

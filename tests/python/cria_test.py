@@ -80,7 +80,7 @@ def test_scores_are_what_perplexity_is_made_of(model):
         mean += (-logprob - mean) / n
     assert math.exp(mean) == model.perplexity(TEXT, window=32, max_windows=1).value
     assert list(scores.likeliest) == list(model.logits(tokens)[16:-1].argmax(axis=1))
-    # Many at once, with beginnings in common, some in several passes: each as alone.
+    # Many together, with common prefixes, some in several passes, give the scores of single ones.
     long = model.tokenize(TEXT)[:400]
     texts = [(long[: 100 + 7 * i], 60 + 5 * i) for i in range(9)] + [([*tokens, i], 32) for i in range(5)] + [(long, 1), (long, 400)]
     together = model.own_engine.score(texts)
@@ -204,8 +204,8 @@ def test_closing_an_iterator_ends_the_answer():
         assert cancelled.result().stop_reason == "cancelled"
 
 
-# The signal comes while the library is in its one pass over 3000 tokens: other threads than the one that sends it have taken processor
-# time. Where the pass is broken off, nothing is known of the prompt afterwards.
+# The signal arrives during the pass over 3000 tokens: threads other than the sender have used
+# processor time. An interrupted pass leaves nothing of the prompt in the cache.
 CTRL_C = """
 import cria, os, signal, sys, threading, time
 model = cria.Model(sys.argv[1], n_ctx=4096, n_batch=4096, threads=1)

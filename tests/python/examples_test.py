@@ -58,7 +58,7 @@ def test_the_harness_has_the_three_kinds_of_requests(model):
         for scores in model.own_engine.score([(np.concatenate([tokens, greedy.tokens]), len(tokens))])
     ]
     assert is_greedy and value < 0
-    # A text of its own: from the first token on, by windows where it is long.
+    # A separate text is scored from its first token, in windows if it is long.
     ((rolling),) = lm.loglikelihood_rolling([Instance("The river rises in the mountains.")])
     assert rolling == lm.loglikelihood([("", "The river rises in the mountains.")])[0][0] < 0
     lm.max_length = 8
@@ -78,7 +78,7 @@ def test_the_harness_has_the_three_kinds_of_requests(model):
     assert len(all_tokens) > 512
     latest = [*begin, *all_tokens[-(512 - len(begin) - 4) :]]
     assert lm.generate_until([(text, {"max_gen_toks": 4})]) == [model.generate(latest, temperature=0, max_tokens=4).text]
-    # Where the answer could fill the context, half of that is the prompt's. Markers are read as in any prompt.
+    # If the answer could fill the context, the prompt gets half of it. Markers are read as usual.
     assert lm._latest(text, 4096) == [*begin, *all_tokens[-(256 - len(begin)) :]]
     marked = "<|im_start|>user"
     assert lm._latest(marked, 4) == list(model.tokenize(marked, markers=True)) != list(model.tokenize(marked))

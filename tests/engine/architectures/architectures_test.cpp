@@ -1,6 +1,6 @@
-// Every architecture on a small random model: the logits are those of the version that agreed with
-// exact arithmetic on files of every architecture; the same bytes however tokens are cut, on any
-// number of threads and by any instruction set; and what is wrong in a file is an Error.
+// Every architecture on a small random model. The logits are known: they come from a version that
+// agreed with exact arithmetic. Bits do not depend on batches, threads or instruction sets. Errors
+// in a file are reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST(ArchitectureTable, CoveringCasesExist) {
   EXPECT_EQ(covering_cases().size(), std::size(kCoveringCases));
 }
 
-/// Compares the logits of one batch with those of other settings. The text is long enough that
+/// Compares the logits of one batch with other settings. The text is long enough that
 /// sliding-window layers evict pages; one batch keeps all keys and masks those outside the window.
 class SettingsCheck {
  public:
@@ -102,11 +102,11 @@ TEST_P(CoveringArchitectures, BitsDependOnNothingElse) {
 /// Powers of two, by which numbers are multiplied exactly.
 float power_at(std::size_t i) { return i % 3 == 0 ? 2.0F : i % 3 == 1 ? 0.5F : 1.0F; }
 
-// Beside every matrix one scale, one for each of those that are stacked, or one for each row, under
-// either name: the same bits as if the weights were larger.
+// A matrix may have one scale, one per stacked matrix, or one per row, under either name. The bits
+// equal those of multiplied weights.
 TEST_P(Architectures, ScalesMultiplyTheProducts) {
   TinyArchitecture scaled(GetParam()), multiplied = scaled;
-  std::map<std::string, std::size_t> values_per_scale;  // of a matrix
+  std::map<std::string, std::size_t> values_per_scale;  // by name of a matrix
   std::size_t kind = 0;
   for (const TinyArchitecture::Tensor& t : multiplied.tensors) {
     const std::string base = t.name.substr(0, t.name.rfind('.'));
@@ -163,7 +163,7 @@ TEST_P(CoveringArchitectures, BatchesChangeNothing) {
   }
 }
 
-/// Without one of these no file is taken that needs it, and the Error names it.
+/// If a file needs one of these keys and lacks it, the Error names it.
 constexpr const char* kRequiredKeys[] = {".block_count",
                                          ".context_length",
                                          ".embedding_length",
@@ -194,7 +194,7 @@ TEST_P(Architectures, MissingKeysAreNamed) {
   EXPECT_GE(required, 6U);
 }
 
-// What the description asks for, beyond what this case has by choice.
+// Tensors that the description requires, without the optional ones of this case.
 TEST_P(Architectures, MissingTensorsAreNamed) {
   TinyArchitecture tiny(GetParam());
   const auto good = tiny.tensors;
@@ -202,7 +202,7 @@ TEST_P(Architectures, MissingTensorsAreNamed) {
   ASSERT_TRUE(tiny.required.contains("blk.0.attn_output.weight"));
   for (std::size_t i = 0; i < good.size(); ++i) {
     const bool layer_0 = good[i].name.starts_with("blk.0.") || !good[i].name.starts_with("blk.");
-    if (!tiny.required.contains(good[i].name) || !layer_0) continue;  // layers are alike
+    if (!tiny.required.contains(good[i].name) || !layer_0) continue;  // all layers are equal
     tiny.tensors.erase(tiny.tensors.begin() + static_cast<std::ptrdiff_t>(i));
     const std::string error = error_of([&] { (void)tiny.load(); });
     EXPECT_NE(error.find(": missing tensor: "), std::string::npos) << good[i].name << ": " << error;
@@ -226,8 +226,8 @@ TEST_P(Architectures, OddKeysAreErrorsOrModels) {
   }
 }
 
-// What the reader of files would not know to be wrong. Layers are alike; a tensor without a use may
-// have any shape. One that is too long is an Error.
+// Errors that the reader of files cannot find. All layers are equal; an unused tensor may have any
+// shape. A tensor that is too long is an Error.
 TEST_P(Architectures, OddTensorsAreErrorsOrModels) {
   const MemoryLimit limit;
   TinyArchitecture tiny(GetParam());
@@ -254,7 +254,7 @@ TEST_P(Architectures, OddTensorsAreErrorsOrModels) {
   }
 }
 
-// CRIA_HOSTILE_FILES: how many, of all architectures together.
+// CRIA_HOSTILE_FILES: number of files of all architectures.
 TEST_P(Architectures, ChangedFilesAreErrorsOrModels) {
   const MemoryLimit limit;
   const char* const wanted = std::getenv("CRIA_HOSTILE_FILES");

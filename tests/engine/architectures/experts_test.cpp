@@ -17,7 +17,7 @@ TEST(Experts, AreDescribedInTheGraph) {
   EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
 }
 
-// Also where a token takes one, and the last layer computes the last token alone.
+// Tokens may use one expert, and the last layer may compute only the last token.
 TEST(Experts, ReportTheRowsTheyWrite) {
   const auto model =
       TinyArchitecture(
@@ -39,8 +39,7 @@ TEST(Experts, ReportTheRowsTheyWrite) {
 
 class ExpertTies : public ::testing::Test {
  protected:
-  /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the
-  /// router's values.
+  /// Six experts, of which `used` are used. Equal rows of the router make ties.
   static TinyArchitecture model(std::uint32_t used, bool all_equal) {
     TinyArchitecture tiny({"ties",
                            "llama",
@@ -70,7 +69,7 @@ class ExpertTies : public ::testing::Test {
   static constexpr std::uint32_t kExperts = 6;
 
  private:
-  /// All rows as the first, or those of the second half as those of the first.
+  /// Copies the first row to all rows, or the first half to the second.
   static void make_ties(bool all_equal, std::vector<float>& values) {
     const std::size_t row = values.size() / kExperts,
                       distinct = all_equal ? row : values.size() / 2;
@@ -95,8 +94,7 @@ TEST_F(ExpertTies, GoToTheLowerId) {
     EXPECT_FALSE(same_bytes(logits(without(one, used, used + 1)), want)) << used;
 }
 
-// The best experts lie in the groups of the best, so that groups change nothing where as many of
-// them are used.
+// The best experts lie in the best groups, so groups change nothing if enough are used.
 TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   const auto logits_with = [](std::map<std::string, GgufData> keys) {
     return architecture_logits(
@@ -141,7 +139,7 @@ TEST(Experts, GroupsOfNone) {
             std::string::npos);
 }
 
-// What the keys may say of a family that does not go by them.
+// Keys must agree with the fixed router of a family.
 TEST(Architecture, RejectsRoutersOfOtherFamilies) {
   struct Says {
     const char* name;

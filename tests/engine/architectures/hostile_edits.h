@@ -66,7 +66,7 @@ inline constexpr const char* kOptionalKeys[] = {"attention.sliding_window",
                                                 "rope.scaling.original_context_length",
                                                 "rope.scaling.yarn_log_multiplier",
                                                 "rope.dimension_sections"};
-/// Likewise tensors, with a layer or without.
+/// The same for tensors, with or without a layer.
 inline constexpr const char* kOptionalTensors[] = {
     "attn_q.bias",           "attn_output.bias",
     "attn_sinks.weight",     "attn_q_norm.weight",
@@ -136,13 +136,13 @@ void spoil(TinyArchitecture& tiny, const Below& below) {
   }
 }
 
-/// A few tokens, if the file is taken; Error is caught, whatever else comes goes on.
+/// Runs several tokens if the file loads. Catches Error only.
 inline void load_and_run(const TinyArchitecture& tiny) {
   try {
     const auto model = tiny.load();
     for (const float logit :
          architecture_logits(*model, {.n_ctx = 8, .n_batch = 2, .threads = 1}, 5)) {
-      if (!std::isfinite(logit)) throw std::logic_error("a logit that is no number");
+      if (!std::isfinite(logit)) throw std::logic_error("logit is NaN");
     }
   } catch (const Error& error) {
     const std::string_view message = error.what();

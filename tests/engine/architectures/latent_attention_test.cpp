@@ -1,4 +1,4 @@
-// Latent attention (DeepSeek): halves beside the whole, queries that grow, many heads.
+// Latent attention (DeepSeek): split and joint projections, growing queries, many heads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TEST(LatentAttention, QueriesMayGrow) {
   EXPECT_EQ(same / TinyArchitecture::kVocabulary, 16) << "the first position that differs";
 }
 
-// As ik_llama.cpp converts: the halves stand beside the whole once more, of two dimensions.
+// ik_llama.cpp writes the halves as well as the joint projection, with two dimensions.
 TEST(LatentAttention, SplitProjectionsMatchTheJointOne) {
   TinyArchitecture tiny(architecture_case("deepseek2"));
   const auto want = tiny.load();
@@ -43,8 +43,7 @@ TEST(LatentAttention, SplitProjectionsMatchTheJointOne) {
             std::string::npos);
 }
 
-// Products of each head, of a few tokens at a time: more pieces of work than the threads are given
-// at once.
+// Products by head and group of tokens: more pieces of work than one distribution to threads.
 TEST(LatentAttention, ManyHeadsOfManyTokens) {
   constexpr std::size_t kSequences = 32, kTokens = 64;
   const auto model = TinyArchitecture({"heads",

@@ -1,5 +1,5 @@
-// What published files of single families have besides: other names, keys and tensors; and keys
-// that decide the text but are not known.
+// Peculiarities of published files: other names, keys and tensors, and unknown keys that would
+// change the text.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,7 @@ TEST(Architecture, RejectsUnknownDecisiveKeys) {
   }
 }
 
-// Published files have keys, their norm and values where those of another layer are used.
+// In published files, layers that share keys and values have their own as well.
 TEST(Architecture, ReadsOwnKeysAndSharedOnes) {
   const ArchitectureCase c = architecture_case("gemma4");
   const auto want = TinyArchitecture(c).load();
@@ -94,7 +94,7 @@ TEST(Architecture, SectionsMeanHalves) {
   const std::vector<float> want = run(pairs), got = run(halves);
   double squares = 0;
   for (const float x : want) squares += double{x} * x;
-  EXPECT_NEAR(checksum(got), checksum(want), 1e-3 * std::sqrt(squares)) << "sums of another order";
+  EXPECT_NEAR(checksum(got), checksum(want), 1e-3 * std::sqrt(squares)) << "order of sums differs";
   halves.keys["glm4.rope.dimension_sections"] =
       GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
   EXPECT_GT(std::abs(checksum(run(halves)) - checksum(want)), 0.1 * std::sqrt(squares));
@@ -126,7 +126,7 @@ TEST(Architecture, DoesNotRunMtpLayers) {
   }
 }
 
-// EXAONE 4.5's arrays do not count the block that predicts; those of other files do.
+// EXAONE 4.5's arrays omit the MTP layer; arrays of other files include it.
 TEST(Architecture, AcceptsArraysWithoutMtpLayers) {
   TinyArchitecture tiny(architecture_case("exaone4"));
   const std::string want = tiny.load()->graph().to_string();
@@ -150,7 +150,7 @@ TEST(Architecture, AcceptsArraysWithoutMtpLayers) {
             std::string::npos);
 }
 
-// Its softplus is the number itself where e to it is no float any more.
+// softplus(x) is x if exp(x) overflows.
 TEST(Architecture, XieluOfLargeNumbers) {
   TinyArchitecture tiny(architecture_case("apertus"));
   for (const char* key : {"xielu.alpha_p", "xielu.alpha_n"}) tiny.keys[key] = 100.0F;
@@ -225,7 +225,7 @@ TEST(Architecture, GraniteMayRotateNothing) {
   }
 }
 
-// Granite 4 without state spaces has their keys all the same.
+// Granite 4 without state spaces still has their keys.
 TEST(Architecture, StateSpacesAreTensors) {
   TinyArchitecture tiny(architecture_case("granite"));
   tiny.keys["granite.ssm.state_size"] = 128U;
@@ -238,7 +238,7 @@ TEST(Architecture, StateSpacesAreTensors) {
             std::string::npos);
 }
 
-// What other families have: each would change the text.
+// Tensors of other families would change the text.
 TEST(Architecture, TensorsOfOtherFamiliesAreRefused) {
   const auto error_with = [](const char* name, const char* tensor) {
     TinyArchitecture tiny(architecture_case(name));

@@ -21,7 +21,7 @@
 namespace cria::test {
 
 struct ArchitectureCase {
-  std::string name;  ///< of the test
+  std::string name;  ///< name of the test
   std::string arch;
   std::map<std::string, GgufData> keys;  ///< beyond the usual ones, without the prefix
   /// Optional tensors; "*" stands for every layer, a shape is [columns, rows, …].
@@ -66,12 +66,11 @@ class TinyArchitecture {
   std::string arch;
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
-  std::set<std::string> required = {
-      "token_embd.weight"};         ///< tensors without which complete() found it refused
-  DType matrix_type = DType::Q8_0;  ///< of matrices whose rows are whole blocks of 32
+  std::set<std::string> required = {"token_embd.weight"};  ///< complete() found these required
+  DType matrix_type = DType::Q8_0;  ///< type of matrices with rows of whole blocks
   std::function<void(const Tensor&, std::vector<float>& values)> edit;  ///< changes what is written
 
-  /// Writes, opens and removes the file. Throws Error where it is refused.
+  /// Writes, opens and removes the file. Throws Error if it is refused.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
     return load_written([this](const std::string& path) { write(path); });
   }

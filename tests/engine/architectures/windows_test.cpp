@@ -10,8 +10,7 @@
 namespace cria::test {
 namespace {
 
-// 0 says that there are none, whatever the pattern: every layer is rotated alike, and sees all
-// positions.
+// With a window of 0, every layer has the same rotation and sees all positions, for any pattern.
 TEST(Windows, None) {
   for (const std::string arch : {"gemma3", "olmo2", "exaone4"}) {
     TinyArchitecture tiny({"w", arch, {{"attention.sliding_window", 8U}}, {}, 0});
@@ -35,7 +34,7 @@ TEST(Windows, None) {
 
 // Old files of Phi 3 for short contexts lack the key.
 TEST(Windows, OfPhi3) {
-  Shapes enough;  // tensors for a file of so many layers to be looked at
+  Shapes enough;  // enough tensors for 32 layers
   for (int i = 0; i < 32; ++i) enough.push_back({std::to_string(i) + ".padding", {64}});
   TinyArchitecture tiny(
       {"w", "phi3", {{"block_count", 32U}, {"context_length", 4096U}}, enough, 0});
