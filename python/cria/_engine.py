@@ -124,10 +124,12 @@ class Engine(lib.Owner):
         scope: int = 0,
         **sampling: Any,
     ) -> Stream:
-        """Starts an answer to a conversation (messages), or continues a text or tokens (prompt). max_tokens: 0: no limit. stop: stop strings. schema,
-        grammar, regex: what the answer has to be (a schema as a dict, as JSON or as a class of pydantic's). speculate: "auto", "off" or "lookup"
-        (wherever the text has come by the same words before); no answer depends on it. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
-        seed, temperature, top_k, top_p, min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
+        """Starts an answer to a conversation (messages), or continues a text or tokens (prompt).
+
+        max_tokens: 0: no limit. stop: stop strings. schema, grammar, regex: constraints (a schema as a dict, JSON or a
+        pydantic class). speculate: "auto", "off" or "lookup" (n-gram lookup); never changes an answer. logprobs: also
+        return log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k, top_p,
+        min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
         stops = [stop] if isinstance(stop, str) else list(stop)
         request = lib.Request(
             max_tokens=max_tokens,
