@@ -65,17 +65,18 @@ function(cria_add_test_headers)
   cria_optimize(cria_test_headers -O0)
 endfunction()
 
-# cria_test(NAME [OWN_HEADERS] LIBS libraries... SOURCES files... [SLOW cases...]) makes a GoogleTest
-# program whose cases ctest knows. OWN_HEADERS: its compiler options differ from other tests'. SLOW has patterns of cases with the label "slow": they compute much and find no
-# memory errors that others miss, so .ci/run omits them with sanitizers and under emulation.
+# cria_test(NAME LIBS libraries... SOURCES files... [HEADERS headers...] [SLOW cases...]) makes a
+# GoogleTest program whose cases ctest knows. HEADERS: precompile these, since its compiler options
+# differ from other tests'. SLOW has patterns of cases with the label "slow": they compute much and
+# find no memory errors that others miss, so .ci/run omits them with sanitizers and under emulation.
 function(cria_test name)
-  cmake_parse_arguments(arg "OWN_HEADERS" "" "LIBS;SOURCES;SLOW" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LIBS;SOURCES;HEADERS;SLOW" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
-  if(arg_OWN_HEADERS)
-    cria_precompile(${name} <gtest/gtest.h> <nlohmann/json.hpp>)
+  if(arg_HEADERS)
+    cria_precompile(${name} ${arg_HEADERS})
   elseif(CRIA_PCH)
     target_precompile_headers(${name} REUSE_FROM cria_test_headers)
   endif()
