@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "engine/synthetic/random_weights.h"
 #include "engine/synthetic/synthetic.h"
 #include "kernels/kernels.h"

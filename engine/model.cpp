@@ -8,7 +8,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/constrain/token_trie.h"
 #include "engine/distribute/leader.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
 

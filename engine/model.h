@@ -7,7 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "engine/lora/lora_file.h"
 #include "model/error.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,6 +24,12 @@ struct MetadataOverride {
       key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
   std::variant<bool, std::int64_t, double, std::string> value;  ///< of the key's type
 };
+/// An adapter (LoRA) of a model.
+struct LoraFile {
+  std::string path;  ///< a GGUF file
+  float scale = 1;   ///< factor of what the adapter adds; 0: no effect
+};
+
 /// How a file is loaded, and what in it is replaced.
 struct LoadOptions {
   bool mmap = true;    ///< map the file; else read it into memory (huge pages where granted)

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "model/error.h"
 #include "tools/commands/commands.h"
 #include "tools/options/arguments.h"

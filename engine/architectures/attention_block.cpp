@@ -6,7 +6,7 @@
 namespace cria {
 namespace {
 
-// The config compares a layer's heads with its own number of KV heads only.
+// The config compares the heads of a layer only with the KV heads of the same layer.
 void require_heads_that_share(const ModelBuilder& m, std::uint32_t cache) {
   const std::size_t heads = m.config.n_heads[m.layer], shared = m.graph.cache(cache).n_kv_heads;
   if (heads % shared == 0) return;
@@ -30,12 +30,12 @@ ModelBuilder::Projections ModelBuilder::projections(const AttentionBlock& a, std
   out.q = matrix("attn_q", n_embd, q, true);
   if (a.shared_cache != kNoIndex) return out;
   out.k = matrix("attn_k", n_embd, k, true);
-  // Where gemma4 has no values, keys serve.
+  // gemma4 without values uses the keys.
   if (!a.v_norm || has("attn_v")) out.v = matrix("attn_v", n_embd, v, true);
   return out;
 }
 
-void ModelBuilder::add_head_norms(HeadsSpec& h, const AttentionBlock& a) {
+void ModelBuilder::add_head_norms(HeadsOp& h, const AttentionBlock& a) {
   const bool own = a.shared_cache == kNoIndex;
   if (a.qk_norm == QkNorm::PerHead || a.weightless_norm) {
     h.q_norm = norm_spec("attn_q_norm", h.dim_k, !a.weightless_norm);
@@ -55,19 +55,19 @@ void ModelBuilder::add_head_norms(HeadsSpec& h, const AttentionBlock& a) {
   h.norm_after_rope = a.norm_after_rope;
 }
 
-AttentionSpec ModelBuilder::attention_spec(const AttentionBlock& a, const HeadsSpec& h) {
-  AttentionSpec spec;
-  spec.n_heads = h.n_heads;
-  spec.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
-  spec.softcap = a.softcap;
-  spec.window = a.window;
-  spec.chunk = a.chunk;
-  if (a.sinks) spec.sinks = vector("attn_sinks.weight", h.n_heads);
-  return spec;
+AttentionOp ModelBuilder::attention_op(const AttentionBlock& a, const HeadsOp& h) {
+  AttentionOp op;
+  op.n_heads = h.n_heads;
+  op.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
+  op.softcap = a.softcap;
+  op.window = a.window;
+  op.chunk = a.chunk;
+  if (a.sinks) op.sinks = vector("attn_sinks.weight", h.n_heads);
+  return op;
 }
 
 std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
-  HeadsSpec h;
+  HeadsOp h;
   h.n_heads = config.n_heads[layer];
   h.n_kv_heads = config.n_kv_heads[layer];
   h.dim_k = a.dim_k == 0 ? config.head_dim_k : a.dim_k;
@@ -77,7 +77,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
   const bool own = a.shared_cache == kNoIndex;
   if (!own) require_heads_that_share(*this, a.shared_cache);
   Projections p = projections(a, q_dim, k_dim, v_dim);
-  h.q = graph.value("q", q_dim);
+  const ValueId q = graph.value("q", q_dim);
   if (own) {
     h.k = graph.value("k", k_dim);
     h.v = graph.value("v", v_dim);
@@ -92,34 +92,32 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
   h.style = a.style.value_or(architecture_.rope);
   h.temperature = a.temperature;
 
-  if (a.qk_norm == QkNorm::WholeVector) {  // needs whole vectors before they are cut into heads
+  if (a.qk_norm == QkNorm::WholeVector) {  // needs whole vectors, before they are split into heads
     const NormSpec q_norm = norm_spec("attn_q_norm", q_dim),
                    k_norm = norm_spec("attn_k_norm", k_dim);
     product("attn_q", p.q, in, "q");
     product("attn_k", *p.k, in, "k");
-    graph.add(Op::Norm, "attn_q_norm", h.q, h.q).norm = q_norm;
-    graph.add(Op::Norm, "attn_k_norm", h.k, h.k).norm = k_norm;
+    graph.add(NormOp{{}, q_norm}, "attn_q_norm", q, q);
+    graph.add(NormOp{{}, k_norm}, "attn_k_norm", h.k, h.k);
     h.q_matrix = h.k_matrix = false;
   }
 
   const std::uint32_t cache =
       own ? graph.cache({h.n_kv_heads, h.dim_k, h.dim_v, std::max(a.window, a.chunk), false})
           : a.shared_cache;
-  Node& heads = graph.add(Op::Heads, "attn_qkv", in, kNoValue);
-  heads.out = h.q;
-  if (h.q_matrix) heads.matrices.push_back(p.q);
-  if (own && h.k_matrix) heads.matrices.push_back(*p.k);
-  h.v_matrix = own && p.v.has_value();
   h.k_matrix = own && h.k_matrix;
-  if (h.v_matrix) heads.matrices.push_back(*p.v);
-  heads.heads = h;
-  heads.cache = own ? cache : kNoIndex;
+  h.v_matrix = own && p.v.has_value();
+  if (own) h.cache = cache;
+  std::vector<Matrix> matrices;
+  if (h.q_matrix) matrices.push_back(p.q);
+  if (h.k_matrix) matrices.push_back(*p.k);
+  if (h.v_matrix) matrices.push_back(*p.v);
+  graph.add(h, "attn_qkv", in, q, std::move(matrices));
 
-  const AttentionSpec spec = attention_spec(a, h);
+  AttentionOp op = attention_op(a, h);
+  op.cache = cache;
   const ValueId out = graph.value("attn", h.n_heads * h.dim_v);
-  Node& node = graph.add(Op::Attention, "attn", h.q, out);
-  node.attention = spec;
-  node.cache = cache;
+  graph.add(op, "attn", q, out);
   join("attn_output", matrix("attn_output", h.n_heads * h.dim_v, config.n_embd, true), out,
        a.branch);
   return cache;

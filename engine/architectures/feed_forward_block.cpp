@@ -1,4 +1,4 @@
-// Feed-forward networks: one for all tokens, or experts.
+// Feed-forward networks: dense ones, and experts.
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -24,11 +24,8 @@ ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f,
   const Matrix down = matrix(down_name, width, n_embd, f.biases);
   const ValueId out = graph.value("ffn", width);
   const ValueId up = matrices.size() > 1 ? graph.value("up", width) : kNoValue;
-  Node& node = graph.add(Op::FeedForward, (matrices.size() > 1 ? "ffn_gate_up" : "ffn_up") + suffix,
-                         in, out);
-  node.matrices = std::move(matrices);
-  node.aux = up;
-  node.activation = f.activation;
+  const std::string name = (up != kNoValue ? "ffn_gate_up" : "ffn_up") + suffix;
+  graph.add(FeedForwardOp{{}, up, f.activation}, name, in, out, std::move(matrices));
   if (value.empty()) {
     join(down_name, down, out, f.branch);
     return x;
@@ -62,14 +59,14 @@ ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   return e;
 }
 
-// Of one expert's feed-forward: the tensors say it, and without them the keys what is missing.
+// Returns the width of an expert's feed-forward network, from its tensors or else from the keys.
 std::uint64_t ModelBuilder::expert_width() {
   for (const char* name : {"ffn_down_exps.weight", "ffn_down.0.weight"})
     if (const auto shape = weights.shape_of(prefix() + name)) return shape->front();
   return keys.get_or("expert_feed_forward_length", config.n_ff[layer], 1, limits::kFeedForward);
 }
 
-// Stacked in one tensor, or one tensor for each ("ffn_gate.3").
+// Experts are stacked in one tensor, or have a tensor each ("ffn_gate.3").
 std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::uint64_t cols,
                                                   std::uint64_t rows, bool bias) {
   std::vector<Matrix> matrices;
@@ -93,8 +90,8 @@ std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::
   return matrices;
 }
 
-// Families that do not go by these keys compute the same whatever they say. The softmax of those
-// that are chosen is that of all, normalized.
+// Families that do not read these keys compute the same whatever they say. The softmax over chosen
+// experts is that over all, normalized.
 void ModelBuilder::expect_usual_router(const ExpertsBlock& e) const {
   if (e.gating == Gating::SoftmaxOfChosen) return;
   keys.expect("expert_weights_norm", e.normalized ? 1 : 0, e.normalized ? 1 : 0);
@@ -105,15 +102,22 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   keys.get("expert_count", 1, limits::kExperts);
   keys.get("expert_used_count", 1, config.n_experts);
   expect_usual_router(e);
-  const std::uint64_t n = config.n_experts, n_embd = config.n_embd, width = expert_width();
-  ExpertsSpec spec{
-      n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale,
-      {}, e.weight_at_input};
+  const std::uint64_t n = config.n_experts, used = config.n_experts_used, n_embd = config.n_embd,
+                      width = expert_width();
+  RouteOp route;
+  route.n = n;
+  route.used = used;
+  route.gating = e.gating;
+  route.groups = e.groups;
+  route.groups_used = e.groups_used;
+  route.normalized = e.normalized;
+  route.scale = e.scale;
+  route.weight_at_input = e.weight_at_input;
   if (e.selection_bias && weights.has(prefix() + "exp_probs_b.bias"))
-    spec.selection_bias = vector("exp_probs_b.bias", n);
+    route.selection_bias = vector("exp_probs_b.bias", n);
   // DeepSeek 2's group_limited_greedy, which GGUF has no key for; with a bias it is DeepSeek 3's
   // noaux_tc.
-  spec.groups_by_best = e.groups > 1 && e.gating == Gating::Softmax && !spec.selection_bias;
+  route.groups_by_best = e.groups > 1 && e.gating == Gating::Softmax && !route.selection_bias;
   if (e.biases) (void)vector("ffn_gate_inp.bias", n);
   const Matrix router = unscaled_matrix("ffn_gate_inp", n_embd, n, e.biases);
 
@@ -129,19 +133,13 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   }
 
   const ValueId products = product("ffn_gate_inp", router, router_in, "router");
-  graph.add(Op::Route, "ffn_experts", products, products).experts = spec;
-  const std::size_t used = config.n_experts_used;
+  graph.add(route, "ffn_experts", products, products);
   const ValueId ffn = graph.value("experts", width, used),
-                aux = graph.value("experts_up", width, used);
-  Node& gate_up = graph.add(Op::ExpertsUp, "ffn_gate_up_exps", in, ffn);
-  gate_up.aux = aux;
-  gate_up.matrices = std::move(up);
-  gate_up.activation = e.activation;
-  gate_up.experts = spec;
-  const ValueId sum = graph.value("moe", n_embd);
-  Node& down = graph.add(Op::ExpertsDown, "ffn_down_exps", ffn, sum);
-  down.matrices = std::move(downs);
-  down.experts = spec;
+                ups = graph.value("experts_up", width, used), sum = graph.value("moe", n_embd);
+  graph.add(ExpertsUpOp{{}, n, used, e.weight_at_input, ups, e.activation}, "ffn_gate_up_exps", in,
+            ffn, std::move(up));
+  graph.add(ExpertsDownOp{{}, n, used, e.weight_at_input}, "ffn_down_exps", ffn, sum,
+            std::move(downs));
   return sum;
 }
 
@@ -154,7 +152,7 @@ void ModelBuilder::experts(ValueId in, const ExpertsBlock& e) {
     if (e.shared_gate) {
       const ValueId gate = product(
           "ffn_gate_inp_shexp", matrix("ffn_gate_inp_shexp", config.n_embd, 1), in, "shared_gate");
-      graph.add(Op::Gate, "ffn_shexp_gate", gate, one);
+      graph.add(GateOp{}, "ffn_shexp_gate", gate, one);
     }
     add_scaled("ffn_shexp_add", one, sum, 1);
   }

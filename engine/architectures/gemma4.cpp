@@ -1,12 +1,12 @@
-// Gemma 4: two sizes of heads, keys shared among layers, inputs of every layer, experts beside a
-// feed-forward.
+// Gemma 4: heads of two sizes, keys shared among layers, inputs of every layer, experts beside a
+// feed-forward network.
 #include "engine/architectures/families.h"
 #include "engine/architectures/gemma.h"
 
 namespace cria {
 namespace {
 
-// What windowed layers have in the place of the usual sizes and rotation.
+// Sliding-window layers have sizes and a rotation of their own.
 AttentionBlock windowed_attention(ModelBuilder& m, AttentionBlock a) {
   a.window = m.window();
   a.dim_k = m.keys.get_or("attention.key_length_swa", m.config.head_dim_k, 1, limits::kEmbedding);
@@ -19,7 +19,7 @@ AttentionBlock windowed_attention(ModelBuilder& m, AttentionBlock a) {
   return a;
 }
 
-// Of a layer that uses the keys of others. Its own are in the published files all the same.
+// Returns the cache of a layer that uses the keys of others. Published files have its own, too.
 std::uint32_t shared_cache(ModelBuilder& m, std::uint32_t cache) {
   if (cache == kNoIndex)
     m.keys.fail("attention.shared_kv_layers",
@@ -31,26 +31,46 @@ std::uint32_t shared_cache(ModelBuilder& m, std::uint32_t cache) {
 }
 
 void add_experts(ModelBuilder& m, ValueId sum) {
-  m.graph.add(Op::Norm, "post_ffw_norm_1", sum, sum).norm =
-      m.norm_spec("post_ffw_norm_1", m.config.n_embd);
+  m.graph.add(NormOp{{}, m.norm_spec("post_ffw_norm_1", m.config.n_embd)}, "post_ffw_norm_1", sum,
+              sum);
   const ValueId router = m.graph.value("router_in", m.config.n_embd);
-  NormSpec& norm = m.graph.add(Op::Norm, "ffn_gate_inp_norm", m.x, router).norm;
-  norm = m.norm_spec("", m.config.n_embd, false);
-  norm.weight = m.vector("ffn_gate_inp.scale", m.config.n_embd);
-  m.graph.add(Op::Scale, "ffn_gate_inp_scale", kNoValue, router).scale =
-      1 / gemma_embedding_scale(m);
+  NormOp norm{{}, m.norm_spec("", m.config.n_embd, false)};
+  norm.norm.weight = m.vector("ffn_gate_inp.scale", m.config.n_embd);
+  m.graph.add(norm, "ffn_gate_inp_norm", m.x, router);
+  m.graph.add(ScaleOp{{}, 1 / gemma_embedding_scale(m)}, "ffn_gate_inp_scale", kNoValue, router);
   const ValueId routed =
       m.experts_value(m.norm("pre_ffw_norm_2"), router, {.activation = kGeluGate.activation});
   m.add_norm("post_ffw_norm_2", routed, sum);
+}
+
+// Returns a value with a run of `size` values for every layer, from the token and its embedding x.
+ValueId layer_inputs(ModelBuilder& m, std::uint32_t size) {
+  const std::uint64_t n_embd = m.config.n_embd, n_vocab = m.config.n_vocab,
+                      width = std::uint64_t{size} * m.config.n_layers;
+  Matrix projection =
+      m.graph.matrix(m.weights.matrix("per_layer_model_proj.weight", n_embd, width));
+  projection.scale = m.weights.scale("per_layer_model_proj.weight", width);
+  NormOp norm{{}, m.norm_spec("", size, false)};
+  norm.norm.weight = m.weights.vector("per_layer_proj_norm.weight", size);
+  const TensorView& table = m.weights.matrix("per_layer_token_embd.weight", width, n_vocab);
+  const ValueId inputs = m.product("per_layer_model_proj", projection, m.x, "layer_inputs");
+  m.graph.add(ScaleOp{{}, 1 / gemma_embedding_scale(m)}, "per_layer_scale", kNoValue, inputs);
+  m.graph.add(norm, "per_layer_proj_norm", inputs, inputs);
+  const ValueId tokens = m.graph.value("layer_tokens", width);
+  m.graph.add(EmbedOp{{}, std::sqrt(static_cast<float>(size))}, "per_layer_token_embd", kNoValue,
+              tokens,
+              {Matrix{table, {}, {}, m.weights.scale("per_layer_token_embd.weight", n_vocab)}});
+  m.add_scaled("per_layer_add", tokens, inputs, 1);
+  m.graph.add(ScaleOp{{}, std::sqrt(0.5F)}, "per_layer_mean", kNoValue, inputs);
+  return inputs;
 }
 
 // x += norm(proj(gelu(inp_gate x) * the layer's run of the inputs))
 void add_layer_input(ModelBuilder& m, ValueId inputs, std::uint32_t run) {
   const ValueId gate =
       m.product("inp_gate", m.matrix("inp_gate", m.config.n_embd, run), m.x, "layer_gate");
-  Node& product = m.graph.add(Op::GateMul, "inp_gate_mul", inputs, gate);
-  product.activation = kGeluGate.activation;
-  product.in_offset = std::size_t{m.layer} * run;
+  m.graph.add(GateMulOp{{}, kGeluGate.activation, std::size_t{m.layer} * run}, "inp_gate_mul",
+              inputs, gate);
   m.join("proj", m.matrix("proj", run, m.config.n_embd), gate, {"post_norm"});
 }
 
@@ -72,7 +92,7 @@ void build_gemma4(ModelBuilder& m) {
       m.keys.get_or("embedding_length_per_layer_input", 0, 0, limits::kEmbedding);
 
   m.embed(gemma_embedding_scale(m));
-  const ValueId inputs = run == 0 ? kNoValue : m.layer_inputs(run);
+  const ValueId inputs = run == 0 ? kNoValue : layer_inputs(m, run);
   std::uint32_t last_cache[2] = {kNoIndex, kNoIndex};  // of full and of windowed layers
   m.layers([&](std::uint32_t i) {
     AttentionBlock attention = windowed[i] ? window : full;
@@ -84,8 +104,8 @@ void build_gemma4(ModelBuilder& m) {
     m.add_norm("post_ffw_norm", branch, m.x);
     if (run != 0) add_layer_input(m, inputs, run);
     if (m.has("layer_output_scale"))
-      m.graph.add(Op::Scale, "layer_output_scale", kNoValue, m.x).scale =
-          m.number("layer_output_scale.weight");
+      m.graph.add(ScaleOp{{}, m.number("layer_output_scale.weight")}, "layer_output_scale",
+                  kNoValue, m.x);
   });
   m.output(1, m.keys.number_or("final_logit_softcapping", 30));
 }

@@ -1,6 +1,7 @@
-// Multi-head latent attention (DeepSeek): keys and values of all heads are products of one short
-// vector per position, and only that is kept. Keys' product is applied to the queries instead
-// ("absorbed"), values' to the sums; prompts and decoding alike, so that they have the same bits.
+// Multi-head latent attention (DeepSeek). Keys and values of all heads are products of one short
+// vector per position, and the cache holds only this vector. The product of keys is applied to the
+// queries instead ("absorbed"), that of values to the sums. Prompts and decoding do the same, so
+// that they have the same bits.
 #include <algorithm>
 
 #include "engine/architectures/model_builder.h"
@@ -8,7 +9,7 @@
 namespace cria {
 namespace {
 
-/// Query heads that read one conversion of a tile to floats.
+/// Max query heads that share one conversion of a tile to floats.
 constexpr std::uint32_t kHeadsTogether = 8;
 
 std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
@@ -19,8 +20,8 @@ std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
 
 }  // namespace
 
-// Whether keys and values are halves of attn_kv_b. Some files have them alone beside it, heads and
-// rows in one dimension.
+// Returns true if keys and values are halves of attn_kv_b. Some files also have separate tensors
+// beside it, with heads and rows in one dimension.
 bool ModelBuilder::latent_halves(const char* alone) {
   if (!has(alone)) return true;
   const auto shape = weights.shape_of(prefix() + alone + ".weight");
@@ -29,19 +30,20 @@ bool ModelBuilder::latent_halves(const char* alone) {
   return true;
 }
 
-// out of a head: [k_b·(the first n values of q), the rotated rest of q]
+// Makes out of each head: [k_b·(the first n values of q), the rotated rest of q].
 void ModelBuilder::absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank,
                                  std::uint32_t rot, std::uint32_t dim_v) {
   const std::uint32_t heads = config.n_heads[layer];
   const bool merged = latent_halves("attn_k_b");
   const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
                             : stacked_matrix("attn_k_b", n, rank, heads);
-  Node& node = graph.add(Op::HeadProducts, "attn_k_b", q, out);
+  std::vector<Matrix> matrices;
   for (std::uint32_t h = 0; h < heads; ++h) {
     const std::uint64_t rows = merged ? n + dim_v : rank;
-    node.matrices.push_back(rows_of(all, h * rows, merged ? n : rank));
+    matrices.push_back(rows_of(all, h * rows, merged ? n : rank));
   }
-  node.products = {heads, n + rot, rank + rot, merged, rot};
+  graph.add(HeadProductsOp{{}, heads, n + rot, rank + rot, merged, rot}, "attn_k_b", q, out,
+            std::move(matrices));
 }
 
 void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank,
@@ -50,11 +52,12 @@ void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std
   const bool merged = latent_halves("attn_v_b");
   const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
                             : stacked_matrix("attn_v_b", rank, dim_v, heads);
-  Node& node = graph.add(Op::HeadProducts, "attn_v_b", in, out);
+  std::vector<Matrix> matrices;
   for (std::uint32_t h = 0; h < heads; ++h)
-    node.matrices.push_back(
+    matrices.push_back(
         rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v));
-  node.products = {heads, rank, dim_v, false, 0};
+  graph.add(HeadProductsOp{{}, heads, rank, dim_v, false, 0}, "attn_v_b", in, out,
+            std::move(matrices));
 }
 
 void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rope,
@@ -82,31 +85,31 @@ void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rop
   const ValueId kv = product("attn_kv_a_mqa", matrix("attn_kv_a_mqa", n_embd, entry), in, "kv");
   NormSpec kv_norm = norm_spec("attn_kv_a_norm", rank);
   kv_norm.first_only = true;
-  graph.add(Op::Norm, "attn_kv_a_norm", kv, kv).norm = kv_norm;
+  graph.add(NormOp{{}, kv_norm}, "attn_kv_a_norm", kv, kv);
 
   const ValueId absorbed = graph.value("q", std::size_t{heads} * entry);
   absorbed_keys(q, absorbed, dim_k - rot, rank, rot, dim_v);
-  Node& node = graph.add(Op::Heads, "attn_rope", kNoValue, absorbed);
-  node.heads.q = absorbed;
-  node.heads.k = kv;
-  node.heads.q_matrix = node.heads.k_matrix = node.heads.v_matrix = false;
-  node.heads.n_heads = heads;
-  node.heads.n_kv_heads = 1;
-  node.heads.dim_k = entry;
-  node.heads.dim_v = rank;
-  node.heads.rope = graph.rope(rope);
-  node.heads.rope_begin = rank;
-  node.heads.style = architecture_.rope;
-  node.heads.temperature = temperature;
-  node.cache = graph.cache({1, entry, rank, 0, true});
-  const std::uint32_t cache = node.cache;
+  HeadsOp op;
+  op.k = kv;
+  op.q_matrix = op.k_matrix = op.v_matrix = false;
+  op.n_heads = heads;
+  op.n_kv_heads = 1;
+  op.dim_k = entry;
+  op.dim_v = rank;
+  op.rope = graph.rope(rope);
+  op.rope_begin = rank;
+  op.style = architecture_.rope;
+  op.temperature = temperature;
+  op.cache = graph.cache({1, entry, rank, 0, true});
+  graph.add(op, "attn_rope", kNoValue, absorbed);
 
   const ValueId sums = graph.value("attn_latent", std::size_t{heads} * rank);
-  Node& attention = graph.add(Op::Attention, "attn", absorbed, sums);
-  attention.attention.n_heads = heads;
-  attention.attention.scale = scale;
-  attention.attention.kv_groups = heads / largest_divisor(heads, kHeadsTogether);
-  attention.cache = cache;
+  AttentionOp attention;
+  attention.n_heads = heads;
+  attention.scale = scale;
+  attention.kv_groups = heads / largest_divisor(heads, kHeadsTogether);
+  attention.cache = op.cache;
+  graph.add(attention, "attn", absorbed, sums);
   const ValueId out = graph.value("attn", std::size_t{heads} * dim_v);
   expanded_values(sums, out, dim_k - rot, rank, dim_v);
   join("attn_output", matrix("attn_output", std::uint64_t{heads} * dim_v, n_embd), out, {});

@@ -17,9 +17,8 @@ ModelBuilder::ModelBuilder(const Architecture& architecture, const ModelConfig& 
 
 void ModelBuilder::embed(float scale) {
   const TensorView& table = weights.matrix("token_embd.weight", config.n_embd, config.n_vocab);
-  Node& node = graph.add(Op::Embed, "token_embd", kNoValue, x);
-  node.matrices = {Matrix{table, {}, {}, weights.scale("token_embd.weight", config.n_vocab)}};
-  node.scale = scale;
+  graph.add(EmbedOp{{}, scale}, "token_embd", kNoValue, x,
+            {Matrix{table, {}, {}, weights.scale("token_embd.weight", config.n_vocab)}});
 }
 
 void ModelBuilder::leave_out_prediction() {
@@ -30,24 +29,20 @@ void ModelBuilder::leave_out_prediction() {
 }
 
 void ModelBuilder::output(float scale, float softcap) {
-  const NormSpec spec = [&] {
-    NormSpec norm{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
-    if (norm_weights) norm.weight = weights.vector("output_norm.weight", config.n_embd);
-    if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
-      norm.bias = weights.vector("output_norm.bias", config.n_embd);
-    return norm;
-  }();
+  NormSpec spec{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
+  if (norm_weights) spec.weight = weights.vector("output_norm.weight", config.n_embd);
+  if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
+    spec.bias = weights.vector("output_norm.bias", config.n_embd);
   const std::string name = weights.has("output.weight") ? "output.weight" : "token_embd.weight";
-  const TensorView& matrix = weights.matrix(name, config.n_embd, config.n_vocab);
+  const TensorView& tensor = weights.matrix(name, config.n_embd, config.n_vocab);
   const ValueId normed = graph.value("norm", config.n_embd);
-  graph.add(Op::Norm, "output_norm", x, normed).norm = spec;
-  Node& node = graph.add(Op::MatMul, "output", normed, graph.value("logits", config.n_vocab));
+  graph.add(NormOp{{}, spec}, "output_norm", x, normed);
   std::optional<TensorView> bias;
   if (weights.has("output.bias")) bias = weights.vector("output.bias", config.n_vocab);
-  node.matrices = {graph.matrix(matrix, bias)};
-  node.matrices[0].scale = weights.scale(name, config.n_vocab);
-  node.scale = scale;
-  node.softcap = softcap;
+  Matrix m = graph.matrix(tensor, bias);
+  m.scale = weights.scale(name, config.n_vocab);
+  graph.add(MatMulOp{{}, false, scale, softcap}, "output", normed,
+            graph.value("logits", config.n_vocab), {std::move(m)});
 }
 
 Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
@@ -99,27 +94,23 @@ NormSpec ModelBuilder::norm_spec(const std::string& name, std::size_t width, boo
 ValueId ModelBuilder::norm(const std::string& name, ValueId in, const std::string& value) {
   const std::size_t width = graph.width(in);
   const ValueId out = graph.value(value, width);
-  const NormSpec spec = norm_spec(name, width, norm_weights);
-  graph.add(Op::Norm, name, in, out).norm = spec;
+  graph.add(NormOp{{}, norm_spec(name, width, norm_weights)}, name, in, out);
   return out;
 }
 
 void ModelBuilder::add_norm(const std::string& name, ValueId in, ValueId out) {
-  const NormSpec spec = norm_spec(name, graph.width(in), norm_weights);
-  Node& node = graph.add(Op::Norm, name, in, out);
-  node.norm = spec;
-  node.residual = true;
+  graph.add(NormOp{{}, norm_spec(name, graph.width(in), norm_weights), true}, name, in, out);
 }
 
 ValueId ModelBuilder::product(const std::string& name, const Matrix& matrix, ValueId in,
                               const std::string& value) {
   const ValueId out = graph.value(value, matrix.weight.rows());
-  graph.add(Op::MatMul, name, in, out).matrices = {matrix};
+  graph.add(MatMulOp{}, name, in, out, {matrix});
   return out;
 }
 
 void ModelBuilder::add_scaled(const std::string& name, ValueId in, ValueId out, float scale) {
-  graph.add(Op::Add, name, in, out).scale = scale;
+  graph.add(AddOp{{}, scale}, name, in, out);
 }
 
 void ModelBuilder::join(const std::string& name, ValueId in, const Branch& branch) {
@@ -129,12 +120,8 @@ void ModelBuilder::join(const std::string& name, ValueId in, const Branch& branc
 
 void ModelBuilder::join(const std::string& name, const Matrix& matrix, ValueId in,
                         const Branch& branch) {
-  if (branch.post_norm.empty() && branch.scale == 1 && !matrix.scale) {
-    Node& node = graph.add(Op::MatMul, name, in, x);
-    node.matrices = {matrix};
-    node.residual = true;
-    return;
-  }
+  if (branch.post_norm.empty() && branch.scale == 1 && !matrix.scale)
+    return graph.add(MatMulOp{{}, true}, name, in, x, {matrix});
   join(name + "_add", product(name, matrix, in, "branch"), branch);
 }
 

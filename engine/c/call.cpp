@@ -3,7 +3,7 @@
 #include <new>
 
 #include "engine/constrain/constraint.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/session.h"
 
 namespace cria::c_api {

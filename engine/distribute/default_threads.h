@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "engine/ranks/ranks.h"
 
 namespace cria {

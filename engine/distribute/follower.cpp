@@ -11,7 +11,7 @@
 #include "engine/distribute/read_rates.h"
 #include "engine/distribute/report.h"
 #include "engine/execute/executor.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/model.h"
 #include "engine/model_parts.h"
 #include "engine/ranks/shares.h"

@@ -12,8 +12,8 @@
 
 #include "engine/distribute/packet.h"
 #include "engine/distribute/report.h"
-#include "engine/execute/batch_plan.h"
 #include "engine/execute/executor.h"
+#include "engine/execute/pass.h"
 #include "engine/model.h"
 #include "engine/ranks/shares.h"
 

@@ -77,8 +77,8 @@ class Planner {
       const double share = largest_share(parts_.nodes[i]);
       speed.seconds += share * (decode ? static_cast<double>(node.weight_bytes()) / rates_.read
                                        : static_cast<double>(rows * node.macs()) / rates_.products);
-      if (node.op == Op::Attention) {
-        attention += share * positions_seen(graph_.caches[node.cache], prompt, decode);
+      if (const auto* const op = node.as<AttentionOp>()) {
+        attention += share * positions_seen(graph_.caches[op->cache], prompt, decode);
         ++attentions;
       }
       if (parts_.nodes[i].gathered) add_gather(speed, i, rows, other);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/execute/executor.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/model_parts.h"
 #include "model/error.h"
 
@@ -33,7 +33,7 @@ std::size_t with_heads(const Graph& graph, const Shares& shares) {
   const GraphParts parts = GraphParts::of(graph, shares, 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::vector<std::size_t>& bounds = parts.nodes[i].bounds;
-    if (graph.nodes[i].op == Op::Attention)
+    if (graph.nodes[i].as<AttentionOp>() != nullptr)
       return static_cast<std::size_t>(std::ranges::upper_bound(bounds, std::size_t{0}) -
                                       bounds.begin() - 1);
   }
@@ -128,11 +128,11 @@ class Part {
         product_seconds += seconds;
         macs += share * static_cast<double>(node.macs()) * (few ? 1 : static_cast<double>(n));
         bytes += share * static_cast<double>(node.weight_bytes()) * static_cast<double>(n);
-      } else if (node.op == Op::Attention) {
+      } else if (const auto* const op = node.as<AttentionOp>()) {
         ++attentions;
         if (share == 0) continue;
         ++measured;
-        const double seen = positions_seen(graph_.caches[node.cache], prompt, !together);
+        const double seen = positions_seen(graph_.caches[op->cache], prompt, !together);
         attention += seconds / share / static_cast<double>(n) / seen;
       } else {
         other.undivided += seconds / static_cast<double>(n);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/distribute/machines_plan.h"
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "engine/model.h"
 
 namespace cria {

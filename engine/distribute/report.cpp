@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "engine/distribute/file_parts.h"
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "engine/fingerprint.h"
 #include "engine/graph/graph.h"
 #include "engine/model.h"

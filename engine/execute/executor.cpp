@@ -5,8 +5,9 @@
 #include <chrono>
 
 namespace cria {
-
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 std::vector<ValueId> live_values(const Graph& graph) {
   std::vector<ValueId> live, written;
@@ -23,40 +24,59 @@ std::vector<ValueId> live_values(const Graph& graph) {
 
 }  // namespace
 
+void FetchChoice::try_first() {
+  trying_ = true;
+  way_ = 0;
+  left_ = kTried;
+  least_.fill(std::numeric_limits<double>::infinity());
+}
+
+void FetchChoice::took(double seconds) {
+  if (ways_.size() < 2) return;
+  least_[way_] = std::min(least_[way_], seconds);
+  if (--left_ != 0) return;
+  if (!trying_) return try_first();
+  if (way_ + 1 < ways_.size()) {
+    ++way_;
+    left_ = kTried;
+    return;
+  }
+  trying_ = false;
+  way_ = static_cast<std::size_t>(std::min_element(least_.begin(), least_.begin() + ways_.size()) -
+                                  least_.begin());
+  left_ = kKept;
+}
+
 Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache,
                    const WorkShape& shape, Threads threads, std::size_t rope_ctx,
                    const GraphParts& parts, Ranks* ranks)
     : graph_(graph),
-      kernels_(kernels),
-      cache_(cache),
       shape_(shape),
       threads_(threads),
-      rope_ctx_(rope_ctx),
-      parts_(parts),
       ranks_(ranks),
       memory_(WorkMemory::bytes(graph, shape)),
       work_(WorkMemory::place(graph, shape, memory_.data())),
       team_(shape.threads),
+      pass_{graph, kernels, cache, parts, work_, team_, gatherer_, rope_ctx},
+      gatherer_(pass_, ranks),
       live_(live_values(graph)),
       fetches_(kernels.fetches),
-      seconds_(graph.nodes.size()),
-      gathers_(graph.nodes.size()) {
+      seconds_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
   assert(
       std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
-  if (ranks != nullptr) make_exchange();
 }
 
 void Executor::compute(const BatchRows& rows) {
-  batch_ = &rows;
-  begin_ = rows.begin;
-  end_ = rows.end;
+  pass_.batch = &rows;
+  pass_.begin = rows.begin;
+  pass_.end = rows.end;
 }
 
 void Executor::forward(const BatchPlan& batch) {
   assert(batch.all.count() != 0 && batch.all.count() <= shape_.n_batch);
   const bool one = batch.all.count() == 1;
-  fetch_ = fetches_.now();
+  pass_.fetch = fetches_.now();
   const auto start = Clock::now();
   compute(batch.all);
   const auto evaluation = team_.begin(one ? threads_.decode : threads_.prefill);
@@ -66,12 +86,12 @@ void Executor::forward(const BatchPlan& batch) {
       move_rows(batch);
       compute(batch.wanted);
     }
-    if (begin_ < end_) run(graph_.nodes[i]);
+    if (pass_.count() != 0) run(graph_.nodes[i]);
   }
   if (one) fetches_.took(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-// The wanted rows become neighbours, in everything that the nodes still to come read.
+// Moves the requested rows side by side, in every value that later nodes read.
 void Executor::move_rows(const BatchPlan& batch) {
   for (const auto& [from, to, n] : batch.moves) {
     for (std::size_t i = n; i-- > 0;) {
@@ -88,8 +108,8 @@ std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begi
                                         std::size_t end) {
   assert(begin < end && end <= batch.wanted.count() && end - begin <= shape_.logit_rows);
   compute(batch.wanted);
-  end_ = begin_ + end;
-  begin_ += begin;
+  pass_.end = pass_.begin + end;
+  pass_.begin += begin;
   const auto evaluation = team_.begin(end - begin == 1 ? threads_.decode : threads_.prefill);
   run(graph_.nodes.back());
   const Value& logits = work_[graph_.nodes.back().out];
@@ -105,52 +125,19 @@ std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begi
 
 void Executor::profile(bool on) {
   profiling_ = on;
-  std::fill(seconds_.begin(), seconds_.end(), 0.0);
-  std::fill(gathers_.begin(), gathers_.end(), GatherTotals{});
+  std::ranges::fill(seconds_, 0.0);
+  gatherer_.profile(on);
 }
 
 void Executor::run(const Node& node) {
-  if (profiling_) {
-    const auto start = Clock::now();
-    dispatch(node);
-    seconds_[index_of(node)] += std::chrono::duration<double>(Clock::now() - start).count();
-  } else {
-    dispatch(node);
-  }
+  const auto start = profiling_ ? Clock::now() : Clock::time_point();
+  node.visit([&](const auto& o) { o.run(node, pass_); });
+  if (profiling_)
+    seconds_[pass_.index_of(node)] += std::chrono::duration<double>(Clock::now() - start).count();
   if (observer_) {
     const Value& out = work_[node.out];
-    const UnitRange rows = rows_of_out(node);
+    const UnitRange rows = node.visit([&](const auto& o) { return o.rows_written(node, pass_); });
     observer_(node, {out.row(rows.begin), rows.size() * out.width}, out.width);
-  }
-}
-
-void Executor::dispatch(const Node& node) {
-  switch (node.op) {
-    case Op::Embed:
-      return embed(node);
-    case Op::Norm:
-      return norm(node);
-    case Op::Heads:
-      return heads(node);
-    case Op::HeadProducts:
-      return head_products(node);
-    case Op::Attention:
-      return attention(node);
-    case Op::MatMul:
-      return matmul(node);
-    case Op::FeedForward:
-      return feed_forward(node);
-    case Op::Route:
-      return route(node);
-    case Op::ExpertsUp:
-      return experts_up(node);
-    case Op::ExpertsDown:
-      return experts_down(node);
-    case Op::Add:
-    case Op::Scale:
-    case Op::Gate:
-    case Op::GateMul:
-      return rows(node);
   }
 }
 

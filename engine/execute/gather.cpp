@@ -1,19 +1,16 @@
-// Several ranks: what each has computed of a node's output becomes everybody's. Floats of one token
-// lie as they are sent; else each rank's columns are put together first. Where only products of
-// quantized values read them, they are sent as that: every rank quantizes the blocks that it has
-// whole, and what lies between these is sent as floats and quantized by all. Many tokens go in
-// pieces that the caches hold: while one is put together, the one before it travels.
+#include "engine/execute/gather.h"
+
 #include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <cstring>
 
-#include "engine/execute/executor.h"
+#include "engine/execute/pass.h"
 
 namespace cria {
 namespace {
 
-/// piece(address, bytes) for everything that travels of these columns of a row.
+// piece(address, bytes) for all that travels of a rank's columns of a row.
 template <class Piece>
 void for_each_piece(const Value& out, ActTypes forms, std::size_t row, const RankColumns& columns,
                     Piece&& piece) {
@@ -33,98 +30,130 @@ void for_each_piece(const Value& out, ActTypes forms, std::size_t row, const Ran
   }
 }
 
+std::size_t values_per_block(ActType type) {
+  if (type == ActType::BF16) return 2;
+  Activations acts;
+  acts.type = type;
+  return acts.values_per_d();
+}
+
 }  // namespace
+
+RankColumns::RankColumns(const NodePart& part, ActTypes forms, std::size_t rank)
+    : all{part.bounds[rank] * part.width, part.bounds[rank + 1] * part.width},
+      blocks{all.end, all.end} {
+  std::size_t unit = 0;
+  for (const ActType type : kQuantizedForms)
+    if (forms.has(type)) unit = std::max(unit, values_per_block(type));
+  if (unit == 0) return;
+  const UnitRange whole{(all.begin + unit - 1) / unit * unit, all.end / unit * unit};
+  if (whole.begin < whole.end) blocks = whole;
+}
+
+std::size_t RankColumns::bytes(ActTypes forms) const {
+  std::size_t sum = (all.size() - blocks.size()) * sizeof(float);
+  for (const ActType type : kQuantizedForms) {
+    if (!forms.has(type)) continue;
+    Activations acts;
+    acts.type = type;
+    acts.cols = blocks.size();
+    sum += acts.cols * acts.value_bytes();
+    if (type != ActType::BF16)
+      sum += acts.d_stride() * sizeof *acts.d + acts.sum_stride() * sizeof *acts.sum;
+  }
+  return sum;
+}
+
+std::size_t gathered_bytes(const NodePart& part, ActTypes forms) {
+  std::size_t sum = 0;
+  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
+    sum += RankColumns(part, forms, r).bytes(forms);
+  return sum;
+}
 
 std::size_t rows_together(const NodePart& part, ActTypes forms) {
   return std::max<std::size_t>(kExchangeBytes / gathered_bytes(part, forms), 1);
 }
 
-void Executor::make_exchange() {
+Gatherer::Gatherer(const Pass& pass, Ranks* ranks)
+    : pass_(pass), ranks_(ranks), totals_(pass.graph.nodes.size()) {
+  if (ranks == nullptr) return;
   std::size_t widest = 0;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-    if (parts_.nodes[i].divided())
-      widest = std::max(widest, graph_.values[graph_.nodes[i].out].width);
+  for (const Node& node : pass.graph.nodes)
+    if (pass.part_of(node).divided()) widest = std::max(widest, pass.graph.values[node.out].width);
   for (Exchange& exchange : exchanges_) {
     exchange.bytes.resize(std::max(widest * sizeof(float), kExchangeBytes));
-    exchange.begin.resize(ranks_->size() + 1);
+    exchange.begin.resize(ranks->size() + 1);
   }
 }
 
-// The rows of its output that a node writes now: of experts all slots, also where a token takes one
-// expert alone.
-UnitRange Executor::rows_of_out(const Node& node) const {
-  if (node.op == Op::ExpertsUp) return {0, work_.routing.begin[node.experts.n]};
-  const std::size_t first = first_row(node.out);
-  return {first, first + count()};
+void Gatherer::profile(bool on) {
+  profiling_ = on;
+  std::ranges::fill(totals_, GatherTotals{});
 }
 
-// After a node's own part: whether this rank now has all floats of the output, which are to be
-// quantized where that is needed.
-bool Executor::complete(const Node& node) {
-  const NodePart& part = part_of(node);
+bool Gatherer::complete(const Node& node, UnitRange rows) {
+  using Clock = std::chrono::steady_clock;
+  const NodePart& part = pass_.part_of(node);
   if (!part.divided()) return true;
   if (!part.gathered && !gather_all_) return false;
   const bool forms = part.forms.quantized() && !gather_all_;
+  const Output out{node, part, pass_.work[node.out], forms ? part.forms : ActTypes{}};
   if (!profiling_) {
-    gather(node, forms);
+    gather(out, rows);
   } else {
     const auto start = Clock::now();
-    gathering_ = &gathers_[index_of(node)];
-    gather(node, forms);
-    gathering_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
-    gathering_ = nullptr;
+    current_ = &totals_[pass_.index_of(node)];
+    gather(out, rows);
+    current_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    current_ = nullptr;
   }
   return part.gathered && !forms;
 }
 
-void Executor::gather(const Node& node, bool forms) {
-  const NodePart& part = part_of(node);
-  const UnitRange rows = rows_of_out(node);
-  if (rows.size() == 1 && !forms) return gather_in_place(node, rows.begin);
-  const ActTypes types = forms ? part.forms : ActTypes{};
-  const std::size_t most = rows_together(part, types);
+void Gatherer::gather(const Output& out, UnitRange rows) {
+  if (rows.size() == 1 && !out.forms.quantized()) return gather_in_place(out, rows.begin);
+  const std::size_t most = rows_together(out.part, out.forms);
   UnitRange before;
   for (std::size_t first = rows.begin, i = 0; first < rows.end; first += most, ++i) {
     const UnitRange now{first, std::min(rows.end, first + most)};
-    send(node, types, now, exchanges_[i % kExchanges]);
-    if (before.size() != 0) receive(node, types, before, exchanges_[(i - 1) % kExchanges]);
+    send(out, now, exchanges_[i % kExchanges]);
+    if (before.size() != 0) receive(out, before, exchanges_[(i - 1) % kExchanges]);
     before = now;
-    if (now.end == rows.end) receive(node, types, now, exchanges_[i % kExchanges]);
+    if (now.end == rows.end) receive(out, now, exchanges_[i % kExchanges]);
   }
 }
 
-void Executor::begin_gather(std::byte* data, const std::vector<std::size_t>& begin) {
-  if (gathering_ != nullptr) {
-    ++gathering_->times;
-    gathering_->bytes += begin.back();
+void Gatherer::begin_gather(std::byte* data, const std::vector<std::size_t>& begin) {
+  if (current_ != nullptr) {
+    ++current_->times;
+    current_->bytes += begin.back();
   }
   ranks_->begin_gather(data, begin);
 }
 
-void Executor::gather_in_place(const Node& node, std::size_t row) {
-  const NodePart& part = part_of(node);
+void Gatherer::gather_in_place(const Output& out, std::size_t row) {
   std::vector<std::size_t>& begin = exchanges_[0].begin;
   for (std::size_t r = 0; r < begin.size(); ++r)
-    begin[r] = part.bounds[r] * part.width * sizeof(float);
-  begin_gather(reinterpret_cast<std::byte*>(work_[node.out].row(row)), begin);
+    begin[r] = out.part.bounds[r] * out.part.width * sizeof(float);
+  begin_gather(reinterpret_cast<std::byte*>(out.value.row(row)), begin);
   ranks_->end_gather(Timeout::Usual);
 }
 
-// Row i of a rank's columns: [its place][i][pieces].
-void Executor::send(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange) {
-  const NodePart& part = part_of(node);
+// A rank's columns of row i are packed as [place of the rank][i][pieces].
+void Gatherer::send(const Output& out, UnitRange rows, Exchange& exchange) {
   exchange.begin[0] = 0;
   for (std::size_t r = 0; r < ranks_->size(); ++r)
     exchange.begin[r + 1] =
-        exchange.begin[r] + RankColumns(part, forms, r).bytes(forms) * rows.size();
+        exchange.begin[r] + RankColumns(out.part, out.forms, r).bytes(out.forms) * rows.size();
   assert(exchange.begin.back() <= exchange.bytes.size());
-  const RankColumns own(part, forms, ranks_->rank());
-  run_chunks(rows.size(), [&](std::size_t i, unsigned) {
+  const RankColumns own(out.part, out.forms, ranks_->rank());
+  pass_.team.run_any(rows.size(), [&](std::size_t i, unsigned) {
     const std::size_t row = rows.begin + i;
     if (own.blocks.size() != 0)
-      quantize_columns(node, {row, row + 1}, own.blocks.begin, own.blocks.end);
+      out.value.quantize(pass_.kernels, out.node.acts, {row, row + 1}, own.blocks);
     std::byte* to = exchange.place(ranks_->rank(), i, rows.size());
-    for_each_piece(work_[node.out], forms, row, own, [&to](const void* from, std::size_t size) {
+    for_each_piece(out.value, out.forms, row, own, [&to](const void* from, std::size_t size) {
       std::memcpy(to, from, size);
       to += size;
     });
@@ -132,38 +161,36 @@ void Executor::send(const Node& node, ActTypes forms, UnitRange rows, Exchange& 
   begin_gather(exchange.bytes.data(), exchange.begin);
 }
 
-void Executor::receive(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange) {
-  const NodePart& part = part_of(node);
+void Gatherer::receive(const Output& out, UnitRange rows, Exchange& exchange) {
   ranks_->end_gather(Timeout::Usual);
-  run_chunks(rows.size(), [&](std::size_t i, unsigned) {
+  pass_.team.run_any(rows.size(), [&](std::size_t i, unsigned) {
     const std::size_t row = rows.begin + i;
     for (std::size_t r = 0; r < ranks_->size(); ++r) {
       if (r == ranks_->rank()) continue;
       const std::byte* from = exchange.place(r, i, rows.size());
-      for_each_piece(work_[node.out], forms, row, RankColumns(part, forms, r),
+      for_each_piece(out.value, out.forms, row, RankColumns(out.part, out.forms, r),
                      [&from](void* to, std::size_t size) {
                        std::memcpy(to, from, size);
                        from += size;
                      });
     }
-    if (forms.quantized()) quantize_between(node, row);
+    if (out.forms.quantized()) quantize_between(out, row);
   });
 }
 
-// What no rank has had whole blocks of.
-void Executor::quantize_between(const Node& node, std::size_t row) {
-  const NodePart& part = part_of(node);
+// Quantizes the columns of which no rank has whole blocks.
+void Gatherer::quantize_between(const Output& out, std::size_t row) {
   std::size_t done = 0;
   const auto quantize = [&](std::size_t end) {
-    if (done < end) quantize_columns(node, {row, row + 1}, done, end);
+    if (done < end) out.value.quantize(pass_.kernels, out.node.acts, {row, row + 1}, {done, end});
   };
   for (std::size_t r = 0; r < ranks_->size(); ++r) {
-    const RankColumns columns(part, part.forms, r);
+    const RankColumns columns(out.part, out.forms, r);
     if (columns.blocks.size() == 0) continue;
     quantize(columns.blocks.begin);
     done = columns.blocks.end;
   }
-  quantize(work_[node.out].width);
+  quantize(out.value.width);
 }
 
 }  // namespace cria

@@ -13,7 +13,7 @@ namespace cria {
 KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
   const std::size_t all = divide_up(shape.n_ctx, kKeyTile);
   const std::size_t total = std::max(all, divide_up(shape.positions, kKeyTile));
-  // A batch is stored before its first query looks back; both ends may lie inside a page.
+  // A batch is stored before its first query reads keys; both ends may lie inside a page.
   const std::size_t held = divide_up(spec.window + shape.n_batch - 1, kKeyTile) + 1;
   if (spec.window == 0 || held >= all) return {spec.latent, spec.window, all, total, {}, {}};
   const std::size_t own = held * shape.sequences;
@@ -106,7 +106,7 @@ KvStoreJob KvPool::store_job(std::uint32_t cache) const {
   return job;
 }
 
-AttentionJob KvPool::attention_job(std::uint32_t cache, const AttentionSpec& attention) const {
+AttentionJob KvPool::attention_job(std::uint32_t cache, const AttentionOp& attention) const {
   const Layer& layer = layers_[cache];
   AttentionJob job{};
   job.head_dim = layer.spec.dim_k;

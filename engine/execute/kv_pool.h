@@ -1,16 +1,15 @@
 // Keys and values of many sequences, one cache for each CacheSpec of a graph, in the layout of
-// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches whose
-// positions come and go together (of one kind and window) form a group: a page of a group is its
-// place in all of them. All that a page holds lies together, so that pages that nobody has taken
-// cost no memory, even where the system gives it by huge pages. Pages are counted by reference; who
-// holds them, and which positions they are of, is the sequences' affair.
+// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches of one
+// kind and window form a group, as their positions come and go together: a page of a group is its
+// part of all of them. A page is contiguous, so that free pages cost no memory even if the system
+// uses huge pages. Pages are counted by reference; sequences know which positions they hold.
 #pragma once
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "engine/graph/graph.h"
 #include "kernels/attention/kv_layout.h"
 
@@ -19,20 +18,19 @@ namespace cria {
 using PageId = std::uint32_t;
 inline constexpr PageId kNoPage = ~PageId{0};
 
-/// The pages of a sequence: of each group, by position / kKeyTile. kNoPage: let go behind a window.
+/// The pages of a sequence by group and position / kKeyTile. kNoPage: evicted behind a window.
 using PageTables = std::vector<std::vector<PageId>>;
 
-/// What a pool must hold.
+/// The contents of a pool.
 struct KvShape {
   KvType type{};
   std::size_t n_ctx = 0;      ///< positions of the longest sequence
   std::size_t n_batch = 0;    ///< tokens of a batch
-  std::size_t sequences = 1;  ///< that are alive together
-  std::size_t positions = 0;  ///< of all sequences; at least n_ctx
+  std::size_t sequences = 1;  ///< max live sequences
+  std::size_t positions = 0;  ///< sum over all sequences; at least n_ctx
   bool has_prefix_cache = false;
-  std::size_t kept =
-      0;  ///< so many of these are for kept prefixes, whose windows are kept everywhere
-  std::vector<std::size_t> heads = {};  ///< of each cache so many lie here; empty: all
+  std::size_t kept = 0;  ///< positions for the prefix cache, which keeps windows everywhere
+  std::vector<std::size_t> heads = {};  ///< KV heads of this rank by cache; empty: all
 };
 
 class KvPool {
@@ -46,16 +44,16 @@ class KvPool {
   [[nodiscard]] std::size_t free_pages(std::size_t group) const {
     return groups_[group].free.size();
   }
-  /// Pages of the group that a sequence may hold: all of its positions, or those of the window and
-  /// a batch.
+  /// Returns the most pages of the group that a sequence holds: all positions, or the window and a
+  /// batch.
   [[nodiscard]] std::size_t most_held(std::size_t group) const { return groups_[group].most_held; }
-  /// The page of the earliest position that position n may still look at.
+  /// Returns the page of the earliest position that position n reads.
   [[nodiscard]] std::size_t first_page(std::size_t group, std::size_t n) const {
     const std::size_t window = groups_[group].window;
     return window == 0 || n < window ? 0 : (n + 1 - window) / kKeyTile;
   }
 
-  /// A free page, now with one reference; kNoPage: there is none.
+  /// Returns a free page, now with one reference; kNoPage if none is free.
   PageId take(std::size_t group);
   void share(std::size_t group, PageId page) { ++groups_[group].references[page]; }
   void release(std::size_t group, PageId page);
@@ -64,15 +62,13 @@ class KvPool {
   }
   void copy(std::size_t group, PageId from, PageId to);
 
-  /// What the kernels must know to write to and read from a cache; the caller adds tokens, heads
-  /// and pages. Heads count from the first that lies here.
+  /// Returns what kernels need to write to and read from a cache; the caller adds tokens, heads and
+  /// pages. Heads count from the rank's first.
   [[nodiscard]] KvStoreJob store_job(std::uint32_t cache) const;
-  [[nodiscard]] AttentionJob attention_job(std::uint32_t cache,
-                                           const AttentionSpec& attention) const;
+  [[nodiscard]] AttentionJob attention_job(std::uint32_t cache, const AttentionOp& attention) const;
 
-  /// visit(pointer, bytes) for what positions from n on need of 0 … n-1, in an order and in sizes
-  /// that depend on the model and n only. tables: hold all these pages, or are null: then the
-  /// pointers are, too.
+  /// visit(pointer, bytes) for what positions from n on need of 0 … n-1. Order and sizes depend on
+  /// the model and n only. tables: hold all these pages; null: pointers are null, too.
   template <class Visitor>
   void for_used_bytes(const PageTables* tables, std::size_t n, Visitor&& visit) const {
     for (const Layer& layer : layers_) {
@@ -94,27 +90,26 @@ class KvPool {
       }
     }
   }
-  /// All of its memory, for tests.
+  /// Returns all of its memory, for tests.
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
 
  private:
   struct Group {
     bool latent;
-    std::size_t window;  // 0: every position looks at all before it
+    std::size_t window;  // 0: every position reads all before it
     std::size_t most_held, n_pages;
-    std::vector<PageId> free;  // the next to be taken last
+    std::vector<PageId> free;  // take() takes the last
     std::vector<std::uint32_t> references;
-    std::size_t begin = 0;  // in memory_
-    std::size_t page_bytes =
-        0;  // of all its caches: every head's keys of the first, its values, and so on
+    std::size_t begin = 0;       // in memory_
+    std::size_t page_bytes = 0;  // each head's keys of the first cache, its values, the next cache
   };
   struct Layer {
     CacheSpec spec;
     std::size_t group;
     std::size_t begin;             // in a page
-    std::size_t k_bytes, v_bytes;  // of a head in a page; v_bytes is 0: latent
-    std::byte* k = nullptr;        // into memory_: of page 0
-    std::byte* v = nullptr;        // null: latent
+    std::size_t k_bytes, v_bytes;  // per head and page; v_bytes is 0 if latent
+    std::byte* k = nullptr;        // page 0 in memory_
+    std::byte* v = nullptr;        // null if latent
   };
   struct Layout {
     std::vector<Group> groups;

@@ -9,14 +9,14 @@
 #include <chrono>
 #include <exception>
 
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 
 namespace cria {
 namespace {
 
-// How long a thread polls before it sleeps: longer than the steps of a token that have but one
-// chunk, and than sampling a token.
-constexpr auto kPatience = std::chrono::microseconds(50);
+// A thread polls this long before it sleeps: longer than sampling a token, and than the nodes that
+// have one chunk.
+constexpr auto kPollTime = std::chrono::microseconds(50);
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -26,7 +26,7 @@ void pause() noexcept {
 #endif
 }
 
-// Polls until done() or kPatience is over; returns whether it is done.
+// Polls until done() or kPollTime is over; returns true if it is done.
 template <class Done>
 bool poll(Done&& done) {
   const auto start = std::chrono::steady_clock::now();
@@ -35,7 +35,7 @@ bool poll(Done&& done) {
       if (done()) return true;
       pause();
     }
-  } while (std::chrono::steady_clock::now() - start < kPatience);
+  } while (std::chrono::steady_clock::now() - start < kPollTime);
   return false;
 }
 
@@ -50,29 +50,29 @@ constexpr std::size_t end_of(std::uint64_t range) { return range & 0xFFFF; }
 struct Team::Arena {
   explicit Arena(unsigned threads)
       : slots(std::min(threads, limit())), tbb(static_cast<int>(slots), 1) {}
-  // Threads that oneTBB grants at all: it writes a warning if asked for more.
+  // Returns the most threads that oneTBB grants: it writes a warning if asked for more.
   static unsigned limit() {
     return static_cast<unsigned>(
         tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
   }
   const unsigned slots;
-  bool refused = false;  // the system gave no thread: nobody is called any more
+  bool refused = false;  // the system gave no thread: no worker is called any more
   tbb::task_arena tbb;
 };
 
-// What a worker that was called holds of the team: it may start after a call that failed midway,
-// when the team is gone, or never. The link outlives the team as long as a worker may still start.
+// A called worker's hold on the team. It may start after a call that failed midway, when the
+// team is gone, or never. The link outlives the team as long as a worker may still start.
 struct Team::Link {
   explicit Link(Team& owner) : team(owner) {}
   Team& team;
   std::atomic<unsigned> references{1};  // the team, and workers that were called
   std::atomic<unsigned> workers{0};     // called and not yet gone
-  std::atomic<unsigned> inside{0};      // of these, those who touch the team
+  std::atomic<unsigned> inside{0};      // workers that are inside the team
   std::atomic<bool> closed{false};
 
   void start_worker() {
-    (void)references.load(
-        std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
+    // Makes what the caller built visible, whatever oneTBB does.
+    (void)references.load(std::memory_order_acquire);
     inside.fetch_add(1);
     if (!closed.load()) team.join();
     leave(inside);  // the last touch of the team
@@ -82,7 +82,7 @@ struct Team::Link {
   static void leave(std::atomic<unsigned>& count) {
     if (count.fetch_sub(1) == 1) count.notify_all();
   }
-  // Asleep: who yields instead on a busy machine is put behind everybody else, each time.
+  // Sleeps: on a busy machine, a thread that yields is put behind all others each time.
   static void wait_for_none(const std::atomic<unsigned>& count) {
     while (const unsigned left = count.load()) count.wait(left);
   }
@@ -124,8 +124,7 @@ void Team::call_workers() {
       // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
       arena_->tbb.enqueue([link = link_]()
                               __attribute__((no_sanitize("thread"))) { link->start_worker(); });
-    } catch (const std::exception&) {  // no thread, no memory; the worker may come all the same, or
-                                       // never
+    } catch (const std::exception&) {  // no thread or memory; the worker may still start, or never
       arena_->refused = true;
       return;
     }
@@ -155,15 +154,15 @@ void Team::run(std::size_t chunks, Function function, void* context) {
     remaining_.wait(left);
 }
 
-// Wakes those who sleep; costs no system call if none does.
+// Wakes sleeping workers; makes no system call if none sleeps.
 void Team::wake_workers() {
   signal_.fetch_add(1);
   signal_.notify_all();
 }
 
-// Takes and runs chunks, one's own first, until none is left; returns how many. The region cannot
-// end before they are subtracted from remaining_, so function_ and context_ hold still once a chunk
-// is taken.
+// Takes and runs chunks, the worker's own first, until none is left; returns how many. The region
+// cannot end before they are subtracted from remaining_, so function_ and context_ do not change
+// once a chunk is taken.
 std::uint32_t Team::run_chunks(unsigned worker) {
   std::uint32_t done = 0;
   const unsigned threads = this->threads();
@@ -181,7 +180,7 @@ std::uint32_t Team::run_chunks(unsigned worker) {
 }
 
 void Team::join() {
-  const DefaultFloatMode mode;  // oneTBB gives its threads that of whoever made the arena
+  const DefaultFloatMode mode;  // oneTBB's threads inherit the mode of the arena's maker
   for (unsigned worker = 1; worker < max_threads_; ++worker) {
     if (workers_[worker].taken.exchange(true, std::memory_order_acquire)) continue;
     serve_regions(worker);
@@ -199,9 +198,9 @@ void Team::serve_regions(unsigned worker) {
   }
 }
 
-// Waits until the seat's epoch is another one. False: it is time to leave. On a shared machine
-// schedulers like to leave a thread on the core of the one that woke it, where it takes turns of
-// milliseconds with the very thread it waits for: so it steps aside.
+// Waits until the worker's epoch changes. Returns false if the worker should leave. On a shared
+// machine, schedulers tend to leave a thread on the core of the one that woke it. There both take
+// turns of milliseconds, although one waits for the other. So it moves to another core.
 bool Team::wait_for_region(unsigned worker, std::uint64_t& epoch) {
   const auto leaves = [&] {
     return closing_.load(std::memory_order_relaxed) || worker >= threads();

@@ -1,7 +1,7 @@
-// A team of threads that runs short parallel regions one after another with little hand-over
-// between them.
+// A team of threads that runs short parallel regions one after another at little cost.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,27 +12,26 @@
 
 namespace cria {
 
-/// Threads of a oneTBB arena. They come when an evaluation begins, stay while one region follows
-/// the other, and leave soon after it, so that an idle session costs nothing.
+/// Threads of a oneTBB arena. They join when an evaluation begins, stay while regions follow each
+/// other, and leave soon after it, so that an idle engine costs nothing.
 ///
-/// A region is n chunks. Each seat (thread) owns a static range of them; who has finished his own
-/// takes what others have not begun. So a region ends even if oneTBB sends no worker at all, a
-/// thread that the system has put to sleep delays one chunk and not a quarter of the work, and
-/// results cannot depend on who computes, as chunks do not. A system that gives no more threads
-/// (ulimit, cgroups) costs speed, nothing else.
+/// A region is n chunks. Each worker (thread) owns a static range of them; idle workers steal
+/// chunks. So a region ends even if oneTBB sends no worker, and a thread that the system has put to
+/// sleep delays one chunk instead of a quarter of the work. Results do not depend on which worker
+/// computes a chunk. A system that gives no more threads (ulimit, cgroups) only costs speed.
 ///
-/// A region costs about 550 ns beyond its work with two threads (tests/engine/team_bench, 2 virtual
-/// cores of a Xeon with AMX, where a cache line travels to the other core and back in 130 ns), 2 ns
-/// with one thread.
-class Team {  // NOLINT(*.Padding): what different threads write lies in different cache lines
+/// A region costs about 550 ns beyond its work with two threads, 2 ns with one (measured with
+/// tests/engine/team_bench on 2 virtual cores of a Xeon with AMX). A cache line travels to the
+/// other core and back in 130 ns there.
+class Team {  // NOLINT(*.Padding): threads write different cache lines
  public:
   explicit Team(unsigned max_threads);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  /// While it lives, workers wait for regions instead of leaving, and the calling thread computes
-  /// in the same float mode as they, whatever its program has set.
+  /// While it lives, workers wait for regions instead of leaving, and the calling thread has the
+  /// float mode of the workers, whatever its program has set.
   class [[nodiscard]] Evaluation {
    public:
     explicit Evaluation(Team& team) : team_(team) {
@@ -49,25 +48,24 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
     const DefaultFloatMode mode_;
     Team& team_;
   };
-  /// The caller (seat 0) and threads-1 workers run the regions that follow. threads <= max_threads.
+  /// Begins regions that the caller (worker 0) and threads-1 others run. threads <= max_threads
   Evaluation begin(unsigned threads);
   [[nodiscard]] unsigned threads() const { return threads_.load(std::memory_order_relaxed); }
 
   static constexpr std::size_t kMaxChunks = 65535;
 
-  /// A seat of threads() begins with this chunk of a region, and owns those up to the next seat's
-  /// first.
+  /// Returns the first chunk of a worker; it owns the chunks up to the next worker's first.
   [[nodiscard]] std::size_t first_chunk(std::size_t chunks, unsigned worker) const {
     return chunks * worker / threads();
   }
-  /// Whether a seat begins with it, or the region ends before it.
+  /// Returns true if a worker begins with this chunk, or the region ends before it.
   [[nodiscard]] bool is_first_chunk(std::size_t chunks, std::size_t chunk) const {
     const std::size_t threads = this->threads(), worker = (chunk * threads + chunks - 1) / chunks;
     return chunks * worker / threads == chunk;
   }
 
-  /// f(chunk, seat) for every chunk in [0, chunks); returns when all are done. From one thread. f
-  /// must not throw.
+  /// Calls f(chunk, worker) for every chunk in [0, chunks) and returns when all are done. Call it
+  /// from one thread at a time. f must not throw. chunks <= kMaxChunks
   template <class F>
   void run(std::size_t chunks, F&& f) {
     run(
@@ -77,14 +75,21 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
         },
         &f);
   }
+  /// The same for any number of chunks.
+  template <class F>
+  void run_any(std::size_t chunks, F&& f) {
+    for (std::size_t done = 0; done < chunks; done += kMaxChunks)
+      run(std::min(kMaxChunks, chunks - done),
+          [&](std::size_t i, unsigned worker) { f(done + i, worker); });
+  }
 
  private:
   using Function = void (*)(void* context, std::size_t chunk, unsigned worker);
   struct Arena;
   struct Link;
-  /// A seat's chunks: epoch << 32 | next << 16 | end. Only a compare-exchange takes one, and every
-  /// region writes a new epoch, so a thread that slept through regions cannot take a chunk that is
-  /// not there.
+  /// range: a worker's chunks as epoch << 32 | next << 16 | end. Chunks are taken by
+  /// compare-exchange only, and every region has a new epoch, so that a thread that slept through
+  /// regions cannot take a chunk of an earlier one.
   struct alignas(64) Worker {
     std::atomic<std::uint64_t> range{0};
     std::atomic<bool> taken{false};
@@ -103,7 +108,7 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
   std::unique_ptr<Worker[]> workers_;
   const unsigned max_threads_;
   std::atomic<unsigned> threads_{1};
-  Link* link_;                       // outlives the team where a worker still has to come
+  Link* link_;                       // outlives the team while a called worker has not started
   std::atomic<int> caller_cpu_{-1};  // where the last evaluation began
   std::atomic<bool> active_{false};
   std::atomic<bool> closing_{false};

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kWorkLimit = std::size_t{64} << 20;
 constexpr std::size_t kLogitLimit = std::size_t{8} << 20;
-constexpr std::size_t kSegmentLimit = std::size_t{4} << 20;  // or what one token wants
+constexpr std::size_t kSegmentLimit = std::size_t{4} << 20;  // or what one token needs
 
 // Hands out a block piece by piece; without a block it only counts.
 class Bump {
@@ -34,62 +34,57 @@ class Bump {
   std::size_t used_ = 0;
 };
 
-// Bytes that a thread needs beside its own variables, for any node.
-std::size_t scratch_bytes(const Graph& graph) {
+// Returns the scratch that the node's products need.
+std::size_t product_scratch(const Node& node) {
   std::size_t bytes = 0;
-  for (const Node& node : graph.nodes) {
-    std::size_t product = 0, gathered = 0;
-    for (const Matrix& m : node.matrices) {
-      const std::size_t cols = m.weight.cols();
-      product = std::max(product, matmul_scratch_bytes(cols));
-      if (m.lora) product = std::max(product, matmul_scratch_bytes(m.lora->b.cols()));
-      if (node.op == Op::ExpertsUp || node.op == Op::HeadProducts) {
-        const std::size_t tokens = node.op == Op::ExpertsUp ? kExpertTokens : kHeadTokens;
-        gathered = std::max(gathered, std::max(Activations::bytes(m.kernel.act, tokens, cols),
-                                               tokens * cols * sizeof(float)));
-        if (node.products.columns) gathered = std::max(gathered, cols * sizeof(float));
-      }
-      if (node.op == Op::ExpertsDown) gathered = kExpertTokens * kExpertRows * sizeof(float);
-    }
-    bytes = std::max(bytes, round_up(product, 64) + gathered);
-    if (node.op != Op::Attention) continue;
-    const CacheSpec& cache = graph.caches[node.cache];
-    bytes = std::max(bytes, attention_scratch_bytes(cache.dim_k, cache.dim_v));
+  for (const Matrix& m : node.matrices) {
+    bytes = std::max(bytes, matmul_scratch_bytes(m.weight.cols()));
+    if (m.lora) bytes = std::max(bytes, matmul_scratch_bytes(m.lora->b.cols()));
   }
-  return round_up(bytes, 64) + 64;  // a line between threads, against false sharing by prefetch
+  return round_up(bytes, 64);
 }
 
-// Of the inputs that are laid out for products of many tokens, the largest.
-std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
-  std::size_t bytes = 0;
+// The largest needs of any node, in addition to its values.
+struct WorkNeeds {
+  std::size_t scratch = 0;         // bytes per thread
+  std::size_t packed = 0;          // bytes of packed inputs
+  std::size_t segment_floats = 0;  // WorkMemory::segment_floats
+  std::size_t countdowns = 0;      // WorkMemory::pending
+  std::size_t experts = 0, experts_used = 0;
+};
+
+// Returns the floats of states after all segments of a sequence, for the tokens of a batch that fit
+// the limit. One segment needs none.
+std::size_t segment_floats(std::size_t floats, const WorkShape& shape) {
+  constexpr std::size_t kTokens = 16;
+  if (shape.n_ctx <= kKeySegment || floats == 0) return 0;
+  const std::size_t token = floats * ((shape.n_ctx - 1) / kKeySegment + 1);
+  const std::size_t fit = std::max<std::size_t>(kSegmentLimit / sizeof(float) / token, 1);
+  return token * std::min({fit, kTokens, shape.n_batch});
+}
+
+WorkNeeds needs_of(const Graph& graph, const WorkShape& shape) {
+  WorkNeeds needs;
+  needs.countdowns = shape.n_batch;
+  const auto raise = [](std::size_t& need, std::size_t to) { need = std::max(need, to); };
   for (const Node& node : graph.nodes) {
+    const NodeFacts& facts = node.facts;
+    raise(needs.scratch, product_scratch(node) + facts.scratch);
+    raise(needs.countdowns, facts.countdowns);
+    raise(needs.segment_floats, segment_floats(facts.segment_floats, shape));
+    raise(needs.experts, facts.experts);
+    raise(needs.experts_used, facts.experts_used);
     for (const Matrix& m : node.matrices) {
       for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to}) {
-        const std::size_t n = std::min(n_tokens, most);
+        const std::size_t n = std::min(shape.n_batch, most);
         if (const LayOut layout = m.kernel.layout(n);
-            layout.bytes != nullptr && lays_out(node, m, n))
-          bytes = std::max(bytes, layout.bytes(n, m.weight.cols()));
+            layout.bytes != nullptr && packs_input(node, m, n))
+          raise(needs.packed, layout.bytes(n, m.weight.cols()));
       }
     }
   }
-  return bytes;
-}
-
-// States after all segments of a sequence, for as many of a batch's tokens as the limit allows;
-// none for one segment.
-std::size_t segment_floats(const Graph& graph, const WorkShape& shape) {
-  constexpr std::size_t kTokens = 16;
-  if (shape.n_ctx <= kKeySegment) return 0;
-  std::size_t most = 0;
-  for (const Node& node : graph.nodes) {
-    if (node.op != Op::Attention) continue;
-    const std::size_t token =
-        segment_state_floats(node.attention.n_heads, graph.caches[node.cache].dim_v) *
-        ((shape.n_ctx - 1) / kKeySegment + 1);
-    const std::size_t fit = std::max<std::size_t>(kSegmentLimit / sizeof(float) / token, 1);
-    most = std::max(most, token * std::min({fit, kTokens, shape.n_batch}));
-  }
-  return most;
+  needs.scratch = round_up(needs.scratch, 64) + 64;  // a cache line against false sharing
+  return needs;
 }
 
 Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size_t cols) {
@@ -97,7 +92,7 @@ Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size
   return memory == nullptr ? Activations{} : Activations::place(type, n_tokens, cols, memory);
 }
 
-/// When a value is needed: from a node that writes it anew to the last that reads that.
+/// The nodes during which a value is needed: from one that writes it to the last that reads it.
 struct Span {
   std::size_t first, last;
   [[nodiscard]] bool meets(const Span& other) const {
@@ -126,7 +121,7 @@ bool meet(const std::vector<Span>& a, const std::vector<Span>& b) {
   });
 }
 
-/// Lays out one value; the same walk counts the bytes.
+/// Places one value; without a block it only counts the bytes.
 void place_value(Bump& bump, Value& value, const ValueInfo& info, std::size_t tokens) {
   const std::size_t rows = tokens * info.rows_per_token;
   value.width = info.width;
@@ -137,8 +132,8 @@ void place_value(Bump& bump, Value& value, const ValueInfo& info, std::size_t to
   }
 }
 
-/// Where each value begins: the lowest place where no value lies that is needed at the same time.
-/// Large ones first.
+/// Returns where each value begins: the lowest place that no value needed at the same time
+/// overlaps. Places large values first.
 std::vector<std::size_t> offsets_of(const Graph& graph, const std::vector<std::size_t>& sizes) {
   const auto spans = spans_of(graph);
   std::vector<ValueId> order(sizes.size());
@@ -164,12 +159,8 @@ std::vector<std::size_t> offsets_of(const Graph& graph, const std::vector<std::s
   return offsets;
 }
 
-void lay_out_routing(Bump& bump, Routing& routing, const Graph& graph, std::size_t n_batch) {
-  std::size_t n = 0, used = 0;
-  for (const Node& node : graph.nodes) {
-    n = std::max(n, node.experts.n);
-    used = std::max(used, node.experts.used);
-  }
+void place_routing(Bump& bump, Routing& routing, const WorkNeeds& needs, std::size_t n_batch) {
+  const std::size_t n = needs.experts, used = needs.experts_used;
   if (n == 0) return;
   const auto numbers = [&bump](std::size_t count) {
     return reinterpret_cast<std::uint32_t*>(bump.take(count * sizeof(std::uint32_t)));
@@ -190,8 +181,9 @@ std::atomic<std::uint32_t>* countdowns_of(Bump& bump, std::size_t n) {
   return at;
 }
 
-void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& shape,
-             std::byte* block) {
+void place_all(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& shape,
+               std::byte* block) {
+  const WorkNeeds needs = needs_of(graph, shape);
   const auto tokens = [&](ValueId id) {
     return id == graph.nodes.back().out ? shape.logit_rows : shape.n_batch;
   };
@@ -213,27 +205,28 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
   bump.take(end);
   for (const RopeTable& rope : graph.ropes)
     work.ropes.push_back(bump.floats(shape.n_batch * rope.width()));
-  lay_out_routing(bump, work.routing, graph, shape.n_batch);
-  if (const std::size_t bytes = most_laid_out(graph, shape.n_batch); bytes != 0)
-    work.laid_out = bump.take(bytes);
-  work.segment_floats = segment_floats(graph, shape);
+  place_routing(bump, work.routing, needs, shape.n_batch);
+  if (needs.packed != 0) work.laid_out = bump.take(needs.packed);
+  work.segment_floats = needs.segment_floats;
   if (work.segment_floats != 0) work.segment_states = bump.floats(work.segment_floats);
-  work.scratch_stride = scratch_bytes(graph);
+  work.scratch_stride = needs.scratch;
   work.scratch = bump.take(work.scratch_stride * shape.threads);
-  std::size_t countdowns = shape.n_batch;
-  for (const Node& node : graph.nodes) {
-    if (node.op == Op::FeedForward)
-      countdowns = std::max(countdowns, graph.values[node.out].width / 256 + 1);
-  }
-  work.pending = countdowns_of(bump, countdowns);
+  work.pending = countdowns_of(bump, needs.countdowns);
   work.pending_groups = countdowns_of(bump, shape.threads * kChunksPerThread * kCountdownStride);
 }
 
 }  // namespace
 
-bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens) {
-  const bool dense = node.op == Op::MatMul || node.op == Op::Heads || node.op == Op::FeedForward;
-  return dense && m.kernel.layout(n_tokens).run != nullptr;
+bool packs_input(const Node& node, const Matrix& m, std::size_t n_tokens) {
+  return node.facts.dense && m.kernel.layout(n_tokens).run != nullptr;
+}
+
+std::size_t input_bytes(const Node& node, std::size_t n_tokens) {
+  std::size_t bytes = 0;
+  for (const Matrix& m : node.matrices)
+    bytes = std::max({bytes, Activations::bytes(m.kernel.act, n_tokens, m.weight.cols()),
+                      n_tokens * m.weight.cols() * sizeof(float)});
+  return bytes;
 }
 
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end) {
@@ -256,15 +249,29 @@ Activations column_range(const Activations& acts, std::size_t token, std::size_t
   return part;
 }
 
+Activations place_activations(ActType type, std::size_t n_tokens, std::size_t cols,
+                              std::byte* memory) {
+  if (type != ActType::F32) return Activations::place(type, n_tokens, cols, memory);
+  Activations acts;
+  acts.type = type;
+  acts.n_tokens = n_tokens;
+  acts.cols = acts.f32_stride = cols;
+  acts.f32 = reinterpret_cast<float*>(memory);
+  return acts;
+}
+
 Activations Value::view(ActType type, std::size_t begin, std::size_t end) const {
   if (type != ActType::F32) return token_range(forms[static_cast<std::size_t>(type)], begin, end);
-  Activations acts;
-  acts.type = ActType::F32;
-  acts.n_tokens = end - begin;
-  acts.cols = width;
-  acts.f32 = row(begin);
-  acts.f32_stride = width;
-  return acts;
+  return place_activations(type, end - begin, width, reinterpret_cast<std::byte*>(row(begin)));
+}
+
+void Value::quantize(const KernelSet& kernels, ActTypes types, UnitRange rows,
+                     UnitRange cols) const {
+  for (const ActType type : kQuantizedForms) {
+    if (!types.has(type)) continue;
+    Activations acts = view(type, rows.begin, rows.end);
+    kernels.quantize(row(rows.begin), width, acts, 0, rows.size(), cols.begin, cols.end);
+  }
 }
 
 void copy_row(const Activations& from, std::size_t i, Activations& to, std::size_t j) {
@@ -293,14 +300,14 @@ void Value::copy_row(std::size_t from, std::size_t to) const {
 std::size_t WorkMemory::bytes(const Graph& graph, const WorkShape& shape) {
   WorkMemory counted;
   Bump bump(nullptr);
-  lay_out(bump, counted, graph, shape, nullptr);
+  place_all(bump, counted, graph, shape, nullptr);
   return bump.used();
 }
 
 WorkMemory WorkMemory::place(const Graph& graph, const WorkShape& shape, std::byte* block) {
   WorkMemory work;
   Bump bump(block);
-  lay_out(bump, work, graph, shape, block);
+  place_all(bump, work, graph, shape, block);
   return work;
 }
 

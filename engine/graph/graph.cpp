@@ -1,34 +1,20 @@
 #include "engine/graph/graph.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <set>
+#include <utility>
 
+#include "engine/lora/adapters.h"
 #include "model/weights.h"
 
 namespace cria {
-namespace {
 
-constexpr std::array<std::string_view, 14> kOpNames{
-    "embed",  "norm",         "heads",        "head_products", "attention",
-    "matmul", "feed_forward", "route_tokens", "experts_up",    "experts_down",
-    "add",    "scale",        "gate",         "gate_mul"};
-constexpr std::array<std::string_view, 4> kGatings{"softmax", "sigmoid", "softmax of chosen",
-                                                   "sigmoid of chosen"};
-constexpr std::array<std::string_view, 6> kActivations{"silu",  "gelu",           "relu squared",
-                                                       "xielu", "clamped swiglu", "sigmoid"};
-
-}  // namespace
-
-std::string_view name(Op op) noexcept { return kOpNames[static_cast<std::size_t>(op)]; }
-std::string_view name(Gating gating) noexcept { return kGatings[static_cast<std::size_t>(gating)]; }
-std::string_view name(ActivationKind kind) noexcept {
-  return kActivations[static_cast<std::size_t>(kind)];
-}
-
-float Temperature::at(std::size_t position) const {
-  const double steps = std::floor(static_cast<double>(position + offset) / length);
-  return static_cast<float>(1 + double{scale} * std::log(1 + steps));
+bool ActTypes::quantized() const {
+  return std::ranges::any_of(kQuantizedForms, [this](ActType type) { return has(type); });
 }
 
 float Matrix::scale_of(std::size_t row) const {
@@ -39,19 +25,14 @@ float Matrix::scale_of(std::size_t row) const {
   return value;
 }
 
-namespace {
-
-TensorView part_of(const TensorView& vector, std::uint64_t begin, std::uint64_t length) {
-  TensorView part = vector;
-  part.shape = {length};
-  part.data += begin * sizeof(float);
-  part.bytes = length * sizeof(float);
-  return part;
-}
-
-}  // namespace
-
 Matrix rows_of(const Matrix& matrix, std::uint64_t begin, std::uint64_t rows) {
+  const auto part_of = [](const TensorView& vector, std::uint64_t first, std::uint64_t length) {
+    TensorView part = vector;
+    part.shape = {length};
+    part.data += first * sizeof(float);
+    part.bytes = length * sizeof(float);
+    return part;
+  };
   Matrix part{rows_of(matrix.weight, begin, rows), {}, matrix.kernel, {}};
   if (matrix.bias) part.bias = part_of(*matrix.bias, begin, rows);
   if (matrix.scale) {
@@ -61,185 +42,86 @@ Matrix rows_of(const Matrix& matrix, std::uint64_t begin, std::uint64_t rows) {
   return part;
 }
 
-bool ActTypes::quantized() const {
-  for (const ActType type : kQuantizedForms)
-    if (has(type)) return true;
-  return false;
+namespace {
+
+// Sums a figure over the matrices that a token is multiplied by.
+template <class Figure>
+std::uint64_t sum_per_token(const Node& node, Figure&& figure) {
+  std::uint64_t sum = 0;
+  for (const Matrix& m : node.matrices)
+    if (m.multiplies()) sum += figure(m.weight);
+  return sum / node.facts.group * node.facts.group_used;
 }
 
-Node::Projections Node::projections() const {
-  const Matrix* next = matrices.data();
-  const Matrix* const q = heads.q_matrix ? next++ : nullptr;
-  const Matrix* const k = heads.k_matrix ? next++ : nullptr;
-  return {q, k, heads.v_matrix ? next : nullptr};
-}
+}  // namespace
 
 std::uint64_t Node::macs() const {
-  std::uint64_t sum = 0;
-  for (const Matrix& m : matrices) {
-    if (m.kernel.run != nullptr) sum += m.weight.rows() * m.weight.cols();
-  }
-  return experts.n > 1 ? sum / experts.n * experts.used : sum;
+  return sum_per_token(*this, [](const TensorView& w) { return w.rows() * w.cols(); });
 }
 
 std::uint64_t Node::weight_bytes() const {
-  std::uint64_t sum = 0;
-  for (const Matrix& m : matrices) {
-    if (m.kernel.run != nullptr) sum += m.weight.bytes;
-  }
-  return experts.n > 1 ? sum / experts.n * experts.used : sum;
+  return sum_per_token(*this, [](const TensorView& w) { return w.bytes; });
 }
 
 std::vector<ValueId> Node::reads() const {
-  std::vector<ValueId> ids;
-  const auto add = [&ids](ValueId id) {
-    if (id != kNoValue) ids.push_back(id);
-  };
-  add(in);
+  std::vector<ValueId> ids = facts.more_reads;
+  if (in != kNoValue) ids.push_back(in);
   for (const Matrix& m : matrices)
-    if (m.lora) add(m.lora->low);
-  if (op == Op::Heads) {
-    if (!heads.q_matrix) add(heads.q);
-    if (!heads.k_matrix) add(heads.k);
-    if (!heads.v_matrix && !heads.v_from_k) add(heads.v);
-  }
-  if (residual || op == Op::Add || op == Op::Scale || op == Op::Gate || op == Op::GateMul) add(out);
+    if (m.lora) ids.push_back(m.lora->low);
+  if (facts.changes_out) ids.push_back(out);
   return ids;
 }
 
 std::vector<ValueId> Node::writes() const {
-  std::vector<ValueId> ids;
-  for (const ValueId id : {out, aux, heads.q, heads.k, heads.v})
-    if (id != kNoValue) ids.push_back(id);
-  if (op == Op::Norm && residual) ids.push_back(in);
+  std::vector<ValueId> ids = facts.more_writes;
+  ids.push_back(out);
   return ids;
+}
+
+std::string_view name(const Op& op) {
+  return std::visit([](const auto& o) { return o.kName; }, op);
+}
+
+std::string tensor_text(const TensorView& tensor) {
+  return std::string(tensor.name) + " " + std::string(name(tensor.dtype)) + tensor.shape_string();
+}
+
+std::string factor_text(float factor) {
+  return factor == 1 ? std::string() : ", times " + number_text(factor);
+}
+
+std::string norm_text(const NormSpec& norm, std::string_view of) {
+  std::string text = ", " + std::string(of) + (norm.kind == NormKind::Rms ? "rms" : "layer") +
+                     " norm of " + std::to_string(norm.width) +
+                     (norm.first_only ? " first values" : "") + ", eps " + number_text(norm.eps);
+  for (const auto& tensor : {norm.weight, norm.bias})
+    if (tensor) text += ", " + tensor_text(*tensor);
+  return text;
+}
+
+std::string activation_text(const Activation& a) {
+  constexpr std::array<std::string_view, 6> kNames{"silu",  "gelu",           "relu squared",
+                                                   "xielu", "clamped swiglu", "sigmoid"};
+  std::string text(kNames[static_cast<std::size_t>(a.kind)]);
+  if (a.kind == ActivationKind::Xielu)
+    text += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " +
+            number_text(a.beta) + ", " + number_text(a.eps);
+  return text;
 }
 
 namespace {
 
-std::string describe(const TensorView& tensor) {
-  return std::string(tensor.name) + " " + std::string(name(tensor.dtype)) + tensor.shape_string();
-}
-
-// The words behind a node's operands: all that it does and that its operation's name does not say.
-class Details {
- public:
-  explicit Details(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
-
-  std::string text() {
-    if (node_.op == Op::Norm) norm("", node_.norm);
-    if (node_.op == Op::Heads) heads();
-    if (node_.op == Op::Attention) attention();
-    if (node_.op == Op::Route) route();
-    if (node_.op == Op::FeedForward || node_.op == Op::GateMul || node_.op == Op::ExpertsUp)
-      activation(node_.activation);
-    if (node_.op == Op::HeadProducts && node_.products.columns) add("by columns");
-    if (node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown)
-      add(std::to_string(node_.experts.used) + " of " + std::to_string(node_.experts.n) +
-          " experts");
-    if (node_.experts.weight_at_input) add("weights at the input");
-    if (node_.scale != 1) add("times " + number_text(node_.scale));
-    if (node_.softcap != 0) add("softcap " + number_text(node_.softcap));
-    if (node_.residual) add("added");
-    matrices();
-    return text_;
-  }
-
- private:
-  void add(const std::string& what) { text_ += ", " + what; }
-
-  void activation(const Activation& a) {
-    std::string what(name(a.kind));
-    if (a.kind == ActivationKind::Xielu)
-      what += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " +
-              number_text(a.beta) + ", " + number_text(a.eps);
-    add(what);
-  }
-
-  void norm(const std::string& of, const NormSpec& spec) {
-    add(of + (spec.kind == NormKind::Rms ? "rms" : "layer") + " norm of " +
-        std::to_string(spec.width) + (spec.first_only ? " first values" : "") + ", eps " +
-        number_text(spec.eps));
-    if (spec.weight) add(describe(*spec.weight));
-    if (spec.bias) add(describe(*spec.bias));
-  }
-
-  void heads() {
-    const HeadsSpec& h = node_.heads;
-    add(std::to_string(h.n_heads) + " heads of " + std::to_string(h.dim_k));
-    if (h.k != kNoValue)
-      add(std::to_string(h.n_kv_heads) + " kv heads of " + std::to_string(h.dim_k) + " and " +
-          std::to_string(h.dim_v));
-    if (h.clamp != 0) add("clamped to " + number_text(h.clamp));
-    if (h.v_from_k) add("v = k");
-    if (h.q_norm) norm("q ", *h.q_norm);
-    if (h.k_norm) norm("k ", *h.k_norm);
-    if (h.v_norm) norm("v ", *h.v_norm);
-    if (h.norm_after_rope) add("norms after rope");
-    if (h.rope == kNoIndex) {
-      add("no rope");
-    } else {
-      add(std::string("rope ") + (h.style == RopeStyle::Adjacent ? "adjacent" : "half split") +
-          " (" + graph_.ropes[h.rope].to_string() + ")");
-    }
-    if (h.temperature.scale != 0)
-      add("temperature " + number_text(h.temperature.scale) + " every " +
-          std::to_string(h.temperature.length));
-  }
-
-  void attention() {
-    const AttentionSpec& a = node_.attention;
-    add("scale " + number_text(a.scale));
-    if (a.window != 0) add("window " + std::to_string(a.window));
-    if (a.chunk != 0) add("chunks of " + std::to_string(a.chunk));
-    if (a.softcap != 0) add("softcap " + number_text(a.softcap));
-    if (a.sinks) add("sinks " + describe(*a.sinks));
-    if (graph_.caches[node_.cache].latent) add("latent");
-  }
-
-  void route() {
-    const ExpertsSpec& e = node_.experts;
-    add(std::to_string(e.used) + " of " + std::to_string(e.n) + " experts by " +
-        std::string(name(e.gating)));
-    if (e.normalized) add("normalized");
-    if (e.scale != 1) add("weights times " + number_text(e.scale));
-    if (e.groups > 1)
-      add(std::to_string(e.groups_used) + " of " + std::to_string(e.groups) + " groups" +
-          (e.groups_by_best ? " by their best" : ""));
-    if (e.selection_bias) add(describe(*e.selection_bias));
-  }
-
-  void matrices() {
-    // Experts and heads: the first of each kind stands for all.
-    const std::size_t step = node_.op == Op::HeadProducts ? node_.products.n_heads
-                             : node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown
-                                 ? node_.experts.n
-                                 : 1;
-    for (std::size_t i = 0; i < node_.matrices.size(); i += step) {
-      add((step > 1 ? std::to_string(step) + " times " : "") + describe(node_.matrices[i].weight));
-      if (node_.matrices[i].scale) add("times " + describe(*node_.matrices[i].scale));
-      if (node_.matrices[i].bias) add(describe(*node_.matrices[i].bias));
-      if (node_.matrices[i].lora)
-        add("lora of rank " + std::to_string(node_.matrices[i].lora->b.cols()));
-    }
-  }
-
-  const Graph& graph_;
-  const Node& node_;
-  std::string text_;
-};
-
-std::string outputs(const Graph& graph, const Node& node, bool forms) {
+std::string describe_matrices(const Node& node) {
   std::string text;
-  const bool heads = node.op == Op::Heads;
-  for (const ValueId id : {heads ? kNoValue : node.out, node.heads.q, node.heads.k, node.heads.v})
-    if (id != kNoValue) text += (text.empty() ? "" : ", ") + graph.values[id].name;
-  if (heads && node.cache != kNoIndex) text += ", kv cache " + std::to_string(node.cache);
-  if (!forms) return text;
-  if (node.acts.has(ActType::BF16)) text += "+bf16";
-  if (node.acts.has(ActType::Q8x16)) text += "+q8x16";
-  if (node.acts.has(ActType::Q8x32)) text += "+q8x32";
-  if (node.acts.has(ActType::Q8x256)) text += "+q8x256";
+  const std::size_t n = node.facts.group;
+  for (std::size_t i = 0; i < node.matrices.size();
+       i += n) {  // the first of a group stands for all
+    const Matrix& m = node.matrices[i];
+    text += ", " + (n > 1 ? std::to_string(n) + " times " : "") + tensor_text(m.weight);
+    if (m.scale) text += ", times " + tensor_text(*m.scale);
+    if (m.bias) text += ", " + tensor_text(*m.bias);
+    if (m.lora) text += ", lora of rank " + std::to_string(m.lora->b.cols());
+  }
   return text;
 }
 
@@ -247,19 +129,169 @@ std::string outputs(const Graph& graph, const Node& node, bool forms) {
 
 std::string Graph::to_string(const Node& node, bool forms) const {
   std::string text = node.name + ": " + std::string(cria::name(node.op)) + " " +
-                     outputs(*this, node, forms) + " <- ";
-  text += node.in == kNoValue ? node.op == Op::Embed   ? "tokens"
-                                : node.op == Op::Heads ? "q, k, v"
-                                                       : ""
-                              : values[node.in].name;
-  if (node.op == Op::Attention) text += ", kv cache " + std::to_string(node.cache);
-  return text + Details(*this, node).text();
+                     values[node.out].name + node.facts.outputs;
+  for (const auto& [type, suffix] : {std::pair{ActType::BF16, "+bf16"},
+                                     {ActType::Q8x16, "+q8x16"},
+                                     {ActType::Q8x32, "+q8x32"},
+                                     {ActType::Q8x256, "+q8x256"}})
+    if (forms && node.acts.has(type)) text += suffix;
+  text += " <- ";
+  if (node.in != kNoValue) text += values[node.in].name;
+  return text + node.facts.inputs + node.facts.text + describe_matrices(node);
 }
 
 std::string Graph::to_string(bool forms) const {
   std::string text;
   for (const Node& node : nodes) text += to_string(node, forms) + "\n";
   return text;
+}
+
+ValueId GraphBuilder::value(const std::string& name, std::size_t width,
+                            std::size_t rows_per_token) {
+  const auto found =
+      std::find_if(graph_.values.begin(), graph_.values.end(), [&](const ValueInfo& value) {
+        return value.name == name && value.width == width && value.rows_per_token == rows_per_token;
+      });
+  if (found != graph_.values.end()) return static_cast<ValueId>(found - graph_.values.begin());
+  graph_.values.push_back({name, width, rows_per_token, {}});
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+std::uint32_t GraphBuilder::rope(const RopeSpec& spec) {
+  const auto found = std::find_if(graph_.ropes.begin(), graph_.ropes.end(),
+                                  [&](const RopeTable& table) { return table.spec() == spec; });
+  if (found != graph_.ropes.end()) return static_cast<std::uint32_t>(found - graph_.ropes.begin());
+  graph_.ropes.emplace_back(spec);
+  return static_cast<std::uint32_t>(graph_.ropes.size() - 1);
+}
+
+std::uint32_t GraphBuilder::cache(const CacheSpec& spec) {
+  graph_.caches.push_back(spec);
+  return static_cast<std::uint32_t>(graph_.caches.size() - 1);
+}
+
+Matrix GraphBuilder::matrix(const TensorView& weight, std::optional<TensorView> bias) const {
+  Matrix m{weight, std::move(bias), kernels_.matmul(weight.dtype), {}};
+  if (!m.multiplies()) {
+    throw Error("",
+                "no kernel of instruction set " + std::string(kernels_.isa) +
+                    " multiplies by type " + std::string(cria::name(weight.dtype)),
+                "tensor " + std::string(weight.name));
+  }
+  return m;
+}
+
+void GraphBuilder::add(Op op, std::string_view name, ValueId in, ValueId out,
+                       std::vector<Matrix> matrices) {
+  Node node{std::move(op), prefix_ + std::string(name), in, out, std::move(matrices)};
+  node.facts = node.visit([&](const auto& o) { return o.facts(graph_, node); });
+  graph_.nodes.push_back(std::move(node));
+}
+
+// The last writer of a value before a product reads it makes the form that the product needs.
+void GraphBuilder::add_forms() {
+  std::vector<Node*> writer(graph_.values.size(), nullptr);
+  for (Node& node : graph_.nodes) {
+    for (const Matrix& m : node.matrices) {
+      if (!m.multiplies() || node.facts.quantizes_input) continue;
+      const auto add = [&](ValueId id, ActType act) {
+        graph_.values[id].acts.add(act);
+        if (writer[id] != nullptr) writer[id]->acts.add(act);
+      };
+      add(node.in, m.kernel.act);
+      if (m.lora) add(m.lora->low, m.lora->kernel.act);
+    }
+    for (const ValueId id : node.writes()) writer[id] = &node;
+  }
+}
+
+void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
+  std::vector<Node> all = std::exchange(graph_.nodes, {});
+  std::set<std::string_view> used;
+  prefix_.clear();
+  for (Node& node : all) {
+    std::size_t parts = 0;
+    for (Matrix& m : node.matrices) {
+      const LowRank* const added = adapters.find(m.weight.name);
+      if (added == nullptr) continue;
+      if (!node.facts.dense)
+        throw file.error(
+            "an adapter's addition that cannot be applied here: cria merge writes it into a model",
+            "tensor " + std::string(m.weight.name));
+      used.insert(m.weight.name);
+      const std::string part = std::to_string(parts++);
+      const ValueId low = value("lora" + part, added->rank);
+      add(MatMulOp{}, node.name + ".lora" + part, node.in, low, {matrix(added->a_view())});
+      const TensorView& whole = *file.tensor(m.weight.name);
+      const auto begin = static_cast<std::uint64_t>(m.weight.data - whole.data) / whole.row_bytes();
+      const Matrix b = matrix(added->b_view(begin, m.weight.rows()));
+      m.lora = LoraProduct{low, b.weight, b.kernel};
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+  for (const auto& [tensor, added] : adapters.all())
+    if (!used.contains(tensor))
+      throw file.error("an adapter adds to a matrix that no product uses", "tensor " + tensor);
+}
+
+Graph GraphBuilder::finish() {
+  add_forms();
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+    if (graph_.nodes[i].facts.fills_cache) graph_.first_sparse = i + 1;
+  return std::move(graph_);
+}
+
+namespace {
+
+std::vector<TensorView> tensors_of(const Node& node) {
+  std::vector<TensorView> tensors = node.facts.tensors;
+  for (const Matrix& m : node.matrices)
+    for (const auto& tensor : {std::optional(m.weight), m.scale, m.bias})
+      if (tensor) tensors.push_back(*tensor);
+  return tensors;
+}
+
+struct BadValue {
+  std::uint64_t index;
+  float value;
+};
+
+std::optional<BadValue> first_bad(const TensorView& tensor) {
+  std::vector<float> row(tensor.cols());
+  for (std::uint64_t r = 0; r < tensor.rows(); ++r) {
+    dtype_info(tensor.dtype)
+        .dequantize(tensor.data + r * tensor.row_bytes(), row.data(), row.size());
+    const auto bad =
+        std::find_if(row.begin(), row.end(), [](float value) { return !std::isfinite(value); });
+    if (bad != row.end())
+      return BadValue{r * row.size() + static_cast<std::uint64_t>(bad - row.begin()), *bad};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Error not_finite(const GgufFile& file, const Graph& graph, const Node& node,
+                 std::span<const float> values) {
+  const bool attention = node.as<AttentionOp>() != nullptr;
+  const Node& reader =
+      attention ? graph.nodes[static_cast<std::size_t>(&node - graph.nodes.data()) - 1] : node;
+  std::string all = "node " + node.name;
+  for (const TensorView& tensor : tensors_of(reader)) {
+    const std::string name = ", tensor " + std::string(tensor.name);
+    if (!attention) all += name;
+    if (const auto bad = first_bad(tensor))
+      return file.error("a weight is not a finite number: expected finite values, got " +
+                            number_text(bad->value) + " at value " + std::to_string(bad->index),
+                        "node " + reader.name + name);
+  }
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  return file.error(
+      "a result is not a finite number though the node's weights are: expected finite values, "
+      "got " +
+          number_text(bad == values.end() ? std::nanf("") : *bad),
+      all);
 }
 
 }  // namespace cria

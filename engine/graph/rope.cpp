@@ -9,11 +9,11 @@
 namespace cria {
 namespace {
 
-// YaRN (arXiv 2309.00071, section 3.2): dimensions that turn more than beta_fast times over the
-// original context keep their frequency, those that turn less than beta_slow times are
-// interpolated, with a ramp between. Its bounds are whole dimensions, as in the authors' code and
-// in llama.cpp. The makers of gpt-oss do not round theirs ("truncate": false in config.json), which
-// no key of GGUF says: its files are run as others run them.
+// YaRN (arXiv 2309.00071, section 3.2). Dimensions that turn more than beta_fast times over the
+// original context keep their frequency. Those below beta_slow turns are interpolated, with a ramp
+// between. Its bounds are whole dimensions, as in the authors' code and in llama.cpp. gpt-oss was
+// trained without rounding ("truncate": false in config.json), but no GGUF key says so; other
+// programs round for it, too.
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeSpec& spec) {
@@ -24,7 +24,7 @@ class YarnRamp {
     low_ = std::max(0.0, std::floor(dimension_turning(spec.beta_fast)));
     high_ = std::min(spec.n_rot - 1.0, std::ceil(dimension_turning(spec.beta_slow)));
   }
-  // Share of the original frequency that pair i keeps.
+  // Returns the share of the original frequency that pair i keeps.
   [[nodiscard]] double keep(std::size_t i) const {
     return 1 -
            std::clamp((static_cast<double>(i) - low_) / std::max(0.001, high_ - low_), 0.0, 1.0);

@@ -8,21 +8,21 @@
 
 namespace cria {
 
-/// What a table is made from. A model may have several: windowed layers often have a base of their
-/// own.
+/// Parameters of a table. A model may have several: sliding-window layers often have their own
+/// base.
 struct RopeSpec {
-  std::uint32_t n_rot = 0;  ///< values of a head that are rotated
+  std::uint32_t n_rot = 0;  ///< rotated values of a head
   double base = 10000;
   RopeScaling scaling = RopeScaling::None;
   double factor = 1;
   std::uint32_t orig_ctx = 0;
   double beta_fast = 32, beta_slow = 1;  ///< YaRN
   double magnitude = 1;
-  std::vector<float> divisors = {};  ///< n_rot/2 numbers that divide frequencies; empty: none
-  std::vector<float> long_divisors =
-      {};  ///< the same for contexts longer than orig_ctx; empty: as divisors
+  std::vector<float> divisors = {};  ///< [n_rot/2] divisors of frequencies; empty: none
+  /// The same for contexts longer than orig_ctx; empty: as divisors.
+  std::vector<float> long_divisors = {};
 
-  /// As the file's keys say; YaRN's magnitude included.
+  /// Reads the file's keys, and computes YaRN's magnitude.
   static RopeSpec of(const ModelConfig& config);
   bool operator==(const RopeSpec&) const = default;
 };
@@ -30,10 +30,10 @@ struct RopeSpec {
 class RopeTable {
  public:
   explicit RopeTable(const RopeSpec& spec);
-  /// Floats that a position needs: n_rot/2 pairs (cos, sin).
+  /// Returns the floats of a position: n_rot/2 pairs (cos, sin).
   [[nodiscard]] std::size_t width() const { return 2 * frequencies_.size(); }
-  /// Writes the pairs of a position, computed in double. n_ctx: the context that decides between
-  /// the divisors.
+  /// Writes the pairs of a position, computed in double. n_ctx: the context length that
+  /// decides between the divisors.
   void fill(std::size_t position, std::size_t n_ctx, float* cos_sin) const;
   [[nodiscard]] const RopeSpec& spec() const { return spec_; }
   [[nodiscard]] std::string to_string() const;  ///< "64 values, base 10000, linear 8"

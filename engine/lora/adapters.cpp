@@ -12,35 +12,35 @@ namespace {
 
 constexpr std::string_view kA = ".lora_a", kB = ".lora_b";
 
-// Half of an addition, as [cols, rows, n].
-struct Half {
+// A factor of an addition: [n][rows][cols].
+struct Factor {
   std::uint64_t cols, rows, n;
   std::vector<float> values;
 };
 
 std::string where(std::string_view tensor) { return "tensor " + std::string(tensor); }
 
-Half read_half(const GgufFile& file, const TensorView& tensor) {
+Factor read_factor(const GgufFile& file, const TensorView& tensor) {
   if (dtype_info(tensor.dtype).dot == DotClass::None)
     throw file.error("wrong type: got " + std::string(name(tensor.dtype)), where(tensor.name));
   if (tensor.shape.size() > 3)
     throw file.error("wrong shape: expected 2 or 3 dimensions, got " + tensor.shape_string(),
                      where(tensor.name));
-  Half half{tensor.cols(),
-            tensor.shape.size() > 1 ? tensor.shape[1] : 1,
-            tensor.shape.size() > 2 ? tensor.shape[2] : 1,
-            {}};
-  half.values.resize(tensor.cols() * tensor.rows());
+  Factor factor{tensor.cols(),
+                tensor.shape.size() > 1 ? tensor.shape[1] : 1,
+                tensor.shape.size() > 2 ? tensor.shape[2] : 1,
+                {}};
+  factor.values.resize(tensor.cols() * tensor.rows());
   dtype_info(tensor.dtype)
-      .dequantize_rows(tensor.data, half.values.data(), tensor.rows(), tensor.cols());
-  if (!std::ranges::all_of(half.values, [](float value) { return std::isfinite(value); }))
+      .dequantize_rows(tensor.data, factor.values.data(), tensor.rows(), tensor.cols());
+  if (!std::ranges::all_of(factor.values, [](float value) { return std::isfinite(value); }))
     throw file.error("holds NaN or infinity", where(tensor.name));
-  return half;
+  return factor;
 }
 
-// The embedding's halves as those of other matrices.
-void turn_round(Half& a, Half& b) {
-  Half turned{b.rows, b.cols, 1, std::vector<float>(b.values.size())};
+// Turns the factors of the embedding into those of other matrices.
+void swap_factors(Factor& a, Factor& b) {
+  Factor turned{b.rows, b.cols, 1, std::vector<float>(b.values.size())};
   for (std::uint64_t row = 0; row < b.rows; ++row)
     for (std::uint64_t r = 0; r < b.cols; ++r)
       turned.values[r * b.rows + row] = b.values[row * b.cols + r];
@@ -51,7 +51,7 @@ void require_lora(const GgufFile& file, const GgufFile& base) {
   const auto expect = [&](const char* key, std::string_view expected) {
     const std::string_view got = file.find_string(key).value_or("");
     if (got != expected)
-      throw file.error("no adapter for this model: expected '" + std::string(expected) +
+      throw file.error("not an adapter of this model: expected '" + std::string(expected) +
                            "', got '" + printable(got) + "'",
                        "key " + std::string(key));
   };
@@ -60,11 +60,11 @@ void require_lora(const GgufFile& file, const GgufFile& base) {
   expect("general.architecture", base.get_string("general.architecture"));
   constexpr const char* kInvocation = "adapter.alora.invocation_tokens";
   if (file.find(kInvocation) != nullptr)
-    throw file.error("an adapter that counts from some tokens on (aLoRA) is not supported",
+    throw file.error("activated adapters (aLoRA) are not supported",
                      std::string("key ") + kInvocation);
 }
 
-// 0 where the file does not say it: then the additions count as they are.
+// Returns 0 if the file has no alpha: additions then have no factor.
 float alpha_of(const GgufFile& file) {
   const auto alpha = static_cast<float>(file.find_float("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha))
@@ -73,8 +73,8 @@ float alpha_of(const GgufFile& file) {
   return alpha;
 }
 
-// A, and B times its scale, behind those that are there.
-void append(LowRank& sum, const Half& a, const Half& b, float scale) {
+// Appends A, and B times its scale, to the ones of earlier files.
+void append(LowRank& sum, const Factor& a, const Factor& b, float scale) {
   const std::uint64_t rank = a.rows, all = sum.rank + rank;
   LowRank next{a.cols,
                all,
@@ -123,11 +123,10 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
   const GgufFile file = GgufFile::open(lora.path);
   require_lora(file, base);
   const float alpha = alpha_of(file);
-  if (file.tensors().empty()) throw file.error("an adapter without tensors");
+  if (file.tensors().empty()) throw file.error("the adapter has no tensors");
   std::size_t norms = 0;
   for (const TensorView& tensor : file.tensors()) {
-    if (tensor.name.ends_with(
-            "_norm.weight")) {  // whole ones, that some programs put beside the additions
+    if (tensor.name.ends_with("_norm.weight")) {  // some programs add copies of whole norms
       ++norms;
       continue;
     }
@@ -137,22 +136,23 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
     const std::string target(tensor.name.substr(0, tensor.name.size() - kA.size()));
     const TensorView* const other = file.tensor(target + std::string(first ? kB : kA));
     if (other == nullptr)
-      throw file.error("half of an addition: the other one is missing", where(tensor.name));
+      throw file.error("an addition has one factor: the other is missing", where(tensor.name));
     if (!first) continue;
     const TensorView* const matrix = base.tensor(target);
-    if (matrix == nullptr) throw file.error("the model has no such matrix", where(tensor.name));
-    Half a = read_half(file, tensor), b = read_half(file, *other);
+    if (matrix == nullptr)
+      throw file.error("the model has no matrix of this name", where(tensor.name));
+    Factor a = read_factor(file, tensor), b = read_factor(file, *other);
     const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1,
                         rows = matrix->rows() / n;
     if (target == "token_embd.weight" && a.cols != matrix->cols() && a.rows == rows &&
         a.n * b.n == 1)
-      turn_round(a, b);
+      swap_factors(a, b);
     if (a.cols != matrix->cols() || b.rows != rows || a.n != n || b.n != n)
       throw file.error("wrong shape for the model's " + matrix->shape_string() + ": got " +
                            tensor.shape_string() + " and " + other->shape_string(),
                        where(tensor.name));
     if (a.rows != b.cols)
-      throw file.error("the halves do not fit together: got " + tensor.shape_string() + " and " +
+      throw file.error("the factors do not fit each other: got " + tensor.shape_string() + " and " +
                            other->shape_string(),
                        where(tensor.name));
     const float scale = alpha == 0 ? lora.scale : lora.scale * alpha / static_cast<float>(a.rows);
@@ -160,7 +160,7 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
   }
   if (norms != 0)
     warnings_.push_back(lora.path + ": " + counted(norms, "norm") +
-                        " passed over: only matrices are added to");
+                        " ignored: adapters change only matrices");
 }
 
 const LowRank* Adapters::find(std::string_view tensor) const {

@@ -5,18 +5,13 @@
 #include <cstring>
 
 #include "engine/execute/executor.h"
-#include "engine/execute/non_finite.h"
 #include "engine/fingerprint.h"
+#include "engine/graph/graph.h"
 #include "engine/model_parts.h"
 #include "model/file/binary_file.h"
 
 namespace cria {
 namespace {
-
-// Without what heads multiply by parts of a row.
-bool reads_whole_rows(Op op) {
-  return op == Op::MatMul || op == Op::FeedForward || op == Op::Heads;
-}
 
 void add_squares(double* sums, const float* row, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) sums[i] += double{row[i]} * double{row[i]};
@@ -35,12 +30,12 @@ ImportanceRun::ImportanceRun(Session& session, std::span<const TokenId> text,
   kept_.resize(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (const Matrix& matrix : nodes[i].matrices) {
-      if (!reads_whole_rows(nodes[i].op) || matrix.kernel.run == nullptr) continue;
+      if (!nodes[i].facts.dense || !matrix.multiplies()) continue;
       std::vector<Reader>& list = readers[writer[nodes[i].in]];
       const Reader reader{std::string(matrix.weight.name)};
       if (std::ranges::find(list, reader) == list.end()) list.push_back(reader);
     }
-    if (nodes[i].op == Op::ExpertsUp) add_expert_sources(i, writer[nodes[i].in]);
+    if (nodes[i].as<ExpertsUpOp>() != nullptr) add_expert_sources(i, writer[nodes[i].in]);
     for (const ValueId id : nodes[i].writes()) writer[id] = i;
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -67,7 +62,7 @@ void ImportanceRun::add_source(std::size_t place, const Node& node, std::vector<
 void ImportanceRun::add_expert_sources(std::size_t place, std::size_t writer) {
   const std::vector<Node>& nodes = session_.graph().nodes;
   const Node &up = nodes[place], &down = nodes[place + 1];
-  const std::size_t experts = up.experts.n;
+  const std::size_t experts = up.as<ExpertsUpOp>()->n;
   const auto readers = [&](const Node& node) {
     const std::string_view first = node.matrices.front().weight.name;
     const bool stacked = node.matrices[experts > 1 ? 1 : 0].weight.name == first;

@@ -7,8 +7,7 @@
 #include <deque>
 #include <memory>
 
-#include "engine/execute/cores.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/quantize/held.h"
 #include "engine/quantize/ordered_pipeline.h"
 

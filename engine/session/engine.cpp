@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/distribute/file_parts.h"
-#include "engine/execute/non_finite.h"
+#include "engine/graph/graph.h"
 #include "engine/session/engine_state.h"
 #include "model/plural.h"
 

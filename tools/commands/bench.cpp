@@ -10,7 +10,7 @@
 
 #include "engine/distribute/default_threads.h"
 #include "engine/distribute/leader.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "model/plural.h"

@@ -3,7 +3,7 @@
 
 #include "engine/architectures/hf_form.h"
 #include "engine/convert/convert.h"
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/export.h"
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "engine/architectures/architecture.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "model/config.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"

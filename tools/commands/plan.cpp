@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "engine/distribute/measure_machine.h"
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "model/plural.h"

@@ -3,8 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/merge_adapters.h"
-#include "engine/execute/cores.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "model/gguf/shards.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"

@@ -6,8 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "engine/execute/cores.h"
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "engine/fingerprint.h"
 #include "engine/quantize/quantize.h"
 #include "model/plural.h"

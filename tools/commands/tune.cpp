@@ -8,8 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "engine/execute/cores.h"
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/report/machine.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "tools/terminal/standard_output.h"
 
 namespace cria::tools {

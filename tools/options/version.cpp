@@ -1,4 +1,4 @@
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "tools/options/command_line.h"
 #include "tools/ranks/process_ranks.h"
 

@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/execute/cores.h"
-#include "engine/execute/kernels_in_use.h"
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "model/plural.h"
 
 namespace cria::tools {

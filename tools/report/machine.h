@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/execute/cgroup.h"
+#include "engine/execute/machine.h"
 
 namespace cria::tools {
 

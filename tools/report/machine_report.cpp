@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/machine.h"

@@ -29,7 +29,7 @@ TEST(Experts, ReportTheRowsTheyWrite) {
     session.eval(std::span(tokens).first(before));
     std::vector<float> seen;
     session.observe([&seen](const Node& node, std::span<const float> values, std::size_t) {
-      if (node.op == Op::ExpertsUp) seen = copy(values);
+      if (node.as<ExpertsUpOp>() != nullptr) seen = copy(values);
     });
     session.eval(std::span(tokens).subspan(before));
     return seen;

@@ -509,8 +509,8 @@ TEST(GraphParts, InputsOfProductsTravelQuantized) {
   const Graph& graph = demo_model().graph();
   const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Op op = graph.nodes[i].op;
-    const bool wanted = op == Op::Attention || op == Op::FeedForward;
+    const Node& node = graph.nodes[i];
+    const bool wanted = node.as<AttentionOp>() != nullptr || node.as<FeedForwardOp>() != nullptr;
     EXPECT_EQ(parts.nodes[i].forms.has(ActType::Q8x32), wanted) << graph.nodes[i].name;
   }
 }
@@ -550,7 +550,7 @@ TEST(GraphParts, OnlyWhatOthersReadIsGathered) {
   std::size_t gathered = 0, layers = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const NodePart& part = parts.nodes[i];
-    if (graph.nodes[i].op == Op::Heads) {
+    if (graph.nodes[i].as<HeadsOp>() != nullptr) {
       EXPECT_TRUE(part.divided() && !part.gathered);
       ++layers;
     }

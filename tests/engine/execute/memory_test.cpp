@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/execute/system_memory.h"
+#include "engine/execute/machine.h"
 #include "engine/session/engine_state.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/tiny_model.h"

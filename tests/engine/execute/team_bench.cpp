@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "engine/execute/team.h"
 
 namespace {

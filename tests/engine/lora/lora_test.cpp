@@ -256,7 +256,7 @@ TEST_F(LoraTest, NormsArePassedOver) {
       "norm.gguf",
       {{q + ".lora_a", {64, 4}}, {q + ".lora_b", {4, 64}}, {"blk.0.attn_norm.weight", {64}}}, 1);
   EXPECT_EQ(Model::load(model, {.loras = {{file, 1}}})->warnings().back(),
-            file + ": 1 norm passed over: only matrices are added to");
+            file + ": 1 norm ignored: adapters change only matrices");
 }
 
 // Without an alpha, or with one of 0, additions count as they are.
@@ -368,23 +368,23 @@ TEST_F(LoraTest, HostileFilesAreRefused) {
   refused(with_key("adapter.lora.alpha", std::string("8")), "adapter.lora.alpha");
   refused(
       with_key("adapter.alora.invocation_tokens", GgufArray::of(std::vector<std::uint32_t>{1, 2})),
-      "is not supported (key adapter.alora.invocation_tokens)");
-  refused(write("bad.gguf", {}, 1), "an adapter without tensors");
-  refused(write("bad.gguf", {{a, {64, 4}}}, 1), "the other one is missing (tensor " + a);
-  refused(write("bad.gguf", {{b, {4, 64}}}, 1), "the other one is missing (tensor " + b);
+      "are not supported (key adapter.alora.invocation_tokens)");
+  refused(write("bad.gguf", {}, 1), "the adapter has no tensors");
+  refused(write("bad.gguf", {{a, {64, 4}}}, 1), "the other is missing (tensor " + a);
+  refused(write("bad.gguf", {{b, {4, 64}}}, 1), "the other is missing (tensor " + b);
   refused(write("bad.gguf", {{"odd.weight", {4, 64}}}, 1), "unknown tensor");
   refused(write("bad.gguf", {{a, {32, 4}}, {b, {4, 64}}}, 1),
           "wrong shape for the model's [64, 64]");
   refused(write("bad.gguf", {{a, {64, 4}}, {b, {4, 32}}}, 1), "wrong shape for the model's");
   refused(write("bad.gguf", {{a, {64, 4, 2}}, {b, {4, 64, 2}}}, 1), "wrong shape for the model's");
   refused(write("bad.gguf", {{a, {64, 4, 1, 2}}, {b, {4, 64}}}, 1), "expected 2 or 3 dimensions");
-  refused(write("bad.gguf", {{a, {64, 5}}, {b, {4, 64}}}, 1), "the halves do not fit together");
+  refused(write("bad.gguf", {{a, {64, 5}}, {b, {4, 64}}}, 1), "the factors do not fit each other");
   const std::string norm = "blk.0.attn_norm.weight";
   const std::string to_a_vector =
       write("bad.gguf", {{norm + ".lora_a", {64, 1}}, {norm + ".lora_b", {1, 1}}}, 1);
   EXPECT_THROW((void)Model::load(model, {.loras = {{to_a_vector, 1}}}), Error);
   refused(write("bad.gguf", {{"blk.9.x.lora_a", {64, 4}}, {"blk.9.x.lora_b", {4, 64}}}, 1),
-          "no such matrix");
+          "no matrix of this name");
   refused(write("bad.gguf", good, 1, std::numeric_limits<float>::infinity()),
           "holds NaN or infinity");
   refused(path("none.gguf"), "");

@@ -183,7 +183,7 @@ TEST(Scheduler, DraftTokensDelayNoAnswer) {
   Scheduler scheduler(engine, {.prompt_tokens = 12});
   std::size_t rows = 0, largest = 0;
   engine.observe([&](const Node& node, std::span<const float> values, std::size_t width) {
-    if (node.op == Op::Embed) rows = values.size() / width;
+    if (node.as<EmbedOp>() != nullptr) rows = values.size() / width;
   });
   std::vector<Ended> ended(3);
   GenerateOptions endless = greedy(80);

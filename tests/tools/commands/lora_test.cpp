@@ -81,7 +81,7 @@ TEST(Lora, ReportsErrors) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_EQ(bad.err,
             "cria: error: " + file +
-                ": no adapter for this model: expected 'lora', got 'dora' (key adapter.type)\n");
+                ": not an adapter of this model: expected 'lora', got 'dora' (key adapter.type)\n");
   EXPECT_EQ(say(kDemo, {"--lora", directory.path("none.gguf")}).code, 1);
   EXPECT_EQ(say(kDemo, {"--lora", file + ":strong"}).code, 2);
   EXPECT_EQ(say(kDemo, {"--lora", file + ":nan"}).code, 2);

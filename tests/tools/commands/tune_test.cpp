@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "engine/execute/cores.h"
+#include "engine/execute/machine.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {

@@ -1,5 +1,5 @@
 // How rows are divided among threads and chunks.
-#include "engine/execute/row_chunks.h"
+#include "engine/execute/pass.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What passes took decides how the next ones fetch weights.
-#include "engine/execute/prefetch_tuner.h"
+#include "engine/execute/executor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,122 @@
+// Operations on single rows: embedding, norms, sums, factors, gates.
+#include "engine/execute/pass.h"
+
+namespace cria {
+namespace {
+
+NodeFacts changes_out(std::string text) {
+  NodeFacts facts{std::move(text), "", ""};
+  facts.changes_out = true;
+  return facts;
+}
+
+// f(row of out, token) for every token, then quantizes the row.
+template <class F>
+void change_rows(const Node& node, Pass& pass, F&& f) {
+  const Value& out = pass.work[node.out];
+  pass.for_each_token([&](std::size_t token) {
+    f(out.row(token), token);
+    pass.quantize_row(node, token);
+  });
+}
+
+}  // namespace
+
+NodeFacts EmbedOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  return {factor_text(scale), "tokens", ""};
+}
+
+// The first node also makes the RoPE tables of the batch.
+void EmbedOp::run(const Node& node, Pass& pass) const {
+  const Matrix& table = node.matrices[0];
+  const std::size_t width = pass.work[node.out].width;
+  const bool first = pass.index_of(node) == 0;
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    const auto row = static_cast<std::size_t>(pass.batch->tokens[token]);
+    dtype_info(table.weight.dtype).dequantize(table.row(row), out, width);
+    const float factor = scale * table.scale_of(row);
+    if (factor != 1) pass.kernels.scale(out, factor, width);
+    for (std::size_t i = 0; first && i < pass.graph.ropes.size(); ++i) {
+      const RopeTable& rope = pass.graph.ropes[i];
+      rope.fill(pass.batch->positions[token], pass.rope_ctx,
+                pass.work.ropes[i] + token * rope.width());
+    }
+  });
+}
+
+void NormSpec::apply(const KernelSet& kernels, std::size_t group, const float* in,
+                     float* out) const {
+  const std::size_t offset = own_weights ? group * width : 0;
+  const float* const w = weight ? floats(*weight) + offset : nullptr;
+  const float* const b = bias ? floats(*bias) + offset : nullptr;
+  if (kind == NormKind::Layer) return kernels.layer_norm(in, w, b, eps, out, width);
+  kernels.rms_norm(in, w, eps, out, width);
+  if (b != nullptr) kernels.add(out, b, width);
+}
+
+NodeFacts NormOp::facts(const Graph& /*graph*/, const Node& node) const {
+  NodeFacts facts{norm_text(norm) + (residual ? ", added" : ""), "", ""};
+  facts.changes_out = residual;
+  if (residual) facts.more_writes = {node.in};
+  for (const auto& tensor : {norm.weight, norm.bias})
+    if (tensor) facts.tensors.push_back(*tensor);
+  return facts;
+}
+
+void NormOp::run(const Node& node, Pass& pass) const {
+  const Value& in = pass.work[node.in];
+  const std::size_t groups = norm.first_only ? 1 : in.width / norm.width;
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    float* const to = residual ? in.row(token) : out;
+    for (std::size_t group = 0; group < groups; ++group)
+      norm.apply(pass.kernels, group, in.row(token) + group * norm.width, to + group * norm.width);
+    if (residual) pass.kernels.add(out, to, pass.work[node.out].width);
+  });
+}
+
+NodeFacts AddOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  return changes_out(factor_text(scale));
+}
+
+void AddOp::run(const Node& node, Pass& pass) const {
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    pass.kernels.add_scaled(out, pass.work[node.in].row(token), scale, pass.work[node.out].width);
+  });
+}
+
+NodeFacts ScaleOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  return changes_out(factor_text(scale));
+}
+
+void ScaleOp::run(const Node& node, Pass& pass) const {
+  change_rows(node, pass, [&](float* out, std::size_t /*token*/) {
+    pass.kernels.scale(out, scale, pass.work[node.out].width);
+  });
+}
+
+NodeFacts GateOp::facts(const Graph& /*graph*/, const Node& /*node*/) {
+  NodeFacts facts = changes_out("");
+  facts.small_input = true;
+  return facts;
+}
+
+void GateOp::run(const Node& node, Pass& pass) {
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    float gate = *pass.work[node.in].row(token);
+    pass.kernels.activate({ActivationKind::Sigmoid}, &gate, nullptr, 1);
+    pass.kernels.scale(out, gate, pass.work[node.out].width);
+  });
+}
+
+NodeFacts GateMulOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  return changes_out(", " + activation_text(activation));
+}
+
+void GateMulOp::run(const Node& node, Pass& pass) const {
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    pass.kernels.activate(activation, out, pass.work[node.in].row(token) + in_offset,
+                          pass.work[node.out].width);
+  });
+}
+
+}  // namespace cria
