@@ -3,8 +3,10 @@
 # unit. Components: program, library, development; packaging/deb.cmake makes a package of each.
 
 # Each library has the objects of all modules.
-set(modules $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
-            $<TARGET_OBJECTS:cria_kernels>)
+set(modules "")
+foreach(module kernels model tokenizer constrain engine evaluate quantize convert c_interface)
+  list(APPEND modules $<TARGET_OBJECTS:cria_${module}>)
+endforeach()
 
 # libcria.a: everything.
 add_library(cria_library STATIC ${modules})

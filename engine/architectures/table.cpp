@@ -1,58 +1,71 @@
-// The architectures that run here. A row registers one.
+// The architectures: a declaration and a row for each.
 #include <algorithm>
 #include <iterator>
 
-#include "engine/architectures/families.h"
 #include "engine/architectures/model_builder.h"
 #include "engine/lora/adapters.h"
 
 namespace cria {
+
+using Build = void(ModelBuilder&);
+// llama_like.cpp
+Build build_llama, build_mistral3, build_plain, build_seed_oss, build_smollm3, build_arcee,
+    build_qwen3, build_qwen3moe, build_qwen2moe, build_minicpm, build_granite, build_hunyuan;
+// gemma.cpp
+Build build_gemma, build_gemma2, build_gemma3, build_gemma4;
+// deepseek_like.cpp
+Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe;
+// other_blocks.cpp
+Build build_exaone4, build_olmo, build_olmo2, build_olmoe, build_phi3, build_phimoe,
+    build_command_r, build_cohere2, build_starcoder2, build_stablelm, build_nemotron, build_apertus,
+    build_glm4, build_gpt_oss, build_llama4;
+
 namespace {
 
 constexpr auto kAdjacent = RopeStyle::Adjacent, kHalfSplit = RopeStyle::HalfSplit;
 constexpr auto kRms = NormKind::Rms, kLayer = NormKind::Layer;
 
 constexpr Architecture kArchitectures[] = {
-    {"llama", kAdjacent, kRms, build_llama, hf_llama},
-    {"qwen2", kHalfSplit, kRms, build_plain, hf_qwen2},
-    {"internlm2", kAdjacent, kRms, build_plain, hf_internlm2},
-    {"exaone", kHalfSplit, kRms, build_plain, hf_exaone},
-    {"ernie4_5", kAdjacent, kRms, build_plain, hf_ernie4_5},
-    {"mistral3", kAdjacent, kRms, build_mistral3, hf_mistral3},
-    {"smollm3", kAdjacent, kRms, build_smollm3, hf_smollm3},
-    {"arcee", kAdjacent, kRms, build_arcee, hf_arcee},
-    {"seed_oss", kHalfSplit, kRms, build_seed_oss, hf_seed_oss},
-    {"qwen3", kHalfSplit, kRms, build_qwen3, hf_qwen3},
-    {"qwen3moe", kHalfSplit, kRms, build_qwen3moe, hf_qwen3moe},
-    {"qwen2moe", kHalfSplit, kRms, build_qwen2moe, hf_qwen2moe},
-    {"minicpm", kAdjacent, kRms, build_minicpm, hf_minicpm},
-    {"granite", kAdjacent, kRms, build_granite, hf_granite},
-    {"granitemoe", kAdjacent, kRms, build_granite, hf_granitemoe},
-    {"gemma", kHalfSplit, kRms, build_gemma, hf_gemma},
-    {"gemma2", kHalfSplit, kRms, build_gemma2, hf_gemma2},
-    {"gemma3", kHalfSplit, kRms, build_gemma3, hf_gemma3},
-    {"gemma4", kHalfSplit, kRms, build_gemma4, hf_gemma4},
-    {"phi3", kHalfSplit, kRms, build_phi3, hf_phi3},
-    {"phimoe", kHalfSplit, kRms, build_phimoe, hf_phimoe},
-    {"gpt-oss", kHalfSplit, kRms, build_gpt_oss, hf_gpt_oss},
-    {"olmo", kAdjacent, kLayer, build_olmo, hf_olmo},
-    {"olmo2", kHalfSplit, kRms, build_olmo2, hf_olmo2},
-    {"olmoe", kHalfSplit, kRms, build_olmoe, hf_olmoe},
-    {"exaone4", kHalfSplit, kRms, build_exaone4, hf_exaone4},
-    {"glm4", kAdjacent, kRms, build_glm4, hf_glm4},
-    {"glm4moe", kHalfSplit, kRms, build_glm4moe, hf_glm4moe},
-    {"dots1", kHalfSplit, kRms, build_dots1, hf_dots1},
-    {"deepseek2", kAdjacent, kRms, build_deepseek2, hf_deepseek2},
-    {"ernie4_5-moe", kAdjacent, kRms, build_ernie4_5_moe, hf_ernie4_5_moe},
-    {"hunyuan-moe", kHalfSplit, kRms, build_hunyuan, hf_hunyuan_moe},
-    {"hunyuan-dense", kHalfSplit, kRms, build_hunyuan, hf_hunyuan_dense},
-    {"command-r", kAdjacent, kLayer, build_command_r, hf_command_r},
-    {"cohere2", kAdjacent, kLayer, build_cohere2, hf_cohere2},
-    {"starcoder2", kHalfSplit, kLayer, build_starcoder2, hf_starcoder2},
-    {"stablelm", kHalfSplit, kLayer, build_stablelm, hf_stablelm},
-    {"nemotron", kHalfSplit, kLayer, build_nemotron, hf_nemotron},
-    {"apertus", kHalfSplit, kRms, build_apertus, hf_apertus},
-    {"llama4", kAdjacent, kRms, build_llama4, hf_llama4},
+    {"llama", kAdjacent, kRms, build_llama},
+    {"qwen2", kHalfSplit, kRms, build_plain},
+    {"internlm2", kAdjacent, kRms, build_plain},
+    {"exaone", kHalfSplit, kRms, build_plain},
+    {"ernie4_5", kAdjacent, kRms, build_plain},
+    {"mistral3", kAdjacent, kRms, build_mistral3},
+    {"smollm3", kAdjacent, kRms, build_smollm3},
+    {"arcee", kAdjacent, kRms, build_arcee},
+    {"seed_oss", kHalfSplit, kRms, build_seed_oss},
+    {"qwen3", kHalfSplit, kRms, build_qwen3},
+    {"qwen3moe", kHalfSplit, kRms, build_qwen3moe},
+    {"qwen2moe", kHalfSplit, kRms, build_qwen2moe},
+    {"minicpm", kAdjacent, kRms, build_minicpm},
+    {"granite", kAdjacent, kRms, build_granite},
+    {"granitemoe", kAdjacent, kRms, build_granite},
+    {"gemma", kHalfSplit, kRms, build_gemma},
+    {"gemma2", kHalfSplit, kRms, build_gemma2},
+    {"gemma3", kHalfSplit, kRms, build_gemma3},
+    {"gemma4", kHalfSplit, kRms, build_gemma4},
+    {"phi3", kHalfSplit, kRms, build_phi3},
+    {"phimoe", kHalfSplit, kRms, build_phimoe},
+    {"gpt-oss", kHalfSplit, kRms, build_gpt_oss},
+    {"olmo", kAdjacent, kLayer, build_olmo},
+    {"olmo2", kHalfSplit, kRms, build_olmo2},
+    {"olmoe", kHalfSplit, kRms, build_olmoe},
+    {"exaone4", kHalfSplit, kRms, build_exaone4},
+    {"glm4", kAdjacent, kRms, build_glm4},
+    {"glm4moe", kHalfSplit, kRms, build_glm4moe},
+    {"dots1", kHalfSplit, kRms, build_dots1},
+    {"deepseek2", kAdjacent, kRms, build_deepseek2},
+    {"ernie4_5-moe", kAdjacent, kRms, build_ernie4_5_moe},
+    {"hunyuan-moe", kHalfSplit, kRms, build_hunyuan},
+    {"hunyuan-dense", kHalfSplit, kRms, build_hunyuan},
+    {"command-r", kAdjacent, kLayer, build_command_r},
+    {"cohere2", kAdjacent, kLayer, build_cohere2},
+    {"starcoder2", kHalfSplit, kLayer, build_starcoder2},
+    {"stablelm", kHalfSplit, kLayer, build_stablelm},
+    {"nemotron", kHalfSplit, kLayer, build_nemotron},
+    {"apertus", kHalfSplit, kRms, build_apertus},
+    {"llama4", kAdjacent, kRms, build_llama4},
 };
 
 std::string known_architectures() {
@@ -62,7 +75,7 @@ std::string known_architectures() {
   return out;
 }
 
-// Where halves are rotated, sections change nothing: positions of text are alike on all axes.
+// Sections change nothing if RoPE rotates halves: positions of text are equal on all axes.
 void refuse_unread(const Architecture& architecture, const Keys& keys) {
   keys.refuse_unread();
   if (architecture.rope != RopeStyle::Adjacent) return;
@@ -118,7 +131,7 @@ BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const Ke
   GraphBuilder graph(kernels);
   ModelBuilder model(architecture, config, keys, weights, graph);
   for (const char* prefix : {"v.", "mm.", "a."})
-    weights.ignore(prefix, "tensors for pictures and sound are not used: text only");
+    weights.ignore(prefix, "vision and audio tensors are ignored");
   architecture.build(model);
   refuse_unread(architecture, keys);
   BuiltGraph built;
@@ -129,7 +142,7 @@ BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const Ke
     const auto window = file.find_uint(config.arch + ".attention.sliding_window").value_or(0);
     if (window != 0 && window < config.n_ctx_train)
       built.warnings.push_back("sliding window of " + std::to_string(window) +
-                               " is not used: all positions are attended to");
+                               " is ignored: every position attends to all earlier ones");
   }
   if (adapters != nullptr) {
     graph.adapt(*adapters, file);

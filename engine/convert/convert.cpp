@@ -8,13 +8,11 @@
 #include <set>
 
 #include "engine/architectures/architecture.h"
-#include "engine/architectures/hf_keys.h"
-#include "engine/convert/hf_sources.h"
-#include "engine/convert/sampling.h"
+#include "engine/convert/hf_rules.h"
+#include "engine/convert/hf_tensors.h"
 #include "engine/quantize/plan.h"
 #include "model/file/json.h"
 #include "model/gguf/writer.h"
-#include "model/hf/config.h"
 #include "model/plural.h"
 #include "tokenizer/hf/vocabulary.h"
 
@@ -23,11 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Thrown through the stream to leave it.
-struct Stopped {};
-
-/// The last part of the path; in a download cache (models--OWNER--NAME/snapshots/HASH) the name of
-/// the model.
+/// The last part of the path; the model's name in a download cache
+/// (models--OWNER--NAME/snapshots/HASH).
 std::string directory_name(const std::string& directory) {
   fs::path path = fs::absolute(directory).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
@@ -39,25 +34,24 @@ std::string directory_name(const std::string& directory) {
   return path.filename().string();
 }
 
-/// A tensor of the file to be, and where its values come from.
+/// A tensor to write and its values.
 struct Planned {
   ConvertedTensor tensor;
-  std::unique_ptr<WeightRows> rows;
+  WeightRowsPtr rows;
 };
 
 }  // namespace
 
 struct Conversion::State {
   ConvertOptions options;
-  bool wrapped = false;  // the text model of another
+  bool wrapped = false;  // the text model of a multimodal model
   nlohmann::json json;
   HfConfig config;
-  const HfForm& form;
   SafetensorsDirectory weights;
   HfSources sources;
   std::optional<HfVocabulary> vocabulary;
   std::optional<GgufWriter> writer;
-  std::map<std::string, std::vector<float>> computed;  // tensors that config.json says
+  std::map<std::string, std::vector<float>> computed;  // tensors computed from config.json
   std::vector<Planned> planned;
   std::vector<ConvertedTensor> tensors;
   std::vector<std::string> warnings;
@@ -65,9 +59,8 @@ struct Conversion::State {
   explicit State(ConvertOptions wanted)
       : options(std::move(wanted)),
         config(read_config()),
-        form(*find_hf_form(config.model_class->name)),
         weights(SafetensorsDirectory::open(options.directory)),
-        sources(form, config, weights) {
+        sources(config, weights) {
     require_other_files();
     set_keys();
     plan();
@@ -86,9 +79,9 @@ struct Conversion::State {
     return (fs::path(options.directory) / "config.json").string();
   }
 
-  /// The output may lie in the directory, but replace nothing that a model is made of.
+  /// The output may lie in the directory, but must not replace a file of the model.
   void require_other_files() const {
-    std::error_code unreadable;  // whose files may be known by their names all the same
+    std::error_code unreadable;  // a directory that cannot be listed may still be read
     for (const fs::directory_entry& entry : fs::directory_iterator(options.directory, unreadable)) {
       const fs::path end = entry.path().extension();
       if (end == ".safetensors" || end == ".json" || end == ".model" || end == ".jinja")
@@ -104,25 +97,27 @@ struct Conversion::State {
     return HfConfig::from_json(json, config_path(), hf_classes());
   }
 
-  /// Of a class that has a text model beside others the text model's config.
+  /// The text model's config of a multimodal model.
   nlohmann::json text_part(nlohmann::json whole) {
     const std::string name = first_of(whole, "architectures");
     if (std::ranges::find(hf_wrappers(), name) == hf_wrappers().end()) return whole;
     if (!whole.contains("text_config") || !whole["text_config"].is_object())
-      throw Error(config_path(), "missing key, or no object", "key text_config");
+      throw Error(config_path(), "missing, or not an object", "key text_config");
     nlohmann::json text = whole["text_config"];
     const std::string type = text.value("model_type", nlohmann::json()).is_string()
                                  ? text["model_type"].get<std::string>()
                                  : "";
-    const HfForm* const inner = find_hf_form_of_type(type);
+    const HfClass* const inner = find_hf_class_of_type(type);
     if (inner == nullptr)
       throw Error(config_path(), "unknown text model of " + name + ": got '" + type + "'",
                   "key text_config.model_type");
     for (const auto& [key, value] : whole.items())
       if (!key.ends_with("_config") || key == "quantization_config") text.emplace(key, value);
-    text["architectures"] = {inner->model_class.name};
-    const nlohmann::json usual = nlohmann::json::parse(inner->model_class.usual, nullptr, false);
-    if (usual.is_object()) text.insert(usual.begin(), usual.end());
+    text["architectures"] = {inner->name};
+    if (!inner->defaults.empty()) {
+      const nlohmann::json defaults = nlohmann::json::parse(inner->defaults);
+      text.insert(defaults.begin(), defaults.end());
+    }
     wrapped = true;
     return text;
   }
@@ -137,10 +132,11 @@ struct Conversion::State {
 
   void set_keys() {
     writer.emplace(options.output);
-    set_hyper_parameters(*writer, config, find_architecture(config.model_class->arch)->norm);
-    HfKeys keys(json, config_path(), config, *writer);
-    if (form.keys != nullptr) form.keys(keys);
-    for (const HfNumber& number : form.numbers)
+    config.write(*writer, find_architecture(config.model_class->arch)->norm);
+    HfImport keys(json, config_path(), config, *writer);
+    for (const HfRule& rule : config.model_class->rules)
+      if (rule.to_gguf) rule.to_gguf(keys);
+    for (const HfNumber& number : config.model_class->numbers)
       writer->set(std::string(number.gguf), GgufArray::of(sources.numbers_of(number)));
     if (auto factors = config.rope_factors(); !factors.empty())
       computed.emplace("rope_freqs.weight", std::move(factors));
@@ -149,7 +145,7 @@ struct Conversion::State {
     computed.emplace("rope_factors_long.weight", config.rope_scaling.long_factors);
   }
 
-  /// Every tensor that the architecture asks for; what is left over has no place in the file.
+  /// Plans every tensor that the architecture asks for, and rejects the others.
   void plan() {
     const std::string bytes = writer->metadata();
     const GgufFile metadata = GgufFile::from_bytes(std::as_bytes(std::span(bytes)), config_path(),
@@ -171,10 +167,10 @@ struct Conversion::State {
     for (const WantedTensors::Wanted& wanted : wanted_tensors(metadata, known)) {
       if (!computed.contains(wanted.name)) add(wanted);
     }
-    leave_out();
+    drop_unused();
   }
 
-  /// The description makes lists as long as config.json says; the tensors must bear it out.
+  /// Numbers of config.json size lists: the tensors must confirm them.
   void require_sizes(const GgufFile& metadata) const {
     if (config.n_layers > weights.tensors().size())
       throw Error(config_path(),
@@ -201,44 +197,43 @@ struct Conversion::State {
     return weights.error("a tensor is missing", "tensor " + sources.name_of(gguf));
   }
 
-  void leave_out() {
+  void drop_unused() {
     if (config.tied_embeddings && sources.left().contains("lm_head.weight")) {
-      warnings.emplace_back(
-          "lm_head.weight is left out: config.json says that it is the embedding");
+      warnings.emplace_back("lm_head.weight is ignored: config.json ties it to the embedding");
       for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"})
-        sources.leave_out(part);
+        sources.drop(part);
     }
+    const HfClass& own = *config.model_class;
     const std::set<std::string_view> left = sources.left();
-    bool predicting = false, other_senses = false;
+    bool predicting = false, other_modalities = false;
     std::size_t unused = 0;
     std::vector<std::string_view> odd;
     for (const std::string_view name : left) {
-      if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table that is computed
-      if ((form.predicting_layers && is_behind_the_last_layer(name)) ||
-          (!form.predicting.empty() && name.starts_with(form.predicting)))
+      if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table of computed values
+      if ((own.predicting_layers && is_behind_the_last_layer(name)) ||
+          (!own.predicting.empty() && name.starts_with(own.predicting)))
         predicting = true;
-      else if (wrapped && is_of_another_sense(name))
-        other_senses = true;
-      else if (std::ranges::any_of(form.unused,
+      else if (wrapped && is_of_another_modality(name))
+        other_modalities = true;
+      else if (std::ranges::any_of(own.unused,
                                    [&](std::string_view end) { return name.ends_with(end); }))
         ++unused;
       else
         odd.push_back(name);
     }
-    if (predicting) warnings.emplace_back("layers that predict further tokens are left out");
-    if (other_senses)
-      warnings.emplace_back("tensors for pictures and sound are left out: text only");
+    if (predicting) warnings.emplace_back("MTP layers (multi-token prediction) are ignored");
+    if (other_modalities) warnings.emplace_back("vision and audio tensors are ignored");
     if (unused != 0)
       warnings.push_back(counted(unused, "tensor") +
-                         " of layers that use those of other layers left out");
+                         " ignored in layers that share those of other layers");
     if (!odd.empty())
       throw weights.error(
-          "no place for it in a GGUF file of this class of models" +
-              (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
+          "a GGUF file of this class of models has no such tensor" +
+              (odd.size() == 1 ? "" : ", nor " + counted(odd.size() - 1, "other tensor")),
           "tensor " + std::string(odd.front()));
   }
 
-  static bool is_of_another_sense(std::string_view name) {
+  static bool is_of_another_modality(std::string_view name) {
     if (name.starts_with("model.")) name.remove_prefix(6);
     return std::ranges::any_of(
         std::initializer_list<std::string_view>{"vision", "audio", "embed_vision", "embed_audio",
@@ -273,7 +268,7 @@ struct Conversion::State {
     planned.push_back(std::move(item));
   }
 
-  /// The wanted type, or F16 where rows do not divide into its blocks.
+  /// The wanted type, or F16 if its blocks do not divide the rows.
   [[nodiscard]] DType matrix_type(const WeightRows& rows) const {
     const DType type = options.type.value_or(rows.nearest());
     return rows.cols() % dtype_info(type).block_values == 0 ? type : DType::F16;
@@ -302,7 +297,7 @@ struct Conversion::State {
     writer->begin();
     for (const auto& [name, values] : computed) writer->write(std::as_bytes(std::span(values)));
     RowStream stream(*options.kernels, options.threads);
-    std::uint64_t written = 0;
+    ByteCount written(on_bytes);
     for (Planned& item : planned) {
       RowJob job{.file = options.directory,
                  .name = item.tensor.name,
@@ -311,8 +306,7 @@ struct Conversion::State {
                  .measure = item.rows->packed()};
       const FormError error = stream.write(job, [&](std::span<const std::byte> bytes) {
         writer->write(bytes);
-        written += bytes.size();
-        if (!on_bytes(written)) throw Stopped();
+        written.add(bytes.size());
       });
       if (job.measure) item.tensor.error = error;
       on_tensor(item.tensor);

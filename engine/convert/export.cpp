@@ -15,9 +15,8 @@
 #include <utility>
 
 #include "engine/architectures/architecture.h"
-#include "engine/architectures/hf_keys.h"
-#include "engine/convert/hf_targets.h"
-#include "engine/convert/sampling.h"
+#include "engine/convert/hf_rules.h"
+#include "engine/convert/hf_tensors.h"
 #include "model/file/output_file.h"
 #include "model/plural.h"
 #include "model/safetensors/writer.h"
@@ -28,26 +27,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Stopped {};
-
-/// A directory under construction: removed unless it is finished.
-class DirectoryInTheMaking {
+/// A directory under construction, removed unless finish() is called.
+class TemporaryDirectory {
  public:
-  explicit DirectoryInTheMaking(fs::path target)
+  explicit TemporaryDirectory(fs::path target)
       : target_(std::move(target)),
         path_(target_.string() + ".part-" + std::to_string(::getpid())) {
-    fs::remove_all(path_);  // left by a process that was killed and had our number
+    fs::remove_all(path_);  // left by a killed process with the same id
     fs::create_directory(path_);
   }
-  DirectoryInTheMaking(const DirectoryInTheMaking&) = delete;
-  DirectoryInTheMaking& operator=(const DirectoryInTheMaking&) = delete;
-  ~DirectoryInTheMaking() {
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
   void finish() {
-    fs::rename(path_, target_);  // an empty directory of that name is replaced
+    fs::rename(path_, target_);  // replaces an empty directory
     path_.clear();
   }
 
@@ -55,20 +52,20 @@ class DirectoryInTheMaking {
   fs::path target_, path_;
 };
 
-/// A directory's path without a slash at its end.
+/// The path without a final slash.
 fs::path without_slash(const fs::path& path) {
   return path.filename().empty() ? path.parent_path() : path;
 }
 
-/// The directory itself, where it is named by links or relative to another one.
+/// The absolute path without links.
 fs::path resolved(const std::string& directory) {
   std::error_code error;
   const fs::path path = fs::weakly_canonical(fs::absolute(directory, error), error);
   return without_slash(error ? fs::path(directory) : path);
 }
 
-/// Whether another directory may take its place: a mount point cannot be replaced, nor a link that
-/// leads nowhere, and who works in a directory would not see what took its place.
+/// True if another directory may take its place. Mount points and dangling links cannot be
+/// replaced, and a process would not see the replacement of its working directory.
 bool is_replaceable(const fs::path& directory) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(directory, error))) return true;
@@ -82,93 +79,95 @@ std::string_view torch_name(DType type) {
   return type == DType::F16 ? "float16" : type == DType::BF16 ? "bfloat16" : "float32";
 }
 
-/// What a directory of one class would say of a model.
+/// A model as a directory of one class.
 struct Description {
   HfConfig config;
   nlohmann::ordered_json json;
   std::vector<HfTarget> targets;
 };
 
-/// Finds the class of models in whose directory everything in a file has a place.
+/// Finds the class of models that can express everything in a file.
 class Describer {
  public:
   Describer(const GgufFile& file, const ModelConfig& config, const Vocabulary& vocabulary)
       : file_(file),
         config_(config),
         vocabulary_(vocabulary),
-        graph_(build_graph(file, config, *available_kernels().back())),
-        forms_(hf_forms_of(config.arch)) {}
+        graph_(build_graph(file, config, *available_kernels().back())) {}
 
   [[nodiscard]] std::unique_ptr<Description> describe(std::string_view dtype) const {
     std::optional<Error> refused;
-    for (const HfForm* const form : forms_) {
+    for (const HfClass& one : hf_classes()) {
+      if (one.arch != config_.arch) continue;
       try {
-        return describe(*form, dtype);
+        return describe(one, dtype);
       } catch (const Error& error) {
         if (!refused) refused = error;
       }
     }
     throw refused ? *refused
                   : file_.error(
-                        "cannot be exported: the names in Hugging Face's files of this "
-                        "architecture are not known",
+                        "cannot export this architecture: its names in Hugging Face's files are "
+                        "unknown",
                         "key general.architecture");
   }
-  [[nodiscard]] std::vector<std::string> left_out() const {
-    std::vector<std::string> names(graph_.unused_tensors.begin(), graph_.unused_tensors.end());
-    return names;
+  [[nodiscard]] std::vector<std::string> unused() const {
+    return {graph_.unused_tensors.begin(), graph_.unused_tensors.end()};
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<Description> describe(const HfForm& form,
+  [[nodiscard]] std::unique_ptr<Description> describe(const HfClass& model_class,
                                                       std::string_view dtype) const {
     auto made = std::make_unique<Description>();
-    made->config = HfConfig::from_gguf(file_, config_, form.model_class);
+    made->config = HfConfig::from_gguf(file_, config_, model_class);
     set_window(made->config);
     if (vocabulary_.bos) made->config.bos = static_cast<std::uint32_t>(*vocabulary_.bos);
     if (vocabulary_.eos) made->config.eos = {static_cast<std::uint32_t>(*vocabulary_.eos)};
     made->json = made->config.to_json(dtype);
-    Keys said(file_);
-    static_cast<void>(ModelConfig::from_keys(file_, said, find_architecture(config_.arch)->norm));
-    HfKeys keys(file_, said, made->config, made->json);
-    if (form.keys != nullptr) form.keys(keys);
-    require_all_keys(said);
-    made->targets = hf_targets(form, made->config, file_, [this](std::string_view name) {
+    Keys keys(file_);  // remembers which keys config.json has
+    static_cast<void>(ModelConfig::from_keys(file_, keys, find_architecture(config_.arch)->norm));
+    HfExport json(file_, keys, made->config, made->json);
+    for (const HfRule& rule : model_class.rules)
+      if (rule.to_json) rule.to_json(json);
+    require_all_keys(keys);
+    made->targets = hf_targets(made->config, file_, [this](std::string_view name) {
       return !graph_.unused_tensors.contains(name);
     });
-    require_all_tensors(form, made->targets);
+    require_all_tensors(model_class, made->targets);
     return made;
   }
 
-  // Of a window that is not run: only classes that may have one by their common keys say it.
+  // A window that the architecture does not use: only some classes have a common key for it.
   void set_window(HfConfig& config) const {
     if (graph_.keys_read.contains("attention.sliding_window")) return;
     const auto window = file_.find_uint(config_.arch + ".attention.sliding_window").value_or(0);
     if (window == 0) return;
-    const bool other = std::ranges::any_of(
-        forms_, [](const HfForm* form) { return form->model_class.window_by_default; });
+    const bool other = std::ranges::any_of(hf_classes(), [this](const HfClass& one) {
+      return one.arch == config_.arch && one.window_by_default;
+    });
     if (other && !config.model_class->window_by_default)
-      throw file_.error("cannot be said in config.json of " + std::string(config.model_class->name),
-                        "key " + config_.arch + ".attention.sliding_window");
+      throw file_.error(
+          "config.json of " + std::string(config.model_class->name) + " cannot express it",
+          "key " + config_.arch + ".attention.sliding_window");
     config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
   }
 
-  void require_all_keys(const Keys& said) const {
+  void require_all_keys(const Keys& keys) const {
     for (const std::string& suffix : graph_.keys_read) {
       const std::string key = config_.arch + "." + suffix;
-      if (file_.find(key) != nullptr && !said.has_been_read(suffix))
-        throw file_.error("cannot be said in config.json of this class of models", "key " + key);
+      if (file_.find(key) != nullptr && !keys.has_been_read(suffix))
+        throw file_.error("config.json of this class of models cannot express it", "key " + key);
     }
   }
 
-  void require_all_tensors(const HfForm& form, const std::vector<HfTarget>& targets) const {
+  void require_all_tensors(const HfClass& model_class, const std::vector<HfTarget>& targets) const {
     std::set<std::string_view> placed = {"rope_freqs.weight", "rope_factors_short.weight",
-                                         "rope_factors_long.weight"};  // said in config.json
+                                         "rope_factors_long.weight"};  // in config.json
     for (const HfTarget& target : targets)
       for (const std::string_view name : target.made_of()) placed.insert(name);
     for (const TensorView& tensor : file_.tensors())
       if (!placed.contains(tensor.name) && !graph_.unused_tensors.contains(tensor.name))
-        throw file_.error("no place for it in a directory of " + std::string(form.model_class.name),
+        throw file_.error("a directory of " + std::string(model_class.name) + " has no such tensor",
                           "tensor " + std::string(tensor.name));
   }
 
@@ -176,7 +175,6 @@ class Describer {
   const ModelConfig& config_;
   const Vocabulary& vocabulary_;
   const BuiltGraph graph_;
-  const std::vector<const HfForm*> forms_;
 };
 
 }  // namespace
@@ -201,33 +199,32 @@ struct Export::State {
         vocabulary(Vocabulary::from_gguf(file)) {
     options.directory = without_slash(fs::path(options.directory).lexically_normal()).string();
     destination = resolved(options.directory);
-    require_room_for_directory();
+    require_free_directory();
     const Describer describer(file, config, vocabulary);
     const TensorView* const embedding = file.tensor("token_embd.weight");
     description = describer.describe(torch_name(matrix_type(embedding->dtype)));
-    if (const std::vector<std::string> names = describer.left_out(); !names.empty())
-      warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " +
-                         names.front() + (names.size() > 1 ? ", …" : ""));
+    if (const std::vector<std::string> names = describer.unused(); !names.empty())
+      warnings.push_back(counted(names.size(), "tensor") + " ignored as unused: " + names.front() +
+                         (names.size() > 1 ? ", …" : ""));
     plan();
     texts = hf_vocabulary_files(vocabulary, named_templates(file));
     for (TextFile& text : texts)
       if (text.name == "generation_config.json") text.content = with_sampling(text.content, file);
   }
 
-  void require_room_for_directory() const {
+  void require_free_directory() const {
     std::error_code error;
     if (fs::exists(destination, error) && !fs::is_directory(destination, error))
-      throw Error(options.directory, "is no directory: expected a new one");
+      throw Error(options.directory, "is not a directory: expected a new one");
     if (fs::exists(destination, error) && !fs::is_empty(destination, error))
       throw Error(options.directory, "is not empty: expected a new or empty directory");
     if (!is_replaceable(destination))
       throw Error(options.directory,
-                  "cannot be replaced, as a mount point, the working directory or a link that "
-                  "leads nowhere: "
-                  "expected a new directory");
+                  "cannot be replaced: it is a mount point, the working directory or a dangling "
+                  "link; expected a new directory");
   }
 
-  // BF16 has room for MXFP4's exponents, F16 has not.
+  // BF16 can hold MXFP4's exponents, F16 cannot.
   [[nodiscard]] DType matrix_type(DType type) const {
     if (options.type) return *options.type;
     if (find_safetensors_type(type) != nullptr) return type;
@@ -260,17 +257,16 @@ struct Export::State {
              const std::function<void(const ExportedTensor&)>& on_tensor) {
     const std::string beside = destination.parent_path().string();
     require_space(beside, total_bytes(), options.directory);
-    DirectoryInTheMaking directory(destination);
+    TemporaryDirectory directory(destination);
     RowStream stream(*options.kernels, options.threads);
-    std::uint64_t written = 0;
+    ByteCount written(on_bytes);
     std::size_t index = 0;
     for (const SafetensorsShard& shard : shards) {
       SafetensorsWriter writer(directory.file(shard.file), shard.tensors, {{"format", "pt"}});
       for (std::size_t i = 0; i < shard.tensors.size(); ++i, ++index) {
         write_tensor(stream, tensors[index], [&](std::span<const std::byte> bytes) {
           writer.write(bytes);
-          written += bytes.size();
-          if (!on_bytes(written)) throw Stopped();
+          written.add(bytes.size());
         });
         on_tensor(tensors[index]);
       }
@@ -290,7 +286,7 @@ struct Export::State {
         {.file = options.file, .name = tensor.name, .rows = rows.get(), .type = tensor.type}, sink);
   }
 
-  static void write_text(const DirectoryInTheMaking& directory, const std::string& name,
+  static void write_text(const TemporaryDirectory& directory, const std::string& name,
                          const std::string& content) {
     const std::string path = directory.file(name);
     std::FILE* const out = std::fopen(path.c_str(), "wbx");

@@ -1,4 +1,4 @@
-// GGUF files into directories of Hugging Face models, as a stream.
+// Exports GGUF files as directories of Hugging Face models, as a stream.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,10 @@
 namespace cria {
 
 struct ExportOptions {
-  /// The directory must not exist, or be empty and no mount point nor the working directory.
+  /// The directory must be new, or empty and neither a mount point nor the working directory.
   std::string file, directory;
-  std::optional<DType>
-      type;  ///< F32, F16 or BF16: of all matrices; none: floats as they are, the others F16
-  std::uint64_t shard_bytes = std::uint64_t{5} << 30;  ///< of data in one file at most
+  std::optional<DType> type;  ///< F32, F16 or BF16, of all matrices; nullopt: F16 unless float
+  std::uint64_t shard_bytes = std::uint64_t{5} << 30;  ///< max bytes of data per file
   unsigned threads = 1;
   const KernelSet* kernels = nullptr;
 };
@@ -28,19 +27,19 @@ struct ExportedTensor {
   std::uint64_t bytes = 0;
 };
 
-/// An export that was planned and checked; nothing is written before write().
+/// A planned and checked export; only write() writes.
 class Export {
  public:
-  /// Opens the file and checks that a directory can say what it says. Throws Error.
+  /// Opens the file and checks that a directory can express it. Throws Error.
   explicit Export(ExportOptions options);
   ~Export();
   Export(const Export&) = delete;
   Export& operator=(const Export&) = delete;
 
   [[nodiscard]] const std::vector<ExportedTensor>& tensors() const;  ///< in the order of writing
-  [[nodiscard]] const std::vector<std::string>& warnings() const;    ///< what is left out
+  [[nodiscard]] const std::vector<std::string>& warnings() const;    ///< one line each
   [[nodiscard]] std::size_t shards() const;
-  /// Writes the directory under another name beside it, renamed when it is complete; as
+  /// Writes a temporary directory beside the final one and renames it at the end; otherwise like
   /// Conversion::write.
   bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,
              const std::function<void(const ExportedTensor&)>& on_tensor);

@@ -1,8 +1,6 @@
-#include "engine/convert/hf_sources.h"
-
 #include <algorithm>
 
-#include "engine/convert/arranged_rows.h"
+#include "engine/convert/hf_tensors.h"
 
 namespace cria {
 namespace {
@@ -11,7 +9,7 @@ using Shape = std::vector<std::uint64_t>;
 
 bool reorders(HfRows rows) { return rows == HfRows::Pairs || rows >= HfRows::GroupQueries; }
 
-/// How many rows of the other tensor (whole) make how many of this (part).
+/// `whole` rows of the directory's tensor have `part` rows of the GGUF tensor.
 struct Share {
   std::uint64_t part = 1, whole = 1;
 };
@@ -22,7 +20,7 @@ Share share_of(HfRows rows, const HfConfig& config) {
   return {1, is_half(rows) ? std::uint64_t{2} : 1};
 }
 
-/// Where the row of a query, key or value stands in a tensor of groups.
+/// The row of the fused tensor that becomes `row` of the queries, keys or values.
 std::uint64_t row_in_groups(HfRows rows, std::uint64_t row, const HfConfig& config) {
   const std::uint64_t size = config.head_dim, queries = config.n_heads / config.n_kv_heads;
   const std::uint64_t from = rows == HfRows::GroupValues ? row : hf_row(row, size);
@@ -42,11 +40,10 @@ Shape without_ones(const Shape& shape) {
 
 }  // namespace
 
-HfSources::HfSources(const HfForm& form, const HfConfig& config,
-                     const SafetensorsDirectory& weights)
-    : form_(form), config_(config), weights_(weights) {
+HfSources::HfSources(const HfConfig& config, const SafetensorsDirectory& weights)
+    : config_(config), weights_(weights) {
   for (const auto& [name, tensor] : weights.tensors()) left_.insert(name);
-  for (const HfTensor& name : form.tensors) resolve(name);
+  for (const HfTensor& name : config.model_class->tensors) resolve(name);
 }
 
 void HfSources::resolve(const HfTensor& name) {
@@ -56,7 +53,7 @@ void HfSources::resolve(const HfTensor& name) {
     for (const std::string_view ending : endings_of(name)) resolve(name, ending, layer);
 }
 
-// Of several names for one tensor the first that is there counts.
+// Of several names for one tensor, the first present wins.
 void HfSources::resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer) {
   const std::string hf = with_number(name.hf, '#', layer).append(ending);
   Source source{name.rows, {}, hf.find('%') != std::string::npos};
@@ -69,7 +66,7 @@ void HfSources::resolve(const HfTensor& name, std::string_view ending, std::uint
     sources_.emplace(with_number(name.gguf, '#', layer).append(ending), std::move(source));
 }
 
-// Within other models the text model's names have a prefix.
+// In multimodal models, names of the text model have a prefix.
 const SafeTensor* HfSources::find(const std::string& name) const {
   const SafeTensor* tensor = weights_.tensor(name);
   if (tensor == nullptr) tensor = weights_.tensor("language_model." + name);
@@ -79,8 +76,7 @@ const SafeTensor* HfSources::find(const std::string& name) const {
 }
 
 std::optional<MlxPacking> HfSources::packing_of(const SafeTensor& tensor) const {
-  if (!tensor.name.ends_with(".weight"))
-    return std::nullopt;  // a bias beside packed weights is not packed
+  if (!tensor.name.ends_with(".weight")) return std::nullopt;  // biases are never packed
   const bool scaled =
       weights_.tensor(tensor.name.substr(0, tensor.name.rfind('.')) + ".scales") != nullptr;
   return scaled ? config_.packing_of(tensor.name) : std::nullopt;
@@ -98,13 +94,13 @@ Shape HfSources::unpacked_shape(const SafeTensor& tensor) const {
 }
 
 std::string HfSources::name_of(std::string_view gguf) const {
-  for (const HfTensor& name : form_.tensors) {
+  for (const HfTensor& name : config_.model_class->tensors) {
     for (const std::string_view ending : endings_of(name))
       for (std::uint32_t layer = 0; layer < config_.n_layers; ++layer)
         if (with_number(name.gguf, '#', layer).append(ending) == gguf)
           return with_number(with_number(name.hf, '#', layer).append(ending), '%', 0);
   }
-  return std::string(gguf) + " of a GGUF file, which directories of this class do not have";
+  return std::string(gguf) + " of a GGUF file, which this class of directories lacks";
 }
 
 std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
@@ -115,20 +111,20 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   if (shape.empty()) return shape;
   if (source.stacked) shape.insert(shape.begin(), source.parts.size());
   std::ranges::reverse(shape);
-  if (has_columns(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
+  if (is_transposed(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[shape.size() > 1 && gguf.ends_with(".weight") ? 1 : 0];
   rows = rows / share.whole * share.part;
   return shape;
 }
 
-// As the directory writes it; dimensions of 1 do not count.
+// Compares shapes as the directory has them, ignoring dimensions of 1.
 void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& wanted) const {
   Shape shape = wanted.shape;
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[wanted.matrix && shape.size() > 1 ? 1 : 0];
   rows = rows / share.part * share.whole;
-  if (has_columns(source.rows)) std::swap(shape[0], shape[1]);
+  if (is_transposed(source.rows)) std::swap(shape[0], shape[1]);
   std::ranges::reverse(shape);
   const auto fail = [&](const SafeTensor& tensor) {
     SafeTensor expected, got;
@@ -147,12 +143,12 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
     shape.erase(shape.begin());
   }
   for (const SafeTensor* const part : source.parts) {
-    if (packing_of(*part) && part->shape.size() < 3) continue;  // checked where it is unpacked
+    if (packing_of(*part) && part->shape.size() < 3) continue;  // mlx_rows() checks it
     if (without_ones(unpacked_shape(*part)) != without_ones(shape)) fail(*part);
   }
 }
 
-// The tensor whose name has another ending; it is part of this one.
+// The tensor with another ending, which belongs to this one.
 const SafeTensor& HfSources::beside(const SafeTensor& tensor, std::string_view ending,
                                     std::string_view other) {
   const std::string name = tensor.name.substr(0, tensor.name.size() - ending.size()).append(other);
@@ -162,8 +158,8 @@ const SafeTensor& HfSources::beside(const SafeTensor& tensor, std::string_view e
   return *found;
 }
 
-std::unique_ptr<WeightRows> HfSources::part_rows(const SafeTensor& tensor, std::uint64_t rows,
-                                                 std::uint64_t cols) {
+WeightRowsPtr HfSources::part_rows(const SafeTensor& tensor, std::uint64_t rows,
+                                   std::uint64_t cols) {
   left_.erase(tensor.name);
   if (tensor.name.ends_with("_blocks"))
     return fp4_rows(tensor, beside(tensor, "_blocks", "_scales"), rows, cols);
@@ -178,9 +174,9 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
   for (std::uint32_t layer = 0; layer < config_.n_layers; ++layer) {
     const std::string name = with_number(number.hf, '#', layer);
     const SafeTensor* const tensor = find(name);
-    if (tensor == nullptr && !number.usual)
+    if (tensor == nullptr && !number.fallback)
       throw weights_.error("a tensor is missing", "tensor " + name);
-    values.push_back(number.usual.value_or(0));
+    values.push_back(number.fallback.value_or(0));
     if (tensor == nullptr) continue;
     left_.erase(tensor->name);
     if (tensor->values() != 1)
@@ -191,7 +187,7 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
   return values;
 }
 
-std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& wanted) {
+WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
   if (found == sources_.end())
     throw weights_.error("a tensor is missing", "tensor " + name_of(wanted.name));
@@ -199,15 +195,14 @@ std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& want
   expect_shape(source, wanted);
   std::uint64_t values = 1;
   for (const std::uint64_t n : wanted.shape) values *= n;
-  const bool single = !wanted.matrix && reorders(source.rows);  // values are the rows
+  const bool single = !wanted.matrix && reorders(source.rows);  // each value is a row
   const std::uint64_t cols = single ? 1 : wanted.shape[0], rows = values / cols;
   const std::uint64_t of_expert = single                    ? wanted.shape[0]
                                   : wanted.shape.size() > 1 ? wanted.shape[1]
                                                             : 1;
-  if (has_columns(source.rows)) {
+  if (is_transposed(source.rows)) {
     left_.erase(source.parts.front()->name);
-    const bool in_turn = source.rows == HfRows::EvenColumns || source.rows == HfRows::OddColumns;
-    ColumnChoice choice{.step = in_turn ? 2U : 1U,
+    ColumnChoice choice{.step = is_interleaved(source.rows) ? 2U : 1U,
                         .of = is_half(source.rows) ? 2 * of_expert : of_expert};
     if (source.rows == HfRows::OddColumns) choice.offset = 1;
     if (source.rows == HfRows::SecondColumns) choice.offset = of_expert;
@@ -215,7 +210,7 @@ std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& want
   }
   const Share share = share_of(source.rows, config_);
   const std::uint64_t source_rows = rows / share.part * share.whole;
-  std::vector<std::unique_ptr<WeightRows>> parts;
+  std::vector<WeightRowsPtr> parts;
   for (const SafeTensor* const part : source.parts)
     parts.push_back(part_rows(*part, source_rows / source.parts.size(), cols));
   if (source.rows == HfRows::PlusOne) return rows_plus(std::move(parts.front()), 1);

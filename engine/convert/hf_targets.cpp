@@ -1,37 +1,28 @@
-#include "engine/convert/hf_targets.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <map>
 
-#include "engine/convert/arranged_rows.h"
-#include "model/hf/head_rows.h"
+#include "engine/convert/hf_tensors.h"
 #include "model/keys.h"
 
 namespace cria {
 namespace {
 
-bool is_group(HfRows rows) { return rows >= HfRows::GroupQueries && rows <= HfRows::GroupValues; }
-bool alternates(HfRows rows) {
-  return rows == HfRows::EvenRows || rows == HfRows::OddRows || rows == HfRows::EvenColumns ||
-         rows == HfRows::OddColumns;
-}
-
-/// How many rows of an expert a tensor has; values of a vector count as rows.
+/// Rows of an expert; values of a vector count as rows.
 std::uint64_t rows_of_expert(const TensorView& tensor) {
   return tensor.name.ends_with(".bias") || tensor.shape.size() < 2 ? tensor.shape[0]
                                                                    : tensor.shape[1];
 }
 
-/// Row i of both matrices of an expert one after the other, or in turn: which of them, and which
-/// row.
-std::pair<std::size_t, std::uint64_t> in_halves(std::uint64_t i, std::uint64_t rows, bool in_turn) {
-  return in_turn ? std::pair<std::size_t, std::uint64_t>{i % 2, i / 2}
-                 : std::pair<std::size_t, std::uint64_t>{i / rows, i % rows};
+/// Row i of two matrices, concatenated or interleaved: the matrix and its row.
+std::pair<std::size_t, std::uint64_t> in_halves(std::uint64_t i, std::uint64_t rows,
+                                                bool interleaved) {
+  return interleaved ? std::pair<std::size_t, std::uint64_t>{i % 2, i / 2}
+                     : std::pair<std::size_t, std::uint64_t>{i / rows, i % rows};
 }
 
-/// Row of a tensor of groups: which row it is of all queries, then all keys, then all values.
+/// The row of the concatenated queries, keys and values that becomes `row` of the fused tensor.
 std::uint64_t row_of_groups(std::uint64_t row, std::uint64_t size, std::uint64_t heads,
                             std::uint64_t kv) {
   const std::uint64_t head = row / size, queries = heads / kv, group = head / (queries + 2);
@@ -48,18 +39,17 @@ class NumberRows : public WeightRows {
   explicit NumberRows(float value) : WeightRows(1, 1), value_(value) {}
   void read(std::uint64_t /*row*/, float* out) const override { *out = value_; }
   [[nodiscard]] DType nearest() const override { return DType::F32; }
-  [[nodiscard]] std::string form() const override { return "F32"; }
 
  private:
   float value_;
 };
 
-/// Decodes one block, as a row of its own: behind the row's header, where the type has one.
+/// Decodes one block as a row of its own, behind the row's header if the type has one.
 float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
   const std::uint64_t in_block = column % type.block_values;
   const std::byte* const from = tensor.data + row * tensor.row_bytes();
-  float values[256];  // no type has longer blocks, nor such that take more bytes than their values
+  float values[256];  // no type has longer blocks, or blocks longer than their floats
   std::byte short_row[sizeof values];
   assert(type.block_values <= std::size(values) &&
          type.row_bytes(type.block_values) <= sizeof short_row);
@@ -70,7 +60,7 @@ float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column
   return values[in_block];
 }
 
-/// DeepSeek's keys, of which the file has the transposed matrix of each head, and values in one.
+/// DeepSeek's keys and values in one tensor; the file has each head's keys transposed.
 class LatentRows : public WeightRows {
  public:
   LatentRows(const TensorView& keys, const TensorView& values)
@@ -88,39 +78,37 @@ class LatentRows : public WeightRows {
     dtype_info(values_.dtype).dequantize(values_.data + from * values_.row_bytes(), out, cols());
   }
   [[nodiscard]] DType nearest() const override { return values_.dtype; }
-  [[nodiscard]] std::string form() const override { return std::string(cria::name(nearest())); }
 
  private:
   const TensorView& keys_;
   const TensorView& values_;
 };
 
-/// Rows of experts' columns: of one matrix, or of two as in_halves() says.
+/// The columns of experts as rows: of one matrix, or of two in the order of in_halves().
 class TransposedRows : public WeightRows {
  public:
-  TransposedRows(std::vector<const TensorView*> tensors, bool in_turn)
+  TransposedRows(std::vector<const TensorView*> tensors, bool interleaved)
       : WeightRows(
             tensors.front()->rows() / rows_of_expert(*tensors.front()) * tensors.front()->cols(),
             tensors.size() * rows_of_expert(*tensors.front())),
         tensors_(std::move(tensors)),
         rows_of_expert_(rows_of_expert(*tensors_.front())),
-        in_turn_(in_turn) {}
+        interleaved_(interleaved) {}
 
   void read(std::uint64_t row, float* out) const override {
     const std::uint64_t columns = tensors_.front()->cols(), expert = row / columns,
                         column = row % columns;
     for (std::uint64_t i = 0; i < cols(); ++i) {
-      const auto [part, in_expert] = in_halves(i, rows_of_expert_, in_turn_);
+      const auto [part, in_expert] = in_halves(i, rows_of_expert_, interleaved_);
       out[i] = value_at(*tensors_[part], expert * rows_of_expert_ + in_expert, column);
     }
   }
   [[nodiscard]] DType nearest() const override { return tensors_.front()->dtype; }
-  [[nodiscard]] std::string form() const override { return std::string(cria::name(nearest())); }
 
  private:
   std::vector<const TensorView*> tensors_;
   std::uint64_t rows_of_expert_;
-  bool in_turn_;
+  bool interleaved_;
 };
 
 }  // namespace
@@ -140,7 +128,7 @@ std::vector<std::uint64_t> HfTarget::shape_of_parts() const {
     lengths.back() = 0;
     for (const Part& part : parts_) lengths.back() += part.tensor->shape.back();
   }
-  if (has_columns(first.rows)) std::swap(lengths[0], lengths[1]);
+  if (is_transposed(first.rows)) std::swap(lengths[0], lengths[1]);
   return {lengths.rbegin(), lengths.rend()};
 }
 
@@ -150,29 +138,29 @@ std::vector<std::string_view> HfTarget::made_of() const {
   return names;
 }
 
-std::unique_ptr<WeightRows> HfTarget::part_rows(const Part& part, std::uint64_t cols) const {
+WeightRowsPtr HfTarget::part_rows(const Part& part, std::uint64_t cols) const {
   const std::uint64_t values = part.tensor->rows() * part.tensor->cols() / count_;
   TensorView view = *part.tensor;
   view.data += number_ * (view.rows() / count_) * view.row_bytes();
   return gguf_rows(view, values / cols, cols);
 }
 
-std::unique_ptr<WeightRows> HfTarget::rows() const {
+WeightRowsPtr HfTarget::rows() const {
   if (value_) return std::make_unique<NumberRows>(*value_);
   const Part& first = parts_.front();
   const HfRows kind = first.rows;
   if (kind == HfRows::LatentKeys)
     return std::make_unique<LatentRows>(*first.tensor, *parts_.at(1).tensor);
-  if (has_columns(kind)) {
+  if (is_transposed(kind)) {
     std::vector<const TensorView*> tensors;
     for (const Part& part : parts_) tensors.push_back(part.tensor);
-    return std::make_unique<TransposedRows>(std::move(tensors), alternates(kind));
+    return std::make_unique<TransposedRows>(std::move(tensors), is_interleaved(kind));
   }
   const bool single =
       ((kind == HfRows::Pairs || is_group(kind)) && first.tensor->shape.size() < 2) ||
       (is_half(kind) && first.tensor->name.ends_with(".bias"));
   const std::uint64_t cols = single ? 1 : first.tensor->cols();
-  std::vector<std::unique_ptr<WeightRows>> parts;
+  std::vector<WeightRowsPtr> parts;
   for (const Part& part : parts_) parts.push_back(part_rows(part, cols));
   if (kind == HfRows::PlusOne) return rows_plus(std::move(parts.front()), -1);
   if (kind == HfRows::Same || kind == HfRows::OneRow) return std::move(parts.front());
@@ -185,21 +173,21 @@ std::unique_ptr<WeightRows> HfTarget::rows() const {
                          [head = head_](std::uint64_t row) { return gguf_row(row, head); });
   return arranged_rows(std::move(parts), rows,
                        [each, of_expert = rows_of_expert(*first.tensor),
-                        in_turn = alternates(kind)](std::uint64_t row) {
+                        interleaved = is_interleaved(kind)](std::uint64_t row) {
                          const auto [part, in_expert] =
-                             in_halves(row % (2 * of_expert), of_expert, in_turn);
+                             in_halves(row % (2 * of_expert), of_expert, interleaved);
                          return part * each + row / (2 * of_expert) * of_expert + in_expert;
                        });
 }
 
-// Of several names for one tensor the first counts, but for those of a packed form.
-std::vector<HfTarget> hf_targets(const HfForm& form, const HfConfig& config, const GgufFile& file,
+// Of several names for one tensor the first counts; names of packed weights do not.
+std::vector<HfTarget> hf_targets(const HfConfig& config, const GgufFile& file,
                                  const std::function<bool(std::string_view)>& wanted) {
   std::vector<HfTarget> targets;
   std::map<std::string, std::size_t> made;  // by name
   std::map<const TensorView*, bool> named;
   for (std::uint32_t layer = 0; layer < config.n_layers; ++layer) {
-    for (const HfTensor& tensor : form.tensors) {
+    for (const HfTensor& tensor : config.model_class->tensors) {
       if (layer != 0 && tensor.gguf.find('#') == std::string_view::npos) continue;
       for (const std::string_view ending : endings_of(tensor)) {
         const TensorView* const from =
@@ -236,7 +224,7 @@ std::vector<HfTarget> hf_targets(const HfForm& form, const HfConfig& config, con
   for (HfTarget& target : targets) target.shape = target.shape_of_parts();
   Keys keys(file);
   keys.set_layers(config.n_layers);
-  for (const HfNumber& number : form.numbers) {
+  for (const HfNumber& number : config.model_class->numbers) {
     const std::vector<float> values = keys.numbers_per_layer(std::string(number.gguf));
     for (std::uint32_t layer = 0; layer < config.n_layers; ++layer) {
       HfTarget target;

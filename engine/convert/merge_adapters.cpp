@@ -11,8 +11,6 @@
 namespace cria {
 namespace {
 
-struct Stopped {};
-
 class MergedRows : public WeightRows {
  public:
   MergedRows(const TensorView& base, const LowRank& added)
@@ -24,26 +22,24 @@ class MergedRows : public WeightRows {
     const float* const a = added_.a.data() + row / added_.rows * rank * cols();
     const float* const b = added_.b.data() + row * rank;
     std::vector<double> sums(out, out + cols());
-    for (std::uint64_t r = 0; r < rank; ++r)  // row by row of A, as it lies in memory
+    for (std::uint64_t r = 0; r < rank; ++r)  // A is stored by rows
       for (std::uint64_t i = 0; i < cols(); ++i)
         sums[i] += double{b[r]} * double{a[r * cols() + i]};
     std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
   }
   [[nodiscard]] DType nearest() const override { return base_.dtype; }
-  [[nodiscard]] std::string form() const override { return std::string(name(base_.dtype)); }
 
  private:
   const TensorView& base_;
   const LowRank& added_;
 };
 
-// The sum would have to be divided by the scale.
+// The product would have to be divided by the scale.
 void require_unscaled(const GgufFile& base, const std::string& tensor) {
   const std::string stem =
       tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor;
   if (base.tensor(stem + ".scale") == nullptr && base.tensor(tensor + ".scale") == nullptr) return;
-  throw base.error("a matrix with a scale beside it: adapters are not merged into such",
-                   "tensor " + tensor);
+  throw base.error("cannot merge adapters into a matrix with a separate scale", "tensor " + tensor);
 }
 
 }  // namespace
@@ -67,15 +63,14 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
     before[tensor.dtype] += tensor.rows() * tensor.cols();
     weights[type] += tensor.rows() * tensor.cols();
   }
-  // Several mixes are mostly of one type: the base knows which it is.
+  // The file type stays unless the main type changes: several mixes share a main type.
   if (most_of(weights) != most_of(before)) set_file_type(writer, weights);
   writer.begin();
   RowStream stream(*options.kernels, options.threads);
-  std::uint64_t written = 0;
+  ByteCount written(on_bytes);
   const auto write = [&](std::span<const std::byte> bytes) {
     writer.write(bytes);
-    written += bytes.size();
-    if (!on_bytes(written)) throw Stopped();
+    written.add(bytes.size());
   };
   try {
     for (const TensorView& tensor : base.tensors()) {

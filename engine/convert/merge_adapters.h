@@ -1,4 +1,4 @@
-// Adapters written into the matrices of a model.
+// Merges LoRA adapters into the matrices of a model.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace cria {
 
 struct MergeOptions {
   std::string output;
-  std::optional<DType> type = {};  ///< of the matrices that change; none: as they are
+  std::optional<DType> type = {};  ///< of changed matrices; nullopt: unchanged
   unsigned threads = 1;
   const KernelSet* kernels = nullptr;
 };
 
-/// The base's keys and tensors, W + B·A in place of W where there is an addition: summed up in
-/// double, then rounded once to the type. on_bytes: bytes of data so far; false stops, and leaves
-/// the target as it was. Throws Error for numbers that the type does not hold, and as GgufWriter.
+/// Writes the base's keys and tensors with W + B·A in place of W: summed in double, then rounded
+/// once to the type. on_bytes gets the bytes so far; false stops and leaves the target unchanged.
+/// Throws Error for numbers that the type cannot hold, and as GgufWriter.
 bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeOptions& options,
                     const std::function<bool(std::uint64_t bytes)>& on_bytes);
 

@@ -15,8 +15,7 @@ constexpr std::uint64_t kPieceRows = 1 << 14;  // rows may be short
 
 Error not_held(const RowJob& job, float value) {
   return {job.file,
-          "a value that " + std::string(name(job.type)) +
-              " does not hold: expected finite numbers" +
+          std::string(name(job.type)) + " cannot hold a value: expected finite numbers" +
               (dtype_info(job.type).is_float() && job.type != DType::F32
                    ? " up to " + number_text(largest_held(job.type))
                    : "") +

@@ -1,18 +1,20 @@
-// The values of a tensor row by row, whatever file holds them and in whatever form.
+// The values of a tensor row by row, from any file and form.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "engine/convert/hf_config.h"
 #include "model/gguf/gguf.h"
-#include "model/hf/config.h"
 #include "model/safetensors/safetensors.h"
 
 namespace cria {
 
-/// Immutable; safe to use from several threads. Views into the file it was made from.
+/// Immutable and thread-safe. Views into the file it was made from.
 class WeightRows {
  public:
   WeightRows(std::uint64_t rows, std::uint64_t cols) : rows_(rows), cols_(cols) {}
@@ -22,36 +24,51 @@ class WeightRows {
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] std::uint64_t cols() const { return cols_; }
-  /// A row's cols() values as floats: exactly, but for those of F64.
+  /// Writes a row's cols() values as floats: exact except for F64.
   virtual void read(std::uint64_t row, float* out) const = 0;
-  /// The row in a type that holds it as it is, without going through floats: false if the type
-  /// is not such a one.
+  /// Copies the row's bits as `type`. False if that would change the values.
   virtual bool copy(std::uint64_t /*row*/, DType /*type*/, std::byte* /*out*/) const {
     return false;
   }
-  /// The type that says the same, or comes nearest.
+  /// The type with the same values, or the nearest.
   [[nodiscard]] virtual DType nearest() const = 0;
   /// "BF16", "MLX 4 bits".
-  [[nodiscard]] virtual std::string form() const = 0;
-  /// Whether nearest() is another form with an error that is to be told.
+  [[nodiscard]] virtual std::string form() const { return std::string(name(nearest())); }
+  /// True if nearest() packs differently, with an error to report.
   [[nodiscard]] virtual bool packed() const { return false; }
 
  private:
   std::uint64_t rows_, cols_;
 };
+using WeightRowsPtr = std::unique_ptr<WeightRows>;
 
-/// A tensor of floats of rows·cols values. Throws Error for types that are not converted.
-std::unique_ptr<WeightRows> float_rows(const SafeTensor& tensor, std::uint64_t rows,
-                                       std::uint64_t cols);
-/// A tensor of a GGUF file, dequantized; rows·cols are its values.
-std::unique_ptr<WeightRows> gguf_rows(const TensorView& tensor, std::uint64_t rows,
-                                      std::uint64_t cols);
-/// A matrix that MLX packed, or stacked ones: rows of codes of `bits` bits each, one after the
-/// other from the lowest bit of the first byte, and w = scale·code + bias for each group of a row
-/// (https://ml-explore.github.io/mlx, mlx.core.quantize). Throws Error for shapes and types that do
-/// not fit.
-std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& scales,
-                                     const SafeTensor& biases, const MlxPacking& packing,
-                                     std::uint64_t rows, std::uint64_t cols);
+/// A float tensor of rows·cols values. Throws Error for other types.
+WeightRowsPtr float_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);
+/// A GGUF tensor of rows·cols values, dequantized.
+WeightRowsPtr gguf_rows(const TensorView& tensor, std::uint64_t rows, std::uint64_t cols);
+/// Matrices that MLX packed: rows of codes, lowest bits first, and w = scale·code + bias for each
+/// group of a row (https://ml-explore.github.io/mlx, mlx.core.quantize). Throws Error for wrong
+/// shapes and types.
+WeightRowsPtr mlx_rows(const SafeTensor& codes, const SafeTensor& scales, const SafeTensor& biases,
+                       const MlxPacking& packing, std::uint64_t rows, std::uint64_t cols);
+/// OpenAI's MXFP4: codes [rows][cols/32][16], two per byte, low nibble first; scales
+/// [rows][cols/32] are exponents of eight bits with bias 127. Throws Error for wrong shapes and
+/// types.
+WeightRowsPtr fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows,
+                       std::uint64_t cols);
+
+/// Row i is row source(i) of the concatenated parts, which have equal numbers of columns.
+WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows,
+                            std::function<std::uint64_t(std::uint64_t row)> source);
+/// Adds `term` to each value.
+WeightRowsPtr rows_plus(WeightRowsPtr rows, float term);
+
+/// Row i of an expert is column step·i + offset of its `of` columns.
+struct ColumnChoice {
+  std::uint64_t step = 1, offset = 0, of = 0;
+};
+/// From floats [experts][cols][choice.of]. Throws Error for other types.
+WeightRowsPtr column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
+                          std::uint64_t rows_of_expert, ColumnChoice choice);
 
 }  // namespace cria

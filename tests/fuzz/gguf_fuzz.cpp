@@ -3,9 +3,8 @@
 #include <cstring>
 
 #include "engine/architectures/architecture.h"
-#include "engine/architectures/hf_form.h"
+#include "engine/convert/hf_config.h"
 #include "model/gguf/writer.h"
-#include "model/hf/config.h"
 #include "model/vocabulary.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/refused_models.h"
@@ -80,8 +79,8 @@ void run_gguf(std::string_view input) {
       ask_for_all(file);
       read_part([&] { return Vocabulary::from_gguf(file); });
       read_part([&] { return build_graph(file, read_config(file), *available_kernels().back()); });
-      for (const HfClass* one : hf_classes())
-        read_part([&] { return HfConfig::from_gguf(file, read_config(file), *one); });
+      for (const HfClass& one : hf_classes())
+        read_part([&] { return HfConfig::from_gguf(file, read_config(file), one); });
       return 0;
     });
   }

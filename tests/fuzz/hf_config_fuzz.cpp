@@ -1,16 +1,15 @@
 // config.json of a Hugging Face or MLX directory: read, used, written and read again.
 #include "engine/architectures/architecture.h"
-#include "engine/architectures/hf_form.h"
-#include "model/hf/config.h"
+#include "engine/convert/hf_config.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "model/file/json.h"
 #include "model/gguf/writer.h"
+#include "tests/engine/convert/llama_config.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
-#include "tests/model/hf/llama_config.h"
 
 namespace cria::fuzz {
 namespace {
@@ -19,7 +18,7 @@ namespace {
 void check_gguf(const HfConfig& config) {
   static const MemoryDirectory directory;
   GgufWriter writer(directory.path("x.gguf"));
-  set_hyper_parameters(writer, config, find_architecture(config.model_class->arch)->norm);
+  config.write(writer, find_architecture(config.model_class->arch)->norm);
   std::map<std::string, std::vector<float>> tensors = {
       {"rope_freqs.weight", config.rope_factors()},
       {"rope_factors_long.weight", config.rope_scaling.long_factors},

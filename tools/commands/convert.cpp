@@ -1,8 +1,9 @@
 // `cria convert`: a directory of a Hugging Face or MLX model as a GGUF file.
 #include <nlohmann/json.hpp>
 
-#include "engine/architectures/hf_form.h"
 #include "engine/convert/convert.h"
+#include "engine/convert/convert.h"
+#include "engine/convert/hf_class.h"
 #include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
@@ -84,10 +85,9 @@ int run(ConvertCommand command) {
     flush_stdout();
     return 0;
   }
-  write_text(
-      summary +
-      (packed ? ", relative error of what was packed " + significant(error.relative()) : "") +
-      "\n");
+  write_text(summary +
+             (packed ? ", relative error of packed weights " + significant(error.relative()) : "") +
+             "\n");
   flush_stdout();
   return 0;
 }
@@ -127,8 +127,8 @@ void add_convert(CLI::App& app) {
                     "print an object with the file and its size to stdout");
   command->add_flag("-v,--verbose", options->verbose, "print a line for each tensor to stderr");
   std::string classes;
-  for (const HfClass* one : hf_classes())
-    classes += (classes.empty() ? "" : ", ") + std::string(one->name);
+  for (const HfClass& one : hf_classes())
+    classes += (classes.empty() ? "" : ", ") + std::string(one.name);
   std::string wrappers;
   for (const std::string_view one : hf_wrappers())
     wrappers += (wrappers.empty() ? "" : ", ") + std::string(one);

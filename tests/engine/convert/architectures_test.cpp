@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/architectures/hf_form.h"
+#include "engine/convert/hf_class.h"
 #include "engine/quantize/quantize.h"
 #include "tests/engine/convert/hf_cases.h"
 #include "tests/engine/convert/hf_model.h"
@@ -96,8 +96,8 @@ TEST(ConvertArchitectures, EveryClassHasACase) {
   std::set<std::string> tested;
   for (const HfCase& c : hf_cases())
     tested.insert(nlohmann::json::parse(c.config)["architectures"][0].get<std::string>());
-  for (const HfForm& form : hf_forms())
-    EXPECT_TRUE(tested.contains(std::string(form.model_class.name))) << form.model_class.name;
+  for (const HfClass& one : hf_classes())
+    EXPECT_TRUE(tested.contains(std::string(one.name))) << one.name;
 }
 
 // The codes of a block lie in another order; nothing is rounded.

@@ -1,4 +1,4 @@
-#include "model/hf/config.h"
+#include "engine/convert/hf_config.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,7 @@
 #include <numbers>
 
 #include "model/gguf/writer.h"
-#include "model/hf/head_rows.h"
-#include "tests/model/hf/llama_config.h"
+#include "tests/engine/convert/llama_config.h"
 #include "tests/model/tiny_model.h"
 
 namespace cria::test {
@@ -16,27 +15,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr HfClass kLlamaClass{.name = "LlamaForCausalLM", .model_type = "llama", .arch = "llama"};
-constexpr HfClass kMistralClass{.name = "MistralForCausalLM",
-                                .model_type = "mistral",
-                                .window_by_default = true,
-
-                                .arch = "llama"};
-constexpr HfClass kQwenClass{.name = "Qwen2ForCausalLM",
-                             .model_type = "qwen2",
-                             .attention_bias = true,
-
-                             .arch = "qwen2"};
-constexpr HfClass kPhiClass{.name = "Phi3ForCausalLM",
-                            .model_type = "phi3",
-                            .tied = true,
-                            .partial_rotation = true,
-                            .longrope = HfLongRope::Factors,
-                            .eps = "eps",
-                            .usual_eps = 1e-3F,
-                            .activations = "gelu relu2",
-                            .arch = "phi3"};
-constexpr const HfClass* kClasses[] = {&kLlamaClass, &kMistralClass, &kQwenClass, &kPhiClass};
+const HfClass kClasses[] = {
+    {.name = "LlamaForCausalLM", .arch = "llama", .model_type = "llama"},
+    {.name = "MistralForCausalLM",
+     .arch = "llama",
+     .model_type = "mistral",
+     .window_by_default = true},
+    {.name = "Qwen2ForCausalLM", .arch = "qwen2", .model_type = "qwen2", .attention_bias = true},
+    {.name = "Phi3ForCausalLM",
+     .arch = "phi3",
+     .model_type = "phi3",
+     .tied = true,
+     .partial_rotation = true,
+     .longrope = HfLongRope::Factors,
+     .eps = "eps",
+     .default_eps = 1e-3F,
+     .activations = "gelu relu2"}};
 
 /// As from a file: numbers that are not negative are unsigned.
 HfConfig read_config(const Json& json) {
@@ -167,12 +161,14 @@ TEST(HfConfig, NamesTheKeyAtFault) {
   EXPECT_NE(with("hidden_size", "64").find("expected a number, got \"64\" (key hidden_size)"),
             std::string::npos);
   EXPECT_NE(with("hidden_size", -1).find("(key hidden_size)"), std::string::npos);
-  EXPECT_NE(with("hidden_size", 66).find("expected a multiple of 4"), std::string::npos);
+  EXPECT_NE(with("hidden_size", 66).find("expected a multiple of the 4 heads"), std::string::npos);
   EXPECT_NE(with("num_hidden_layers", 0).find("expected 1 to 1024, got 0"), std::string::npos);
   EXPECT_NE(with("num_key_value_heads", 3).find("expected a divisor of 4"), std::string::npos);
   EXPECT_NE(with("head_dim", 15).find("even number"), std::string::npos);
   EXPECT_NE(with("rope_theta", -1.0).find("(key rope_theta)"), std::string::npos);
-  EXPECT_NE(with("rope_scaling", {{"type", "linear"}}).find("(key factor)"), std::string::npos);
+  EXPECT_NE(
+      with("rope_scaling", {{"type", "linear"}}).find("factor: missing key (key rope_scaling)"),
+      std::string::npos);
   EXPECT_NE(with("mlp_bias", true).find("(key mlp_bias)"), std::string::npos);
   EXPECT_NE(with("hidden_act", "gelu").find("expected silu"), std::string::npos);
   EXPECT_NE(with("tie_word_embeddings", "yes").find("expected true or false"), std::string::npos);
@@ -190,7 +186,7 @@ Json there_and_back(const Json& json) {
   const HfConfig config = read_config(json);
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("x.gguf"));
-  set_hyper_parameters(writer, config, NormKind::Rms);
+  config.write(writer, NormKind::Rms);
   writer.declare("token_embd.weight", DType::F32, {config.n_embd, config.n_vocab});
   writer.declare("unused.weight", DType::F32, {1});  // as many tensors as layers
   const std::vector<float> factors = config.rope_factors();
@@ -255,7 +251,7 @@ TEST(HfConfig, ChecksTheKeysOfAClass) {
   EXPECT_NE(config_error_in(json).find("unknown activation: expected gelu, got 'silu'"),
             std::string::npos);
   json["architectures"] = {"LlamaForCausalLM"};
-  EXPECT_NE(config_error_in(json).find("heads that are rotated in part are not supported"),
+  EXPECT_NE(config_error_in(json).find("partial rotation of heads is not supported"),
             std::string::npos);
 }
 

@@ -1,13 +1,13 @@
-#include "engine/convert/sampling.h"
-
+// generation_config.json: sampling options from and to general.sampling.* of GGUF.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "engine/convert/hf_config.h"
 #include "engine/sample/options.h"
 #include "model/error.h"
 #include "model/file/json.h"
-#include "model/hf/config.h"
+#include "model/gguf/writer.h"
 
 namespace cria {
 namespace {
@@ -26,8 +26,7 @@ void set_sampling(GgufWriter& writer, const std::string& directory,
   const nlohmann::json json = read_json(path);
   if (!json.is_object()) return;  // the vocabulary's reader warns about it
   const auto sample = json.find("do_sample"), temperature = json.find("temperature");
-  const bool greedy =
-      temperature != json.end() && *temperature == 0;  // as with_sampling() writes it
+  const bool greedy = temperature != json.end() && *temperature == 0;  // written by with_sampling()
   if (sample != json.end() && sample->is_boolean() && !sample->get<bool>() && !greedy) return;
   for (const SamplerOption& option : kSamplerOptions) {
     const std::string name(option.hf);
@@ -38,7 +37,7 @@ void set_sampling(GgufWriter& writer, const std::string& directory,
         throw Error("", std::string("expected a number, got ") + found->type_name());
       writer.set(key_of(option), sampling_value(option.gguf, found->get<double>()));
     } catch (const Error& error) {
-      warnings.push_back(path + ": \"" + name + "\" is left out: " + error.what());
+      warnings.push_back(path + ": \"" + name + "\" is ignored: " + error.what());
     }
   }
 }

@@ -1,0 +1,70 @@
+// DeepSeek and architectures with its router of experts.
+#include <cmath>
+
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+// DeepSeek 2 and 3, Kimi, GLM 4.7 Flash: latent attention.
+void build_deepseek2(ModelBuilder& m) {
+  // YaRN scales scores instead of the rotated values.
+  RopeSpec rope = m.rope_spec();
+  rope.magnitude = m.config.rope_attn_factor;
+  const bool yarn = rope.scaling == RopeScaling::Yarn;
+  const double growth = yarn ? 1 + double{m.config.yarn_log_multiplier} * std::log(rope.factor) : 1;
+  const std::uint32_t head =
+      m.keys.get_or("attention.key_length_mla", m.config.head_dim_k, 1, limits::kEmbedding);
+  const auto scale = static_cast<float>(growth * growth / std::sqrt(static_cast<double>(head)));
+  // Files of GLM 4.7 Flash may lack the key.
+  const bool flash = m.config.n_layers == 47 || m.config.n_layers == 48;
+  const ExpertsBlock experts = m.experts_by_keys(flash ? Gating::Sigmoid : Gating::Softmax);
+  // Mistral Large 3: queries grow with the position.
+  Temperature temperature{.scale = m.keys.number_or("attention.temperature_scale", 0)};
+  if (temperature.scale != 0)
+    temperature.length = m.keys.get("attention.temperature_length", 1, limits::kContext);
+  m.embed();
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.latent_attention(m.norm("attn_norm"), scale, rope, temperature);
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+void build_dots1(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Softmax)) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+// GLM 4.5: MTP blocks are not run.
+void build_glm4moe(ModelBuilder& m) {
+  m.embed();
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"),
+                {.qk_norm = m.has("attn_q_norm") ? QkNorm::PerHead : QkNorm::None});
+    const ValueId g = m.norm("post_attention_norm");
+    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+// ERNIE 4.5: a bias selects experts but does not weight them.
+void build_ernie4_5_moe(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, {.selection_bias = true, .shared = m.has("ffn_gate_shexp")})
+                    : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+}  // namespace cria

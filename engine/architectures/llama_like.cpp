@@ -1,0 +1,163 @@
+// Pre-norm layers like Llama's: attention, then a gated feed-forward part or experts.
+#include <cmath>
+
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+namespace {
+
+void feed_forward_or_experts(ModelBuilder& m, const std::string& norm) {
+  const ValueId g = m.norm(norm);
+  m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {.biases = true});
+}
+
+// 0 or a missing key means the default.
+float factor(ModelBuilder& m, const char* key, float usual) {
+  const float value = m.keys.number_or(key, 0);
+  return value == 0 ? usual : value;
+}
+
+/// Default factors of a model.
+struct Scales {
+  float embedding = 1;  ///< of token embeddings
+  float residual = 1;   ///< of each branch
+  float attention = 0;  ///< of scores; 0: 1/sqrt(head size)
+  float logits = 1;     ///< divisor of logits
+  bool rotated = true;  ///< false: no RoPE
+};
+
+// Llama with factors. Factors of the file override the defaults, except attention's.
+void build_scaled(ModelBuilder& m, const Scales& usual) {
+  const Branch branch{.scale = factor(m, "residual_scale", usual.residual)};
+  const float logits = factor(m, "logit_scale", usual.logits);
+  m.embed(factor(m, "embedding_scale", usual.embedding));
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"),
+                {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, {.branch = branch})
+                    : m.feed_forward(g, {.biases = true, .branch = branch});
+  });
+  m.output(1 / logits);
+}
+
+}  // namespace
+
+// Mixtral has experts, Granite Code biases.
+void build_llama(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    feed_forward_or_experts(m, "ffn_norm");
+  });
+  m.output();
+}
+
+// Ministral 3: queries grow with the position.
+void build_mistral3(ModelBuilder& m) {
+  AttentionBlock attention;
+  attention.temperature = {m.keys.number_or("attention.temperature_scale", 0),
+                           m.config.rope_orig_ctx, 0};
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), attention);
+    feed_forward_or_experts(m, "ffn_norm");
+  });
+  m.output();
+}
+
+// Qwen 2, InternLM 2, EXAONE 3, ERNIE 4.5: only the rotated pairs and names differ from Llama.
+void build_plain(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    m.feed_forward(m.norm("ffn_norm"), {});
+  });
+  m.output();
+}
+
+void build_seed_oss(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    m.feed_forward(m.norm("post_attention_norm"), {});
+  });
+  m.output();
+}
+
+// Every fourth layer has no RoPE.
+void build_smollm3(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t i) {
+    m.attention(m.norm("attn_norm"), {.rotated = (i + 1) % 4 != 0});
+    m.feed_forward(m.norm("ffn_norm"), {});
+  });
+  m.output();
+}
+
+// A squared ReLU without a gate.
+void build_arcee(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    m.feed_forward(m.norm("ffn_norm"),
+                   {.activation = {ActivationKind::ReluSquared}, .gated = false});
+  });
+  m.output();
+}
+
+void build_qwen3(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
+    m.feed_forward(m.norm("ffn_norm"), {});
+  });
+  m.output();
+}
+
+void build_qwen3moe(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+// Expert weights are not normalized; the shared expert has a gate.
+void build_qwen2moe(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, {.normalized = false, .shared = true, .shared_gate = true})
+                    : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+void build_minicpm(ModelBuilder& m) {
+  const float layers = static_cast<float>(m.config.n_layers),
+              width = static_cast<float>(m.config.n_embd);
+  build_scaled(m, {.embedding = 12, .residual = 1.4F / std::sqrt(layers), .logits = width / 256});
+}
+
+// In Granite's files this key says whether there is RoPE, in others how the model was trained.
+void build_granite(ModelBuilder& m) {
+  build_scaled(m, {.attention = factor(m, "attention.scale", 0),
+                   .rotated = m.keys.flag_or("rope.scaling.finetuned", true)});
+}
+
+// Norms of queries and keys after the rotation.
+void build_hunyuan(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead, .norm_after_rope = true});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, {.shared = true}) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
+}  // namespace cria

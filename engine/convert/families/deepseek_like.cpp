@@ -1,0 +1,120 @@
+// DeepSeek and classes with its router: gating function, groups, shared experts, a bias that
+// selects experts.
+#include <algorithm>
+
+#include "engine/convert/families/families.h"
+#include "engine/convert/hf_rules.h"
+
+namespace cria::hf {
+namespace {
+
+constexpr std::uint32_t kSoftmax = 1, kSigmoid = 2;  // expert_gating_func
+
+constexpr HfTensor kLatent[] = {
+    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
+    {"blk.#.attn_q_a", "model.layers.#.self_attn.q_a_proj"},
+    {"blk.#.attn_q_a_norm", "model.layers.#.self_attn.q_a_layernorm"},
+    {"blk.#.attn_q_b", "model.layers.#.self_attn.q_b_proj"},
+    {"blk.#.attn_kv_a_mqa", "model.layers.#.self_attn.kv_a_proj_with_mqa"},
+    {"blk.#.attn_kv_a_norm", "model.layers.#.self_attn.kv_a_layernorm"},
+    {"blk.#.attn_kv_b", "model.layers.#.self_attn.kv_b_proj"},
+    {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
+    {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
+    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+constexpr HfTensor kGlm4MoeNorms[] = {
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
+constexpr HfTensor kErnieBias[] = {
+    {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
+
+// Version 2 has groups if "topk_method" says so.
+HfRule deepseek2_groups() {
+  constexpr std::string_view kKey = "topk_method", kGreedy = "greedy",
+                             kGrouped = "group_limited_greedy";
+  const HfRule router = routed_experts(kSoftmax), groups = expert_groups();
+  return {[=](HfImport& k) {
+            const std::string method = k.text(kKey).value_or(std::string(kGreedy));
+            if (method != kGreedy && method != kGrouped)
+              k.fail(kKey, "not supported here: expected greedy or group_limited_greedy, got '" +
+                               method + "'");
+            router.to_gguf(k);
+            if (method == kGrouped) groups.to_gguf(k);
+          },
+          [=](HfExport& k) {
+            const bool grouped = k.keys.get_or("expert_group_count", 1, 0, limits::kExperts) > 1;
+            k.set(kKey, grouped ? kGrouped : kGreedy);
+            router.to_json(k);
+            if (grouped) groups.to_json(k);
+          }};
+}
+
+// Other readers look for shared experts only if GGUF has their width.
+HfRule ernie_shared_width() {
+  return {[](HfImport& k) {
+            const std::uint32_t width = k.uint("moe_intermediate_size", 0, limits::kFeedForward);
+            const std::uint64_t most = limits::kFeedForward / std::max(1U, width);
+            k.set("expert_shared_feed_forward_length",
+                  width * k.uint_or("moe_num_shared_experts", 0, most));
+          },
+          nullptr};
+}
+
+}  // namespace
+
+std::vector<HfClass> deepseek_like() {
+  const auto deepseek = join({kEnds, kNorms, kLatent, kMlp, kExperts, kSharedExperts});
+  return {
+      // Some readers take a missing "scoring_func" for softmax.
+      {.name = "DeepseekV2ForCausalLM",
+       .arch = "deepseek2",
+       .model_type = "deepseek_v2",
+       .latent = true,
+       .mscale = true,
+       .tensors = deepseek,
+       .rules = {drop_prediction(), latent_attention(), only_text("scoring_func", "softmax"),
+                 deepseek2_groups()}},
+      {.name = "DeepseekV3ForCausalLM",
+       .arch = "deepseek2",
+       .model_type = "deepseek_v3",
+       .latent = true,
+       .mscale = true,
+       .tensors = deepseek,
+       .rules = {drop_prediction(), latent_attention(), write("topk_method", "noaux_tc"),
+                 only("rope_interleave", true), only_text("scoring_func", "sigmoid"),
+                 routed_experts(kSigmoid), expert_groups()},
+       .predicting_layers = true},
+      {.name = "Dots1ForCausalLM",
+       .arch = "dots1",
+       .model_type = "dots1",
+       .tensors = join({kEnds, kNorms, kAttention, kQkNorms, kMlp, kExperts, kSharedExperts}),
+       // The makers' own files have this scoring_func.
+       .rules = {routed_experts(kSigmoid), expert_groups(), write("scoring_func", "noaux_tc")}},
+      {.name = "Glm4MoeForCausalLM",
+       .arch = "glm4moe",
+       .model_type = "glm4_moe",
+       .partial_rotation = true,
+       .default_part = 0.5,
+       .default_eps = 1e-5F,
+       .tensors =
+           join({kEnds, kGlm4MoeNorms, kAttention, kQkNorms, kMlp, kExperts, kSharedExperts}),
+       .rules = {drop_prediction(), routed_experts(kSigmoid), expert_groups(),
+                 write_presence("use_qk_norm", "blk.0.attn_q_norm.weight")},
+       .predicting_layers = true},
+      {.name = "Ernie4_5_MoeForCausalLM",
+       .arch = "ernie4_5-moe",
+       .model_type = "ernie4_5_moe",
+       .tied = true,
+       .default_eps = 1e-5F,
+       .tensors = join({kEnds, kNorms, kAttention, kMlp, kExperts, kErnieBias, kSharedExperts}),
+       .rules = {only("use_bias", false),
+                 experts("moe_num_experts", "moe_k", "moe_intermediate_size"),
+                 shared_experts("moe_num_shared_experts"),
+                 integer_or("leading_dense_block_count", "moe_layer_start_index", 0,
+                            limits::kLayers),
+                 integer_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers),
+                 ernie_shared_width()},
+       .predicting = "model.mtp_"},
+  };
+}
+
+}  // namespace cria::hf

@@ -1,0 +1,70 @@
+// The classes of Hugging Face models by family, and the tensor names that many of them share.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "engine/convert/hf_class.h"
+
+namespace cria::hf {
+
+std::vector<HfClass> llama_like();     ///< llama_like.cpp: pre-norm layers like Llama's
+std::vector<HfClass> gemma();          ///< gemma.cpp
+std::vector<HfClass> other_blocks();   ///< other_blocks.cpp: other norms, biases or layouts
+std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of experts
+
+/// Concatenates lists of names.
+inline std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists) {
+  std::vector<HfTensor> all;
+  for (const std::span<const HfTensor> list : lists)
+    all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+inline constexpr HfTensor kEnds[] = {{"token_embd", "model.embed_tokens"},
+                                     {"output_norm", "model.norm"},
+                                     {"output.weight", "lm_head.weight"}};
+inline constexpr HfTensor kNorms[] = {
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
+inline constexpr HfTensor kAttention[] = {{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
+                                          {"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
+                                          {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
+                                          {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+inline constexpr HfTensor kPairedAttention[] = {
+    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj", HfRows::Pairs},
+    {"blk.#.attn_k", "model.layers.#.self_attn.k_proj", HfRows::Pairs},
+    {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
+    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+inline constexpr HfTensor kQkNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm"},
+                                        {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm"}};
+inline constexpr HfTensor kMlp[] = {{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj"},
+                                    {"blk.#.ffn_up", "model.layers.#.mlp.up_proj"},
+                                    {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
+inline constexpr HfTensor kFusedMlp[] = {{"blk.#.ffn_up", "model.layers.#.mlp.gate_up_proj"},
+                                         {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
+// MLX stacks experts ("switch_mlp").
+inline constexpr HfTensor kExperts[] = {
+    {"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate"},
+    {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
+    {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
+    {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"},
+    {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.switch_mlp.gate_proj.weight"},
+    {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.switch_mlp.up_proj.weight"},
+    {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.switch_mlp.down_proj.weight"}};
+inline constexpr HfTensor kSharedExperts[] = {
+    {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.gate.e_score_correction_bias"},
+    {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_experts.gate_proj"},
+    {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_experts.up_proj"},
+    {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_experts.down_proj"}};
+inline constexpr HfTensor kMixtralExperts[] = {
+    {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.gate"},
+    {"blk.#.ffn_gate_exps", "model.layers.#.block_sparse_moe.experts.%.w1"},
+    {"blk.#.ffn_up_exps", "model.layers.#.block_sparse_moe.experts.%.w3"},
+    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.experts.%.w2"},
+    {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.gate_proj.weight"},
+    {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.up_proj.weight"},
+    {"blk.#.ffn_down_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.down_proj.weight"}};
+
+}  // namespace cria::hf

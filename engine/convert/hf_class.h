@@ -1,0 +1,143 @@
+// A class of Hugging Face models ("LlamaForCausalLM") as data: what its config.json, its tensor
+// names and the order of their rows mean. convert reads it in one direction, export in the other.
+// families/ has one entry per class.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cria {
+
+class HfExport;
+class HfImport;
+
+/// How the rows of a Hugging Face tensor become those of a GGUF tensor.
+enum class HfRows : std::uint8_t {
+  Same,
+  Pairs,    ///< in each head, rotated pairs (i, i + d/2) become adjacent
+  PlusOne,  ///< 1 is added to the values
+  OneRow,   ///< a GGUF vector is a matrix of one row there
+  // The fused tensor has queries, keys and values grouped by KV head. Queries and keys are paired.
+  GroupQueries,
+  GroupKeys,
+  GroupValues,
+  // Export only: the columns of each head's keys and the rows of its values form one tensor.
+  LatentKeys,
+  LatentValues,
+  // One of two matrices that share each expert's rows.
+  FirstHalf,
+  SecondHalf,
+  EvenRows,
+  OddRows,
+  // The matrix is transposed in each expert, alone or sharing its columns with another one.
+  Columns,
+  FirstColumns,
+  SecondColumns,
+  EvenColumns,
+  OddColumns,
+};
+
+/// True if two GGUF matrices share the rows or columns of the Hugging Face tensor.
+constexpr bool is_half(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
+constexpr bool is_transposed(HfRows rows) { return rows >= HfRows::Columns; }
+constexpr bool is_group(HfRows rows) {
+  return rows >= HfRows::GroupQueries && rows <= HfRows::GroupValues;
+}
+constexpr bool is_interleaved(HfRows rows) {
+  return rows == HfRows::EvenRows || rows == HfRows::OddRows || rows == HfRows::EvenColumns ||
+         rows == HfRows::OddColumns;
+}
+
+/// The row of a Hugging Face head (GGUF row) that becomes `row` of the GGUF file (the directory).
+/// Heads have head_dim rows. GGUF rotates adjacent rows (RopeStyle::Adjacent), Hugging Face rows
+/// i and i + d/2.
+constexpr std::uint64_t hf_row(std::uint64_t row, std::uint64_t head_dim) {
+  const std::uint64_t in_head = row % head_dim;
+  return row - in_head + in_head / 2 + (in_head % 2) * (head_dim / 2);
+}
+constexpr std::uint64_t gguf_row(std::uint64_t row, std::uint64_t head_dim) {
+  const std::uint64_t in_head = row % head_dim, half = head_dim / 2;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+/// A tensor's names. "#" is the number of a layer, "%" that of a part (expert, head) that GGUF
+/// stacks. Names without an ending mean NAME.weight and, if present, NAME.bias.
+struct HfTensor {
+  std::string_view gguf, hf;
+  HfRows rows = HfRows::Same;
+};
+
+/// A GGUF key with one number per layer that Hugging Face stores as tensors of one value.
+struct HfNumber {
+  std::string_view gguf;               ///< the whole key
+  std::string_view hf;                 ///< the tensor, with "#" for the layer
+  std::optional<float> fallback = {};  ///< value if the tensor is missing
+};
+
+/// One statement about config.json beyond the common keys (hf_rules.h). Empty: nothing to do.
+struct HfRule {
+  std::function<void(HfImport&)> to_gguf;
+  std::function<void(HfExport&)> to_json;
+};
+
+/// What "rope_scaling" has for longrope beside the factors.
+enum class HfLongRope : std::uint8_t {
+  None,        ///< the class has no longrope
+  Factors,     ///< nothing: its code accepts no other key
+  Context,     ///< the original context
+  Magnitudes,  ///< that, and the scale of queries and keys in short and in long contexts
+};
+
+struct HfClass {
+  std::string_view name = {};        ///< "LlamaForCausalLM": in "architectures"
+  std::string_view arch = {};        ///< general.architecture of its GGUF files
+  std::string_view model_type = {};  ///< "llama": "model_type" in config.json
+  // The keys that nearly all classes share.
+  bool attention_bias = false;     ///< q, k and v always have biases; else "attention_bias" decides
+  bool window_by_default = false;  ///< "sliding_window" counts without "use_sliding_window"
+  bool tied = false;               ///< default of "tie_word_embeddings"
+  bool mlp_bias = false;           ///< "mlp_bias" may be true
+  bool partial_rotation = false;   ///< RoPE may rotate a part of each head
+  double default_part = 1;         ///< default of "partial_rotary_factor"
+  HfLongRope longrope = HfLongRope::None;
+  bool latent = false;             ///< latent attention: keys of its own give the sizes of heads
+  bool mscale = false;             ///< GGUF has a key for "mscale_all_dim"
+  bool ropes_by_type = false;      ///< "rope_parameters" may differ by "layer_types"
+  bool proportional = false;       ///< a partial rotation uses the frequencies of a full one
+  bool by_layer = false;           ///< rules handle widths and KV heads that differ among layers
+  bool listed_merges = false;      ///< a byte-fallback vocabulary keeps its list of merges
+  std::string_view defaults = {};  ///< JSON: defaults of missing keys in a nested config
+  std::string_view head_dim = "head_dim";  ///< key of the head size of layers without a window
+  std::string_view eps = "rms_norm_eps";
+  float default_eps = 1e-6F;
+  std::string_view activations = "silu";  ///< accepted names; the first is the default
+  std::string_view activation_key = "hidden_act", layers_key = "num_hidden_layers";
+  std::string_view quantization = {};  ///< "quant_method" that can be read
+  /// All tensors that a directory may have. If two have the same GGUF name, the first present wins.
+  std::vector<HfTensor> tensors = {};
+  std::vector<HfRule> rules = {};             ///< further keys, in the order of writing
+  std::vector<HfNumber> numbers = {};         ///< tensors that become keys
+  bool predicting_layers = false;             ///< drop MTP layers behind the last layer
+  std::string_view predicting = {};           ///< prefix of other MTP tensors to drop
+  std::vector<std::string_view> unused = {};  ///< endings of tensors that some layers do not use
+};
+
+/// All classes; those of one architecture in the order in which export tries them.
+std::span<const HfClass> hf_classes();
+/// Null if unknown. name: "LlamaForCausalLM"; model_type: "gemma3_text".
+const HfClass* find_hf_class(std::string_view name);
+const HfClass* find_hf_class_of_type(std::string_view model_type);
+/// Multimodal classes: "text_config" in their config.json describes the text model.
+std::span<const std::string_view> hf_wrappers() noexcept;
+
+/// Replaces the first `mark` by a number.
+std::string with_number(std::string_view text, char mark, std::uint64_t number);
+/// The endings to append to both names: {""} if they are complete.
+std::span<const std::string_view> endings_of(const HfTensor& tensor);
+
+}  // namespace cria
