@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "engine/execute/machine.h"
-#include "engine/synthetic/random_weights.h"
 #include "engine/synthetic/synthetic.h"
 #include "kernels/kernels.h"
 #include "tools/report/roofline.h"

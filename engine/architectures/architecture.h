@@ -22,8 +22,8 @@ class ModelBuilder;
 /// One architecture.
 struct Architecture {
   std::string_view name;  ///< general.architecture: also the prefix of its metadata keys
-  RopeStyle rope;         ///< which values of a head RoPE rotates together
-  NormKind norm;          ///< of all norms; it also decides which key has their epsilon
+  RopeStyle rope;         ///< pairs of values that RoPE rotates
+  NormKind norm;          ///< kind of all norms; it also decides which key has their epsilon
   void (*build)(ModelBuilder& model);  ///< keys, tensor names and layers -> graph
 };
 std::span<const Architecture> architectures() noexcept;

@@ -41,13 +41,13 @@ AttentionBlock windowed_attention(ModelBuilder& m, AttentionBlock a) {
   return a;
 }
 
-// The KV cache that a layer shares. Published files have keys and values for it all the same.
+// The KV cache that a layer shares. Published files have unused keys and values for it.
 std::uint32_t shared_cache(ModelBuilder& m, std::uint32_t cache) {
   if (cache == kNoIndex)
     m.keys.fail("attention.shared_kv_layers", "no earlier layer of that type has keys to share");
   for (const char* name : {"attn_k", "attn_v"})
     m.weights.ignore(m.prefix() + name,
-                     "keys and values are ignored in layers that share those of other layers");
+                     "keys and values are ignored in layers with a shared KV cache");
   return cache;
 }
 
@@ -147,7 +147,7 @@ void build_gemma3(ModelBuilder& m) {
   m.output(1, m.keys.number_or("final_logit_softcapping", 0));
 }
 
-// Two head sizes, shared keys, inputs of each layer, experts beside a feed-forward part.
+// Two head sizes, shared keys, inputs of each layer, experts in addition to a feed-forward part.
 void build_gemma4(ModelBuilder& m) {
   const std::vector<bool> windowed = m.keys.flags_per_layer("attention.sliding_window_pattern");
   if (windowed.empty())

@@ -19,9 +19,9 @@ float factor(ModelBuilder& m, const char* key, float usual) {
 
 /// Default factors of a model.
 struct Scales {
-  float embedding = 1;  ///< of token embeddings
-  float residual = 1;   ///< of each branch
-  float attention = 0;  ///< of scores; 0: 1/sqrt(head size)
+  float embedding = 1;  ///< scales token embeddings
+  float residual = 1;   ///< scales each branch
+  float attention = 0;  ///< scales scores; 0: 1/sqrt(head size)
   float logits = 1;     ///< divisor of logits
   bool rotated = true;  ///< false: no RoPE
 };

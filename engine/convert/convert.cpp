@@ -194,7 +194,7 @@ struct Conversion::State {
   }
 
   [[nodiscard]] Error missing(std::string_view gguf) const {
-    return weights.error("a tensor is missing", "tensor " + sources.name_of(gguf));
+    return weights.error("missing tensor", "tensor " + sources.name_of(gguf));
   }
 
   void drop_unused() {
@@ -225,7 +225,7 @@ struct Conversion::State {
     if (other_modalities) warnings.emplace_back("vision and audio tensors are ignored");
     if (unused != 0)
       warnings.push_back(counted(unused, "tensor") +
-                         " ignored in layers that share those of other layers");
+                         " ignored in layers that share keys and values");
     if (!odd.empty())
       throw weights.error(
           "a GGUF file of this class of models has no such tensor" +

@@ -14,7 +14,7 @@ namespace cria {
 
 struct ConvertOptions {
   std::string directory, output;
-  std::optional<DType> type;  ///< of matrices; nullopt: the directory's, or the nearest
+  std::optional<DType> type;  ///< type of matrices; nullopt: the directory's, or the nearest
   std::string name;           ///< general.name; "": the directory's
   std::string pre;            ///< name of the pre-tokenizer; "": detected
   unsigned threads = 1;
@@ -41,7 +41,7 @@ class Conversion {
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  /// As planned, without errors.
+  /// The planned tensors, without errors.
   [[nodiscard]] const std::vector<ConvertedTensor>& tensors() const;
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   [[nodiscard]] std::uint64_t file_bytes() const;

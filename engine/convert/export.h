@@ -39,8 +39,7 @@ class Export {
   [[nodiscard]] const std::vector<ExportedTensor>& tensors() const;  ///< in the order of writing
   [[nodiscard]] const std::vector<std::string>& warnings() const;    ///< one line each
   [[nodiscard]] std::size_t shards() const;
-  /// Writes a temporary directory beside the final one and renames it at the end; otherwise like
-  /// Conversion::write.
+  /// Writes a temporary directory and renames it at the end; otherwise like Conversion::write.
   bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,
              const std::function<void(const ExportedTensor&)>& on_tensor);
 

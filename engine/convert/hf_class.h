@@ -16,7 +16,7 @@ namespace cria {
 class HfExport;
 class HfImport;
 
-/// How the rows of a Hugging Face tensor become those of a GGUF tensor.
+/// Maps the rows of a Hugging Face tensor to a GGUF tensor.
 enum class HfRows : std::uint8_t {
   Same,
   Pairs,    ///< in each head, rotated pairs (i, i + d/2) become adjacent
@@ -85,12 +85,12 @@ struct HfRule {
   std::function<void(HfExport&)> to_json;
 };
 
-/// What "rope_scaling" has for longrope beside the factors.
+/// Keys of "rope_scaling" for longrope in addition to the factors.
 enum class HfLongRope : std::uint8_t {
   None,        ///< the class has no longrope
   Factors,     ///< nothing: its code accepts no other key
   Context,     ///< the original context
-  Magnitudes,  ///< that, and the scale of queries and keys in short and in long contexts
+  Magnitudes,  ///< the same, and scales of queries and keys in short and long contexts
 };
 
 struct HfClass {
@@ -127,7 +127,7 @@ struct HfClass {
   std::vector<std::string_view> unused = {};  ///< endings of tensors that some layers do not use
 };
 
-/// All classes; those of one architecture in the order in which export tries them.
+/// All classes. Export tries the classes of an architecture in this order.
 std::span<const HfClass> hf_classes();
 /// Null if unknown. name: "LlamaForCausalLM"; model_type: "gemma3_text".
 const HfClass* find_hf_class(std::string_view name);

@@ -34,7 +34,7 @@ struct HfRopeScaling {
   std::vector<float> short_factors{}, long_factors{};  ///< LongRope
 };
 
-/// How MLX packed weights: codes q of `bits` bits, w = scale·q + bias per group_size values of a
+/// MLX's packing of weights: codes q of `bits` bits, w = scale·q + bias per group_size values of a
 /// row.
 struct MlxPacking {
   std::uint32_t group_size = 0, bits = 0;

@@ -422,8 +422,8 @@ HfRule mscale(double factor) {
               {nullptr, rope_number(kSuffix, "mscale", factor).to_json}});
 }
 
-// Newer GGUF files have the head sizes in keys of their own, and those of the cache in the usual
-// keys.
+// Newer GGUF files have head sizes in separate keys, and the sizes of the KV cache in the usual
+// ones.
 HfRule latent_attention() {
   const HfRule rank = integer("attention.kv_lora_rank", "kv_lora_rank", limits::kEmbedding);
   const HfRule q_rank =

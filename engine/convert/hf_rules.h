@@ -18,7 +18,7 @@
 
 namespace cria {
 
-/// What a rule sees of a conversion: config.json, and the GGUF file under construction.
+/// The view of a rule on a conversion: config.json and the GGUF file under construction.
 class HfImport : public JsonKeys {
  public:
   /// All arguments but file outlive this.
@@ -35,7 +35,7 @@ class HfImport : public JsonKeys {
   [[nodiscard]] double windowed_rope_base_or(double fallback) const;
   /// One number per layer, 0 to high; one number stands for all layers. Empty if missing.
   [[nodiscard]] std::vector<std::uint32_t> list(std::string_view key, std::uint64_t high) const;
-  /// Which layers have a window; by default all but the last of every `period`.
+  /// True for each layer with a window; by default all but the last of every `period`.
   [[nodiscard]] std::vector<bool> windowed(std::uint32_t period) const;
   /// Sets ARCH.suffix in the GGUF file.
   void set(std::string_view suffix, GgufData value) {
@@ -43,7 +43,7 @@ class HfImport : public JsonKeys {
   }
 };
 
-/// What a rule sees of an export: the GGUF file, and config.json under construction.
+/// The view of a rule on an export: the GGUF file and config.json under construction.
 class HfExport {
  public:
   using Json = nlohmann::ordered_json;
@@ -124,7 +124,7 @@ HfRule write(std::string_view key, nlohmann::ordered_json value);
 HfRule write_presence(std::string_view key, std::string_view tensor);
 /// Writes `value` within rope_scaling, if there is scaling.
 HfRule write_scaling(std::string_view key, nlohmann::ordered_json value);
-/// Writes rope_type default if there is no scaling, for classes that scale if it is null.
+/// Writes rope_type default unless there is scaling, for classes that scale if it is null.
 HfRule write_unscaled();
 /// "mlp_only_layers": GGUF's tensors show which layers have no experts.
 HfRule write_dense_layers();

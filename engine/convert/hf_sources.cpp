@@ -53,7 +53,7 @@ void HfSources::resolve(const HfTensor& name) {
     for (const std::string_view ending : endings_of(name)) resolve(name, ending, layer);
 }
 
-// Of several names for one tensor, the first present wins.
+// If a tensor has several names, the first present wins.
 void HfSources::resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer) {
   const std::string hf = with_number(name.hf, '#', layer).append(ending);
   Source source{name.rows, {}, hf.find('%') != std::string::npos};
@@ -153,7 +153,7 @@ const SafeTensor& HfSources::beside(const SafeTensor& tensor, std::string_view e
                                     std::string_view other) {
   const std::string name = tensor.name.substr(0, tensor.name.size() - ending.size()).append(other);
   const SafeTensor* const found = weights_.tensor(name);
-  if (found == nullptr) throw Error("", "a tensor is missing", "tensor " + name);
+  if (found == nullptr) throw Error("", "missing tensor", "tensor " + name);
   left_.erase(found->name);
   return *found;
 }
@@ -175,7 +175,7 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
     const std::string name = with_number(number.hf, '#', layer);
     const SafeTensor* const tensor = find(name);
     if (tensor == nullptr && !number.fallback)
-      throw weights_.error("a tensor is missing", "tensor " + name);
+      throw weights_.error("missing tensor", "tensor " + name);
     values.push_back(number.fallback.value_or(0));
     if (tensor == nullptr) continue;
     left_.erase(tensor->name);
@@ -190,7 +190,7 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
 WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
   if (found == sources_.end())
-    throw weights_.error("a tensor is missing", "tensor " + name_of(wanted.name));
+    throw weights_.error("missing tensor", "tensor " + name_of(wanted.name));
   const Source& source = found->second;
   expect_shape(source, wanted);
   std::uint64_t values = 1;

@@ -180,7 +180,7 @@ WeightRowsPtr HfTarget::rows() const {
                        });
 }
 
-// Of several names for one tensor the first counts; names of packed weights do not.
+// If a tensor has several names, the first counts; names of packed weights do not.
 std::vector<HfTarget> hf_targets(const HfConfig& config, const GgufFile& file,
                                  const std::function<bool(std::string_view)>& wanted) {
   std::vector<HfTarget> targets;

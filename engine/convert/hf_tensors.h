@@ -1,5 +1,5 @@
-// Tensors of a GGUF file made from those of a Hugging Face directory (HfSources), and back
-// (HfTarget), by the names and row orders of a class.
+// Converts the tensors of a Hugging Face directory to GGUF (HfSources) and back (HfTarget), by the
+// names and row orders of a class.
 #pragma once
 
 #include <functional>
@@ -42,7 +42,7 @@ class HfSources {
     bool stacked = false;
   };
   [[nodiscard]] const SafeTensor* find(const std::string& name) const;
-  /// How MLX packed the tensor; nullopt if it did not.
+  /// MLX's packing of the tensor; nullopt without packing.
   [[nodiscard]] std::optional<MlxPacking> packing_of(const SafeTensor& tensor) const;
   /// Shape of the values, rows first.
   [[nodiscard]] std::vector<std::uint64_t> unpacked_shape(const SafeTensor& tensor) const;
@@ -65,7 +65,7 @@ class HfTarget {
   std::string name;
   std::vector<std::uint64_t> shape;  ///< rows first
 
-  [[nodiscard]] DType type() const {  ///< of the GGUF tensors it is made of
+  [[nodiscard]] DType type() const {  ///< type of its GGUF tensors
     return parts_.empty() ? DType::F32 : parts_.front().tensor->dtype;
   }
   [[nodiscard]] std::vector<std::string_view> made_of() const;  ///< names in the GGUF file

@@ -1,4 +1,4 @@
-// The keys of a JSON object, each checked where it is read.
+// Reads the keys of a JSON object and checks each.
 #pragma once
 
 #include <cmath>

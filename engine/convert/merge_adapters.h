@@ -13,7 +13,7 @@ namespace cria {
 
 struct MergeOptions {
   std::string output;
-  std::optional<DType> type = {};  ///< of changed matrices; nullopt: unchanged
+  std::optional<DType> type = {};  ///< type of changed matrices; nullopt: unchanged
   unsigned threads = 1;
   const KernelSet* kernels = nullptr;
 };

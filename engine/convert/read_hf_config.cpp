@@ -1,4 +1,4 @@
-// config.json read into an HfConfig, each key checked where it is read.
+// Reads config.json into an HfConfig and checks each key.
 #include <algorithm>
 #include <cmath>
 
@@ -104,7 +104,7 @@ class ConfigReader : JsonKeys {
     return out_.model_class->proportional && rope.text("rope_type") == "proportional";
   }
 
-  /// If each type of layers has its own, that of the layers without a window.
+  /// The parameters of layers without a window, if they differ by layer type.
   const Json* rope_parameters() {
     constexpr const char* kKey = "rope_parameters";
     const Json* const joined = find(kKey);

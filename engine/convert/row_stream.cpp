@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/quantize/held.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {

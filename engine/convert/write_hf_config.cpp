@@ -25,7 +25,7 @@ double llama3_factor(const HfRopeScaling& scaling, double frequency) {
   return 1 / ((1 - smooth) / scaling.factor + smooth);
 }
 
-/// The values of a tensor of float32; empty if there is none.
+/// The values of an F32 tensor; empty if missing.
 std::vector<float> floats_of(const GgufFile& file, const char* name) {
   const TensorView* const tensor = file.tensor(name);
   if (tensor == nullptr) return {};

@@ -17,7 +17,7 @@ std::string joined(const std::string& question, const std::string& choice) {
   return question + (spaced ? "" : " ") + choice;
 }
 
-/// A choice after its question: its tokens from `first` on are scored.
+/// A question with a choice, which has the tokens from `first` on.
 struct ScoredChoice {
   std::vector<TokenId> tokens;
   std::size_t first;
@@ -37,11 +37,10 @@ ScoredChoice scored_choice(const Engine& engine, const ChoiceQuestion& question,
       perplexity_tokens(engine.model(), joined(question.question, choice));
   const std::size_t n_ctx = engine.options().n_ctx;
   if (tokens.size() - 1 > n_ctx)
-    throw Error("", "a choice does not fit into the context with its question: expected at most " +
+    throw Error("", "the question with a choice exceeds the context: expected up to " +
                         counted(n_ctx + 1, "token") + ", got " + std::to_string(tokens.size()) +
                         " (-c N makes the context larger)");
-  // Where the last word of the question and the choice became one token, that token is the
-  // choice's. The first token of all has nothing before it.
+  // A token that spans question and choice belongs to the choice. The first token has no context.
   const std::size_t first = std::max<std::size_t>(1, common_prefix(context, tokens));
   const std::size_t n = tokens.size() - std::min(first, tokens.size());
   return {std::move(tokens), first, std::vector<TokenScore>(n)};

@@ -1,4 +1,4 @@
-// Multiple choice: which continuation of a question a model finds most likely.
+// Multiple choice: finds the most likely continuation of a question.
 #pragma once
 
 #include <string>
@@ -10,24 +10,23 @@ namespace cria {
 
 struct ChoiceQuestion {
   std::string question;
-  std::vector<std::string>
-      choices;             ///< joined to the question by a space, unless there is white space
-  std::size_t answer = 0;  ///< index of the right one
+  std::vector<std::string> choices;  ///< appended after a space unless there is white space
+  std::size_t answer = 0;            ///< index of the correct choice
 };
 
 struct ChoiceScores {
-  std::vector<double> log_p;  ///< of each choice after the question
-  std::size_t likeliest = 0;  ///< by log_p / bytes of the choice, which does not punish long ones
+  std::vector<double> log_p;      ///< per choice, given the question
+  std::size_t likeliest = 0;      ///< by log_p / bytes: independent of length
   std::size_t likeliest_raw = 0;  ///< by log_p
   std::size_t evaluated = 0;      ///< tokens
 };
 
-/// Scores a question's choices, as many at once as the engine has sequences; what they share is
-/// evaluated once where the engine keeps prefixes. Throws Error for an empty question or choice,
-/// for what does not fit into the context, and as Scorer.
+/// Scores a question's choices, as many at once as the engine has sequences. With a prefix cache,
+/// common prefixes are evaluated once. Throws Error for an empty question or choice, for texts that
+/// exceed the context, and as Scorer.
 ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question);
 
-/// Throws Error as score_choices() would for this question; nothing is evaluated.
+/// Throws Error as score_choices() would, without evaluating.
 void require_scorable(const Engine& engine, const ChoiceQuestion& question);
 
 }  // namespace cria

@@ -18,8 +18,8 @@ std::uint64_t SessionBase::fingerprint() const {
 TokenComparison compare_token(const KernelSet& kernels, std::span<const float> q, double log_sum_q,
                               std::span<const float> p, std::size_t token) {
   const double log_sum_p = kernels.log_sum_exp(p.data(), p.size());
-  // Σ p·((x_p - log_sum_p) - (x_q - log_sum_q)), where Σ p = 1; rounding can leave it a hair below
-  // zero.
+  // Σ p·((x_p - log_sum_p) - (x_q - log_sum_q)), where Σ p = 1; rounding can make it slightly
+  // negative.
   const double divergence =
       kernels.mean_difference(p.data(), log_sum_p, q.data(), p.size()) + (log_sum_q - log_sum_p);
   const auto top = [](std::span<const float> row) {

@@ -15,7 +15,7 @@ namespace {
 constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'L', 'O', 'G', 'P'};
 constexpr std::uint32_t kVersion = 1;
 constexpr float kCodes = 65535;
-constexpr std::size_t kRowBuffer = std::size_t{8} << 20;  // bytes of decoded rows held at once
+constexpr std::size_t kRowBuffer = std::size_t{8} << 20;  // bytes of decoded rows in memory
 
 struct Header {
   char magic[8];
@@ -26,15 +26,15 @@ static_assert(sizeof(Header) == 56);
 
 std::size_t scored(const TextWindow& window) { return window.end - window.first_scored; }
 
-// Rows of all windows; the windows of a stride score every token once but the first, and where they
-// do not overlap but the first of each.
+// Rows of all windows. With a stride, each token but the first is scored once; without overlap,
+// each but the first of a window.
 std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& options) {
   if (options.stride == 0) return windows.size() * scored(windows[0]);
   const std::uint64_t not_scored = options.stride == options.window ? windows.size() : 1;
   return windows[windows.size() - 1].end - not_scored;
 }
 
-// Of the whole file; nothing where no file can have so many.
+// Bytes of the file; nullopt if that is impossible.
 std::optional<std::uint64_t> file_bytes(const TextWindows& windows,
                                         const PerplexityOptions& options, std::uint64_t n_tokens,
                                         std::size_t n_vocab) {
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> file_bytes(const TextWindows& windows,
   return rows ? limits::add(*rows, head + windows.size() * sizeof(std::uint64_t)) : rows;
 }
 
-// Of the windows' tokens: a text may go on behind them.
+// Hashes the windows' tokens: the text may be longer.
 std::uint64_t file_bytes(const Model& model, std::size_t n_tokens,
                          const PerplexityOptions& options) {
   const TextWindows windows(n_tokens, options);
@@ -120,15 +120,16 @@ void LogProbsWriter::end_window() { file_.write_checksum(); }
 void LogProbsWriter::finish() { file_.finish(); }
 
 LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : file_(path) {
-  file_.expect(file_.size() >= sizeof(Header), "no log-probabilities of cria: too short");
+  file_.expect(file_.size() >= sizeof(Header), "not a cria log-probability file: too short");
   const auto header = file_.read_number<Header>();
   file_.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0,
-               "no log-probabilities of cria", "at byte 0");
+               "not a cria log-probability file", "at byte 0");
   file_.expect_equal("version", kVersion, header.version, "at byte 8");
-  file_.expect_equal("vocabulary of another size", model.config().n_vocab, header.n_vocab,
+  file_.expect_equal("different vocabulary size", model.config().n_vocab, header.n_vocab,
                      "at byte 20");
   file_.expect(header.vocabulary == vocabulary_fingerprint(model.vocabulary()),
-               "made with another vocabulary than that of " + model.file().path(), "at byte 24");
+               "made with a different vocabulary than that of " + model.file().path(),
+               "at byte 24");
   file_.expect(header.n_tokens <= file_.size() / sizeof(TokenId),
                "more tokens than the file has bytes for", "at byte 40");
   file_.expect(header.window <= limits::kContext && header.n_windows > 0, "no windows",
@@ -142,14 +143,13 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
   file_.expect_equal("number of windows", windows_->size(), header.n_windows, "at byte 48");
   n_vocab_ = header.n_vocab;
   const auto total = file_bytes(*windows_, options_, header.n_tokens, n_vocab_);
-  file_.expect(total.has_value(), "sizes that no file can have");
+  file_.expect(total.has_value(), "impossible sizes");
   file_.expect_equal("wrong size in bytes", *total, file_.size());
   text_.resize(header.n_tokens);
   file_.read(text_.data(), text_.size() * sizeof(TokenId));
   file_.check_checksum();
   for (const TokenId token : text_)
-    file_.expect(token >= 0 && static_cast<std::size_t>(token) < n_vocab_,
-                 "a token that no vocabulary has");
+    file_.expect(token >= 0 && static_cast<std::size_t>(token) < n_vocab_, "bad token id");
   model_ = header.model;
   rows_ = std::max<std::size_t>(1, kRowBuffer / (n_vocab_ * sizeof(float)));
   encoded_.resize(log_prob_row_bytes(n_vocab_));
@@ -163,7 +163,7 @@ std::uint64_t LogProbsReader::fingerprint(const Model& model, std::span<const To
 std::size_t LogProbsReader::n_batch() const { return std::numeric_limits<std::size_t>::max(); }
 
 void LogProbsReader::begin_window(std::size_t index) {
-  if (index != next_) {  // after a restart, or a window that was not finished
+  if (index != next_) {  // after a restart or an unfinished window
     std::uint64_t at = sizeof(Header) + text_.size() * sizeof(TokenId) + sizeof(std::uint64_t);
     for (std::size_t i = 0; i < index; ++i)
       at += scored((*windows_)[i]) * log_prob_row_bytes(n_vocab_) + sizeof(std::uint64_t);
@@ -180,7 +180,7 @@ std::span<const float> LogProbsReader::logits(std::size_t begin, std::size_t end
     file_.read(encoded_.data(), encoded_.size());
     float step = 0;
     std::memcpy(&step, encoded_.data(), sizeof step);
-    file_.expect(std::isfinite(step) && step >= 0 && step < 1e10F, "damaged: no step of a row");
+    file_.expect(std::isfinite(step) && step >= 0 && step < 1e10F, "damaged: bad step of a row");
     decode_log_probs(encoded_.data(), std::span(decoded_).subspan(i * n_vocab_, n_vocab_));
   }
   left_ -= end - begin;

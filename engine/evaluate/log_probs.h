@@ -1,14 +1,15 @@
-// A model's predictions for the windows of a text on disk, in 16 bits each: what other
-// quantizations of it are compared with.
+// A model's predictions for the windows of a text on disk, in 16 bits each: the reference that
+// other quantizations are compared with.
 //
 //   magic "CRIALOGP" · u32 version · u32 window · u32 stride · u32 vocabulary size · u64
 //   fingerprint of the vocabulary · u64 fingerprint of the model · u64 n · u64 number of windows ·
-//   n token ids (i32) · u64 checksum of all before it; then for every window: a row for each token
-//   it scores, u64 checksum of these. Row: f32 step · u16 code per token of the vocabulary; log p =
+//   n token ids (i32) · u64 checksum of all before it; then for each window: a row for each
+//   scored token, u64 checksum of the rows. Row: f32 step · u16 code per token of the vocabulary;
+//   log p =
 //   -(step·code)². (little-endian)
 //
-// Which tokens a window scores is TextWindows' to say. Steps of the square root are fine where
-// tokens are probable: within 4.2e-5·sqrt(log p · log p of the least probable token) of log p.
+// TextWindows decides which tokens a window scores. Steps of the square root are finest for likely
+// tokens: within 4.2e-5·sqrt(log p · log p of the least likely token) of log p.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,14 @@
 #include <vector>
 
 #include "engine/evaluate/divergence.h"
-#include "engine/evaluate/text_windows.h"
+#include "engine/evaluate/scorer.h"
 #include "model/file/binary_file.h"
 
 namespace cria {
 
-/// Bytes of a row.
+/// Bytes per row.
 std::size_t log_prob_row_bytes(std::size_t n_vocab);
-/// Writes a row of logits with that log_sum_exp / reads one as floats.
+/// Writes a row of logits, given their log_sum_exp, and reads one as floats.
 void encode_log_probs(std::span<const float> logits, double log_sum, std::byte* row);
 void decode_log_probs(const std::byte* row, std::span<float> log_probs);
 
@@ -34,25 +35,24 @@ class LogProbsWriter {
                  const PerplexityOptions& options);
   void add_row(std::span<const std::byte> row);  ///< the next row of a window
   void end_window();
-  void finish();  ///< after the last window: the file is there from now on
+  void finish();  ///< call after the last window: creates the file
 
  private:
   BinaryWriter file_;
 };
 
-/// Checks sizes before anything is allocated, and each window's checksum before the next one.
+/// Checks sizes before it allocates, and each window's checksum before the next window.
 class LogProbsReader : public BaseLogits {
  public:
-  /// Throws Error for what is no such file, a damaged one, or one of another vocabulary than the
-  /// model's.
+  /// Throws Error for other files, damaged files, and files of another vocabulary than the model's.
   LogProbsReader(const std::string& path, const Model& model);
 
   [[nodiscard]] const std::vector<TokenId>& text() const { return text_; }
-  /// Window, stride, and all the file's windows.
+  /// The file's window, stride and number of windows.
   [[nodiscard]] const PerplexityOptions& options() const { return options_; }
 
   [[nodiscard]] std::uint64_t fingerprint() const override;
-  /// That of a file which this model has written of this text.
+  /// The fingerprint of this model's file of this text.
   static std::uint64_t fingerprint(const Model& model, std::span<const TokenId> text);
   [[nodiscard]] std::size_t n_batch() const override;
   [[nodiscard]] std::size_t logit_rows() const override { return rows_; }
@@ -67,8 +67,8 @@ class LogProbsReader : public BaseLogits {
   std::vector<TokenId> text_;
   PerplexityOptions options_;
   std::unique_ptr<TextWindows> windows_;
-  std::size_t window_ = 0, left_ = 0;  // being read, and its rows to come
-  std::size_t next_ = 0;               // the window at which the file stands, if any
+  std::size_t window_ = 0, left_ = 0;  // current window and its remaining rows
+  std::size_t next_ = 0;               // the next window in the file, if any
   std::vector<std::byte> encoded_;
   std::vector<float> decoded_;
 };

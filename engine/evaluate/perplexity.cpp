@@ -1,13 +1,17 @@
 #include "engine/evaluate/perplexity.h"
-#include "engine/model_parts.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
+#include "model/file/binary_file.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
 
-// Of a window that begins with this token. Where windows lie side by side, their first tokens are
-// not scored.
+// The token that begins a window, in place of `own`. Adjacent windows do not score it.
 TokenId first_token(const Model& model, const PerplexityOptions& options, TokenId own) {
   const Vocabulary& vocabulary = model.vocabulary();
   return options.stride == 0 && vocabulary.add_bos ? vocabulary.bos.value_or(own) : own;
@@ -17,6 +21,24 @@ PerplexityResult result_of(const MeanVariance& surprise, std::size_t windows) {
   const double ppl = std::exp(surprise.mean);
   return {ppl, ppl * surprise.error(), surprise.n, windows, {}};
 }
+
+// The state of a measurement on disk (little-endian):
+//
+//   magic "CRIAPPLX" · u32 version · u32 n windows done · u64 identity of model, text, windows and
+//   reference · MeanVariance · Divergence::Sums · u64 n · n divergences (f32) · n differences of
+//   probabilities (f32) · u64 checksum of all before it
+constexpr char kStateMagic[8] = {'C', 'R', 'I', 'A', 'P', 'P', 'L', 'X'};
+constexpr std::uint32_t kStateVersion = 2;
+
+struct StateHeader {
+  char magic[8];
+  std::uint32_t version, n_done;
+  std::uint64_t identity;
+  MeanVariance surprise;
+  Divergence::Sums sums;
+  std::uint64_t n_values;
+};
+static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(MeanVariance) == 24);
 
 }  // namespace
 
@@ -76,7 +98,7 @@ bool Perplexity::next(const OnBatch& on_batch) {
   return true;
 }
 
-// The last token predicts nothing that is scored, so it is not evaluated.
+// The last token is not evaluated, as it predicts no scored token.
 bool Perplexity::evaluate(std::span<const TokenId> tokens, std::size_t first_scored,
                           const OnBatch& on_batch) {
   const auto inputs = tokens.first(tokens.size() - 1);
@@ -136,6 +158,66 @@ PerplexityResult Perplexity::result() const {
   PerplexityResult result = result_so_far();
   if (base_ != nullptr) result.divergence = divergence_.result();
   return result;
+}
+
+std::uint64_t Perplexity::identity() const {
+  Hash hash;
+  hash.add_number(
+      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
+  hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
+  hash.add(text_.data(), text_.size_bytes());
+  hash.add_number(base_ != nullptr ? base_->fingerprint() : std::uint64_t{0});
+  return hash.value();
+}
+
+void Perplexity::save(const std::string& path) const {
+  StateHeader header{};
+  std::memcpy(header.magic, kStateMagic, sizeof kStateMagic);
+  header.version = kStateVersion;
+  header.n_done = static_cast<std::uint32_t>(done_);
+  header.identity = identity();
+  header.surprise = surprise_;
+  header.sums = divergence_.sums;
+  header.n_values = divergence_.klds.size();
+  BinaryWriter out(path);
+  out.write_number(header);
+  out.write(divergence_.klds.data(), divergence_.klds.size() * sizeof(float));
+  out.write(divergence_.delta_ps.data(), divergence_.delta_ps.size() * sizeof(float));
+  out.write_checksum();
+  out.finish();
+}
+
+void Perplexity::load(const std::string& path) {
+  BinaryReader in(path);
+  in.expect(in.size() >= sizeof(StateHeader), "not a state of a perplexity measurement: too short");
+  const auto header = in.read_number<StateHeader>();
+  in.expect(std::memcmp(header.magic, kStateMagic, sizeof kStateMagic) == 0,
+            "not a state of a perplexity measurement", "at byte 0");
+  in.expect_equal("version", kStateVersion, header.version, "at byte 8");
+  in.expect(header.identity == identity(),
+            "state of a different measurement: the model, text, windows or reference differ",
+            "at byte 16");
+  in.expect(header.n_done <= windows_.size(),
+            "the state has more windows than requested: expected up to " +
+                std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
+            "at byte 12");
+  in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0,
+                  header.n_values);
+  in.expect(header.n_values <= in.size() / (2 * sizeof(float)),  // otherwise their size might wrap
+            "too short for " + counted(header.n_values, "compared token") + ": got " +
+                counted(in.size(), "byte"));
+  in.expect_equal("wrong size in bytes",
+                  sizeof(StateHeader) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t),
+                  in.size());
+  Divergence divergence{header.sums, std::vector<float>(header.n_values),
+                        std::vector<float>(header.n_values)};
+  in.read(divergence.klds.data(), divergence.klds.size() * sizeof(float));
+  in.read(divergence.delta_ps.data(), divergence.delta_ps.size() * sizeof(float));
+  in.check_checksum();
+  done_ = header.n_done;
+  surprise_ = header.surprise;
+  divergence_ = std::move(divergence);
 }
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-// How well a model predicts a text: perplexity over windows of it.
+// Measures how well a model predicts a text: perplexity over windows.
 //
 //   const std::vector<TokenId> text = perplexity_tokens(*model, bytes);
 //   Perplexity perplexity(session, text, {});
@@ -15,33 +15,30 @@
 
 #include "engine/evaluate/divergence.h"
 #include "engine/evaluate/log_probs.h"
-#include "engine/evaluate/mean_variance.h"
 #include "engine/evaluate/scorer.h"
-#include "engine/evaluate/text_windows.h"
 #include "engine/session.h"
 
 namespace cria {
 
-/// The text's token ids, after BOS where the model wants it; names of control tokens in it are
-/// plain text.
+/// The text's token ids, after BOS if the model has one. Special-token text stays plain text.
 std::vector<TokenId> perplexity_tokens(const Model& model, std::string_view text);
 
 struct PerplexityResult {
   double ppl = 0;            ///< exp of the mean of -log p(token)
-  double ppl_stderr = 0;     ///< of the mean, times ppl
+  double ppl_stderr = 0;     ///< standard error of the mean, times ppl
   std::uint64_t tokens = 0;  ///< scored
   std::uint64_t windows = 0;
-  std::optional<DivergenceResult> divergence;  ///< from the base, if there is one
+  std::optional<DivergenceResult> divergence;  ///< from the reference, if any
 };
 
-/// The perplexity alone, of windows that are scored several at a time.
+/// Perplexity without divergence: scores several windows at a time.
 class ScoredWindows {
  public:
   /// Throws as TextWindows.
   ScoredWindows(const Model& model, std::vector<TokenId> text, const PerplexityOptions& options);
-  /// Before the scorer's first pass. This object outlives it.
+  /// Call before the scorer's first pass. This object outlives the scorer.
   void add_to(Scorer& scorer);
-  /// After its last pass: the figures of Perplexity, to the bit.
+  /// Call after its last pass. The bits equal those of Perplexity.
   [[nodiscard]] PerplexityResult result() const;
 
  private:
@@ -50,34 +47,32 @@ class ScoredWindows {
   std::vector<TokenScore> scores_;
 };
 
-/// One measurement. The figures do not depend on threads or batches: tokens are scored in double
-/// and summed up in the order of the text.
+/// One measurement. Its bits do not depend on threads or batches: tokens are scored in double and
+/// summed in the order of the text.
 class Perplexity {
  public:
-  /// Session and text outlive it; the session's context holds at least a window less
-  /// one token. Throws as TextWindows.
+  /// Session and text outlive this. The session's context must hold a window without its last
+  /// token. Throws as TextWindows.
   Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options);
-  /// Before the first window: compares every prediction with that of a base / writes every
-  /// prediction down. Both outlive this object.
+  /// Call before the first window. Compares each prediction with the reference's, or records each
+  /// one. Both arguments outlive this.
   void compare_with(BaseLogits& base) { base_ = &base; }
   void write_to(LogProbsWriter& writer) { writer_ = &writer; }
 
-  /// Called after each batch with the tokens evaluated in this window so far; false stops.
+  /// Called after each batch with the tokens evaluated in this window; false stops.
   using OnBatch = std::function<bool(std::size_t evaluated)>;
-  /// Evaluates the next window. False if none was left or on_batch stopped it, which forgets that
-  /// window. Throws Error as Session::eval.
+  /// Evaluates the next window. False if none was left, or if on_batch stopped it, which discards
+  /// the window. Throws Error as Session::eval.
   bool next(const OnBatch& on_batch = {});
 
   [[nodiscard]] std::size_t windows() const { return windows_.size(); }
   [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] PerplexityResult result() const;
-  /// The same without the divergence, whose quantiles take a sorting of all tokens: to be shown
-  /// after each window.
+  /// The same without the divergence, whose quantiles need sorting: cheap after each window.
   [[nodiscard]] PerplexityResult result_so_far() const;
 
-  /// Writes down where the measurement stands / goes on from there, to the same figures to the bit.
-  /// load() throws Error for the state of another model, text, base, or other windows; done() tells
-  /// how far it was.
+  /// Saves the state; load() resumes it with the same bits. load() throws Error for the state of
+  /// another model, text, reference or other windows.
   void save(const std::string& path) const;
   void load(const std::string& path);
 
@@ -93,10 +88,10 @@ class Perplexity {
   BaseLogits* base_ = nullptr;
   LogProbsWriter* writer_ = nullptr;
   std::size_t done_ = 0;
-  std::vector<TokenId> tokens_;          // of the window
-  std::vector<TokenComparison> scores_;  // of the window's tokens; without a base only log_q
+  std::vector<TokenId> tokens_;          // of this window
+  std::vector<TokenComparison> scores_;  // of this window; without a reference only log_q
   std::vector<std::byte> encoded_;       // rows for the writer
-  MeanVariance surprise_;                // of -log p
+  MeanVariance surprise_;                // -log p
   Divergence divergence_;
 };
 

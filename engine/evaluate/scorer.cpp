@@ -5,10 +5,11 @@
 #include "engine/model_parts.h"
 #include "engine/session/common_prefix.h"
 #include "engine/session/engine_state.h"
+#include "model/plural.h"
 
 namespace cria {
 
-// A text that begins as one that is being read waits until that has been read.
+// A text waits while another one with a common prefix is prefilled.
 bool Scorer::may_begin(const Scoring& text) const {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
   if (engine_.state().must_wait(Engine::pages_of(text.tokens.size()))) return false;
@@ -83,6 +84,31 @@ void Scorer::take(Row& row, std::span<const float> logits) const {
   const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
   row.of->to[row.token - row.of->first] = {logits[target] - log_sum,
                                            static_cast<TokenId>(likeliest)};
+}
+
+TextWindows::TextWindows(std::size_t n_tokens, const PerplexityOptions& options)
+    : n_tokens_(n_tokens), window_(options.window), stride_(options.stride) {
+  if (const std::size_t least = stride_ == 0 ? 3 : 2;
+      window_ < least)  // otherwise nothing is scored
+    throw Error("", "the window is too short: expected at least " + counted(least, "token") +
+                        ", got " + std::to_string(window_));
+  if (stride_ > window_)
+    throw Error("", "the stride is longer than the window: expected up to " +
+                        counted(window_, "token") + ", got " + std::to_string(stride_));
+  if (n_tokens_ < window_)
+    throw Error("", "the text is too short: expected at least a window of " +
+                        counted(window_, "token") + ", got " + std::to_string(n_tokens_));
+  // With a stride, the last window may be shorter; without, the rest of the text is not used.
+  count_ = stride_ == 0 ? n_tokens_ / window_ : 1 + (n_tokens_ - window_ + stride_ - 1) / stride_;
+  if (options.max_windows != 0) count_ = std::min<std::size_t>(count_, options.max_windows);
+}
+
+TextWindow TextWindows::operator[](std::size_t i) const {
+  if (stride_ == 0) return {i * window_, (i + 1) * window_, i * window_ + window_ / 2 + 1};
+  const std::size_t begin = i * stride_;
+  // The first token has no context.
+  const std::size_t first = i == 0 ? 1 : std::max(begin + 1, begin - stride_ + window_);
+  return {begin, std::min(begin + window_, n_tokens_), first};
 }
 
 }  // namespace cria

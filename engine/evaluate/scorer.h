@@ -1,7 +1,8 @@
-// How likely a model finds the tokens of texts: many texts at once on an engine.
+// Scores the tokens of texts by their probability, many texts at once on an engine; and divides a
+// text into windows.
 //
 //   Scorer scorer(engine);
-//   scorer.add(tokens, first, scores);   // of each text
+//   scorer.add(tokens, first, scores);   // for each text
 //   while (scorer.pass()) continue;
 #pragma once
 
@@ -15,55 +16,51 @@
 
 namespace cria {
 
-/// What a model says about a token of a text, from the tokens before it.
+/// A model's prediction of a token from the tokens before it.
 struct TokenScore {
   double log_p = 0;       ///< natural logarithm of its probability
-  TokenId likeliest = 0;  ///< the token with the highest logit, the lowest id among equals
+  TokenId likeliest = 0;  ///< highest logit; on a tie the lowest id
 };
 
-/// For whoever shares the engine of a scorer with others.
+/// Hooks for scorers that share their engine.
 struct ScorerHooks {
-  /// Instead of batch.forward(); false: it was broken off, and nothing was evaluated.
+  /// Replaces batch.forward(). False: it was interrupted, nothing was evaluated.
   std::function<bool(Batch& batch)> forward = [](Batch& batch) { return batch.forward(), true; };
-  /// Called before logits are computed; what it throws ends the pass.
+  /// Called before logits are computed. Its exceptions end the pass.
   std::function<void()> before_logits = [] {};
-  /// Called in place of a pass while others, who end by themselves, have all sequences or pages;
-  /// empty: that is an Error.
+  /// Called instead of a pass while running answers hold all sequences or pages; empty: Error.
   std::function<void()> wait = {};
 };
 
-/// Texts on sequences of an engine, several in each pass. The bits of a score do not depend on what
-/// else is scored.
+/// Evaluates several texts in each pass. The bits of a score do not depend on the other texts.
 class Scorer {
  public:
-  /// The engine outlives it. shared: what is known of the scope's texts is used (where the engine
-  /// keeps prefixes), and what is read is known to others.
+  /// The engine outlives this. shared: use and fill the engine's prefix cache, if it has one.
   explicit Scorer(Engine& engine, std::uint64_t scope = 0, bool shared = true)
       : engine_(engine), scope_(scope), shared_(shared && engine.options().prefix_cache) {}
 
-  /// The tokens from `first` (at least 1) on get a score each, at `to`; both are there until the
-  /// end, and fit into the engine's context but for the last token.
+  /// Scores the tokens from `first` (at least 1) on into `to`. Both outlive the scoring. The tokens
+  /// without the last must fit into the engine's context.
   void add(std::span<const TokenId> tokens, std::size_t first, TokenScore* to) {
     if (first < tokens.size()) texts_.push_back({tokens, first, to});
   }
-  /// Evaluates what fits into a batch; false: there was nothing left. Throws Error as Batch, and
-  /// for logits that are not finite.
+  /// Evaluates one batch; false: nothing was left. Throws Error as Batch, and for NaN or infinite
+  /// logits.
   bool pass(const ScorerHooks& hooks = {});
-  /// Tokens that were evaluated; what was known is not among them.
+  /// Tokens evaluated, without those from the prefix cache.
   [[nodiscard]] std::uint64_t evaluated() const { return evaluated_; }
 
  private:
-  /// A text that is being scored. Its last token predicts nothing that is scored, and is not
-  /// evaluated.
+  /// A text during scoring. Its last token is not evaluated, as it predicts no scored token.
   struct Scoring {
     std::span<const TokenId> tokens;
-    std::size_t first;  // token that is scored
+    std::size_t first;  // first scored token
     TokenScore* to;     // its score
     std::optional<Sequence> sequence = {};
 
     [[nodiscard]] std::size_t done() const { return sequence->tokens().size(); }
     [[nodiscard]] bool over() const { return done() + 1 == tokens.size(); }
-    /// What comes before the token from which on logits are wanted, and may be known.
+    /// The tokens before the first requested logits, which the prefix cache may have.
     [[nodiscard]] std::span<const TokenId> context() const { return tokens.first(first - 1); }
   };
   struct Row {
@@ -84,9 +81,37 @@ class Scorer {
   const bool shared_;
   std::uint64_t evaluated_ = 0;
   std::vector<Scoring> texts_;
-  std::size_t next_ = 0;  // text that has not begun
+  std::size_t next_ = 0;  // first text not begun
   std::vector<Scoring*> live_;
-  std::vector<Row> rows_;  // of the pass
+  std::vector<Row> rows_;  // of this pass
+};
+
+struct PerplexityOptions {
+  std::uint32_t window = 512;  ///< tokens per window
+  /// 0: adjacent windows that begin with BOS if the model has one; the second half is scored.
+  /// llama.cpp and published tables of quantizations do this. Otherwise the distance between the
+  /// begins of windows, which score the tokens that no earlier window had. Papers and Hugging Face
+  /// do this.
+  std::uint32_t stride = 0;
+  std::uint64_t max_windows = 0;  ///< 0: all
+};
+
+/// Tokens evaluated together in an empty context.
+struct TextWindow {
+  std::size_t begin, end;    ///< in the text
+  std::size_t first_scored;  ///< tokens [first_scored, end) are scored
+};
+
+/// The windows of a text of n tokens.
+class TextWindows {
+ public:
+  /// Throws Error for a text shorter than a window and for impossible options.
+  TextWindows(std::size_t n_tokens, const PerplexityOptions& options);
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] TextWindow operator[](std::size_t i) const;
+
+ private:
+  std::size_t n_tokens_, window_, stride_, count_;
 };
 
 }  // namespace cria

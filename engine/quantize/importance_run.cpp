@@ -57,8 +57,8 @@ void ImportanceRun::add_source(std::size_t place, const Node& node, std::vector<
                       std::vector<double>(n)});
 }
 
-// Both are summed up when gates and ups are done, as tokens have been given to experts by then:
-// their input, written by the node `writer`, and their output, which the next node reads.
+// Sums the input of experts, written by the node `writer`, and their output, which the next node
+// reads. Both wait for gates and ups, when tokens have been routed.
 void ImportanceRun::add_expert_sources(std::size_t place, std::size_t writer) {
   const std::vector<Node>& nodes = session_.graph().nodes;
   const Node &up = nodes[place], &down = nodes[place + 1];
@@ -202,15 +202,15 @@ void ImportanceRun::save(const std::string& path) const {
 
 void ImportanceRun::load(const std::string& path) {
   BinaryReader in(path);
-  in.expect(in.size() >= sizeof(Header), "no state of an importance matrix: too short");
+  in.expect(in.size() >= sizeof(Header), "not a state of an importance matrix: too short");
   const auto header = in.read_number<Header>();
   in.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0,
-            "no state of an importance matrix", "at byte 0");
+            "not a state of an importance matrix", "at byte 0");
   in.expect_equal("version", kVersion, header.version, "at byte 8");
-  in.expect(header.identity == identity(), "state of another run: model, text or windows differ",
-            "at byte 16");
+  in.expect(header.identity == identity(),
+            "state of a different run: the model, text or windows differ", "at byte 16");
   in.expect(header.n_done <= windows_.size(),
-            "more windows are done than wanted: expected at most " +
+            "the state has more windows than requested: expected up to " +
                 std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
             "at byte 12");
   std::uint64_t n_sums = 0;

@@ -1,5 +1,5 @@
-// Computes an importance matrix: evaluates a text window by window and sums up the squares of what
-// every weight matrix is multiplied by.
+// Computes an importance matrix: evaluates a text window by window and sums the squared activations
+// that multiply each weight matrix.
 //
 //   ImportanceRun run(session, perplexity_tokens(*model, bytes), {});
 //   while (run.next()) continue;
@@ -11,27 +11,26 @@
 #include <string>
 #include <vector>
 
-#include "engine/evaluate/text_windows.h"
+#include "engine/evaluate/scorer.h"
 #include "engine/quantize/importance.h"
 #include "engine/session.h"
 
 namespace cria {
 
-/// The sums do not depend on threads or batches: they are in double, token after token.
+/// The sums do not depend on threads or batches: doubles, token by token.
 class ImportanceRun {
  public:
-  /// Watches the session's nodes while it lives. Session and text outlive it; the session's context
-  /// holds a window. Windows lie side by side, each begins with BOS where the model wants it.
-  /// Throws as TextWindows.
+  /// Observes the session's nodes. Session and text outlive this; the session's context must hold a
+  /// window. Windows are adjacent and begin with BOS if the model has one. Throws as TextWindows.
   ImportanceRun(Session& session, std::span<const TokenId> text, const PerplexityOptions& windows);
   ~ImportanceRun();
   ImportanceRun(const ImportanceRun&) = delete;
   ImportanceRun& operator=(const ImportanceRun&) = delete;
 
-  /// Called after each batch with the tokens evaluated in this window so far; false stops.
+  /// Called after each batch with the tokens evaluated in this window; false stops.
   using OnBatch = std::function<bool(std::size_t evaluated)>;
-  /// Evaluates the next window. False if none was left or on_batch stopped it, which forgets that
-  /// window. Throws Error as Session::eval, and for activations that are not finite, naming the
+  /// Evaluates the next window. False if none was left, or if on_batch stopped it, which discards
+  /// the window. Throws Error as Session::eval, and for NaN or infinite activations, naming the
   /// node.
   bool next(const OnBatch& on_batch = {});
 
@@ -39,26 +38,26 @@ class ImportanceRun {
   [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] ImportanceMatrix result(const std::string& dataset) const;
 
-  /// Writes down where the run stands / goes on from there, to the same sums to the bit. load()
-  /// throws Error for the state of another model, text, or other windows.
+  /// Saves the state; load() resumes it with the same bits. load() throws Error for the state of
+  /// another model, text or other windows.
   void save(const std::string& path) const;
   void load(const std::string& path);
 
  private:
-  /// A matrix, or one of the experts' where each has a tensor of its own.
+  /// A matrix, or one expert's matrix if each has a tensor.
   struct Reader {
     std::string tensor;
     std::optional<std::size_t> expert = {};
     bool operator==(const Reader&) const = default;
   };
-  /// What one node computes and several matrices read. With experts there are sums for each, and
-  /// behind them the tokens that each has got.
+  /// The output of a node that matrices read. With experts there are sums for each, followed by the
+  /// tokens that each received.
   struct Source {
     const Node* node;
     std::vector<Reader> readers;
-    std::size_t width, experts;  ///< 0: all read all tokens
-    bool gathered;  ///< experts take rows of a value that was written before they were chosen
-    std::vector<double> sums, window;  ///< of the windows done, of the current one
+    std::size_t width, experts;        ///< experts 0: all read all tokens
+    bool gathered;                     ///< experts read rows of a value from before the routing
+    std::vector<double> sums, window;  ///< finished windows, current window
   };
   void add_source(std::size_t place, const Node& node, std::vector<Reader> readers,
                   std::size_t width, std::size_t experts, bool gathered);
@@ -72,10 +71,9 @@ class ImportanceRun {
   PerplexityOptions options_;
   TextWindows windows_;
   std::vector<Source> sources_;
-  std::vector<std::vector<std::size_t>>
-      sources_of_;           // by the place in the graph of the node that is observed
-  std::vector<bool> kept_;   // by place: values that experts gather later
-  std::vector<float> rows_;  // the last such values
+  std::vector<std::vector<std::size_t>> sources_of_;  // by the observed node's index in the graph
+  std::vector<bool> kept_;                            // by index: values that experts gather later
+  std::vector<float> rows_;                           // the last such values
   std::size_t done_ = 0;
 };
 

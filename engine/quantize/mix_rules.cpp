@@ -1,6 +1,5 @@
-// The mixes and their rules. The types that a mix's name promises are the field's, so that files of
-// one name compare: which tensors are worth more bits was found by others' measurements and is
-// written down here as one table.
+// The mixes and their rules. A mix has the same types as elsewhere, so files of the same name are
+// comparable. The table records other projects' measurements of which tensors deserve more bits.
 #include <algorithm>
 #include <array>
 
@@ -35,7 +34,7 @@ constexpr std::string_view kTwoBits = "IQ2_S IQ2_M";
 
 // clang-format off
 constexpr std::array kRules = {
-    // Beside experts of four bits everything that every token passes through has eight.
+    // With experts of four bits, the matrices that every token uses have eight.
     MixRule{"MXFP4", "output", Layers::All, Models::Experts, DType::Q8_0},
     MixRule{"MXFP4", "token_embd", Layers::All, Models::Experts, DType::Q8_0},
     MixRule{"MXFP4", "attn_*", Layers::All, Models::Experts, DType::Q8_0},
@@ -46,7 +45,7 @@ constexpr std::array kRules = {
     MixRule{"MXFP4", "ffn_up_shexp", Layers::All, Models::Experts, DType::Q8_0},
     MixRule{"MXFP4", "ffn_down_shexp", Layers::All, Models::Experts, DType::Q8_0},
 
-    // The output matrix decides every token; the embedding is only looked up.
+    // The output matrix affects every token; the embedding is only looked up.
     MixRule{"Q8_0", "output", Layers::All, Models::All, DType::Q8_0},
     MixRule{"IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS", "output", Layers::All, Models::All, DType::Q5_K},
     MixRule{"*", "output", Layers::All, Models::All, DType::Q6_K},
@@ -57,7 +56,7 @@ constexpr std::array kRules = {
     MixRule{"TQ1_0 TQ2_0 Q1_0", "token_embd", Layers::All, Models::All, DType::Q4_K},
     MixRule{"TQ1_0 TQ2_0 Q1_0", "per_layer_token_embd", Layers::All, Models::All, DType::Q4_K},
 
-    // About two bits and less: what is small or early gets more.
+    // About two bits and less: small or early matrices get more.
     MixRule{kSmallest, "attn_v", Layers::All, Models::GroupedOrExperts, DType::Q4_K},
     MixRule{kTwoBits, "attn_v", Layers::All, Models::All, DType::IQ3_S},
     MixRule{kSmallest, "attn_v", Layers::All, Models::All, DType::Q2_K},
@@ -68,7 +67,7 @@ constexpr std::array kRules = {
     MixRule{"IQ1_S IQ1_M", "attn_output", Layers::All, Models::All, DType::IQ2_XXS},
     MixRule{kTwoBits, "attn_output", Layers::All, Models::All, DType::IQ3_S},
 
-    // Values: every error goes straight into the sum of attention.
+    // Values: each error adds to the output of attention.
     MixRule{"*", "attn_v", Layers::All, Models::EightExperts, DType::Q8_0},
     MixRule{"Q4_K_M Q5_K_M", "attn_v", Layers::Spread, Models::All, DType::Q6_K},
     MixRule{"Q3_K_S Q3_K_M Q4_K_S Q4_K_M", "attn_v", Layers::All, Models::Large, DType::Q5_K},
@@ -83,19 +82,19 @@ constexpr std::array kRules = {
     MixRule{"IQ4_NL IQ4_XS IQ4_KS", "attn_v", Layers::All, Models::Grouped, DType::Q5_K},
     MixRule{"Q4_K_S", "attn_v", Layers::First4, Models::All, DType::Q5_K},
 
-    // One matrix for queries, keys and values.
+    // Fused queries, keys and values.
     MixRule{"Q3_K_M Q3_K_L IQ3_M", "attn_qkv", Layers::All, Models::All, DType::Q4_K},
     MixRule{"Q4_K_M", "attn_qkv", Layers::All, Models::All, DType::Q5_K},
     MixRule{"Q5_K_M", "attn_qkv", Layers::All, Models::All, DType::Q6_K},
 
-    // Keys and queries are averaged over by the softmax.
+    // The softmax averages errors of keys and queries.
     MixRule{"*", "attn_k", Layers::All, Models::EightExperts, DType::Q8_0},
     MixRule{"IQ3_XS", "attn_k", Layers::All, Models::All, DType::IQ3_XXS},
     MixRule{"IQ3_XS", "attn_q", Layers::All, Models::All, DType::IQ3_XXS},
     MixRule{"IQ3_XXS", "attn_k", Layers::All, Models::All, DType::IQ2_S},
     MixRule{"IQ3_XXS", "attn_q", Layers::All, Models::All, DType::IQ2_S},
 
-    // The way down of the feed-forward.
+    // The down projection of the feed-forward part.
     MixRule{"Q2_K", "ffn_down*", Layers::All, Models::All, DType::Q3_K},
     MixRule{"Q2_K_S", "ffn_down*", Layers::FirstEighth, Models::All, DType::Q4_K},
     MixRule{"IQ3_XXS", "ffn_down*", Layers::FirstEighth, Models::Unweighted, DType::Q4_K},

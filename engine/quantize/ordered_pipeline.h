@@ -1,4 +1,4 @@
-// Work on many pieces at once whose results are taken in their order.
+// Encodes weights in parallel pieces whose results are taken in order, and the limits of types.
 #pragma once
 
 #include <tbb/global_control.h>
@@ -8,17 +8,35 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/formats/dtype.h"
 #include "kernels/simd/float_mode.h"
 
 namespace cria {
 
-/// Pieces that may be under way at once.
+/// The largest magnitude that a type can hold; encoding would clip larger ones or make them
+/// infinite.
+constexpr float largest_held(DType type) {
+  switch (type) {
+    case DType::F32:
+      return 0x1.FFFFFEp127F;
+    case DType::BF16:
+      return 0x1.FEFFFEp127F;  // the next float rounds to infinity
+    case DType::NVFP4:
+      return 2688;  // 12 · half of the largest UE4M3
+    case DType::MXFP4:
+    case DType::IQ4_KS:
+      return 0x1p40F;  // a limit of the encoders; the scales reach farther
+    default:
+      return 65504;  // the largest f16: the range of scales and products
+  }
+}
+
+/// Max pieces in flight.
 inline std::size_t pieces_for(unsigned threads) { return 2 * std::size_t{threads}; }
 
-/// For each piece: next(piece) says what it is (false: there are no more), work(piece) computes,
-/// write(piece) takes the result. next and write are called for one piece at a time, in order; work
-/// for several at once, on `threads` threads. The pieces are used in turn: one that comes round
-/// again was written. What a step throws ends the run and is thrown.
+/// For each piece: next(piece) fills it in (false: end), work(piece) computes, write(piece) takes
+/// the result. next and write run in order, one piece at a time; work runs on `threads` threads.
+/// Pieces are reused in turn after they are written. The exception of a step ends the run.
 template <class Piece, class Next, class Work, class Write>
 void run_in_order(unsigned threads, std::vector<Piece>& pieces, Next&& next, Work&& work,
                   Write&& write) {

@@ -12,12 +12,12 @@ namespace cria {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
-constexpr std::uint32_t kQuantizationVersion = 2;  // of the block formats, since 2023-05
+constexpr std::uint32_t kQuantizationVersion = 2;  // version of the block formats since 2023-05
 
-// What rules ask of a model; read off its tensors, which cannot be missing as metadata can.
+// Properties of a model that rules need, from its tensors: metadata may be missing.
 struct ModelFacts {
   std::uint32_t n_layers = 0;
-  std::uint64_t group = 1;    // query heads that share a key head
+  std::uint64_t group = 1;    // query heads per KV head
   std::uint64_t experts = 0;  // 0: dense
   bool tied = true;           // the embedding is the output matrix
   bool weighted = false;
@@ -154,7 +154,7 @@ class Planner {
     return planned;
   }
 
-  // Vectors of two bytes become F32, which is what runs.
+  // Vectors of two bytes become F32, as the kernels need it.
   static DType kept_type(const TensorView& tensor) {
     return is_float(tensor.dtype) && tensor.shape.size() == 1 ? DType::F32 : tensor.dtype;
   }
@@ -200,11 +200,11 @@ class Planner {
     if (options_.allow_requantize || planned.copied() || is_float(from) || is_float(planned.type))
       return;
     throw file_.error(
-        "the tensor is quantized already, and would lose more if it were quantized again: expected "
+        "the tensor is already quantized, and would lose more if quantized again: expected "
         "F32, F16 "
         "or "
         "BF16, got " +
-            std::string(name(from)) + " (--allow-requantize does it all the same)",
+            std::string(name(from)) + " (--allow-requantize forces it)",
         "tensor " + std::string(planned.source->name));
   }
 
@@ -268,8 +268,10 @@ void require_importance_of(const GgufFile& file, const ImportanceMatrix& importa
     return importance.entries.contains(tensor.name);
   };
   if (std::ranges::none_of(file.tensors(), known))
-    throw Error(path,
-                "importance of another model: none of its entries is a tensor of " + file.path());
+    throw Error(
+        path,
+        "this importance matrix belongs to a different model: none of its entries is a tensor of " +
+            file.path());
   for (const TensorView& tensor : file.tensors()) {
     try {
       static_cast<void>(importance.weights(tensor.name, tensor.cols(), matrices_of(tensor)));

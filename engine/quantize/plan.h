@@ -1,5 +1,5 @@
-// Which type each tensor of a model gets when it is quantized: the mixes ("Q4_K_M"), their one
-// table of rules, and the plan that they give for a file.
+// Chooses each tensor's type when a model is quantized: the mixes ("Q4_K_M"), their table of rules,
+// and the plan for a file.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace cria {
 
-/// What users call a quantization: most matrices have its type, the rules tell the exceptions.
+/// A named quantization: most matrices have its type, the rules give the exceptions.
 struct Mix {
   std::string_view name;    ///< "Q4_K_M"
   std::uint32_t file_type;  ///< general.file_type
@@ -26,16 +26,16 @@ struct Mix {
 };
 /// All mixes, from the largest to the smallest.
 std::span<const Mix> mixes() noexcept;
-/// By name, in any case; "Q3_K", "Q4_K", "Q5_K" are their _M. Null if there is none.
+/// Ignores case; "Q3_K", "Q4_K", "Q5_K" mean their _M. Null if unknown.
 const Mix* find_mix(std::string_view name) noexcept;
 
-/// The type that most weights have; nothing of none.
+/// The main type of the weights; nullopt without weights.
 std::optional<DType> most_of(const std::map<DType, std::uint64_t>& weights);
-/// Sets general.file_type by the type of most weights of matrices, and general.quantization_version
-/// where these are blocks. weights: how many each type has.
+/// Sets general.file_type by the main type of the matrices, and general.quantization_version if it
+/// has blocks. weights: the number of weights per type.
 void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights);
 
-/// Which layers a rule speaks of; n is their number. Divisions round down.
+/// The layers of a rule; n is the number of layers. Divisions round down.
 enum class Layers : std::uint8_t {
   All,
   First2,
@@ -43,16 +43,16 @@ enum class Layers : std::uint8_t {
   FirstSixteenth,  ///< layer < n/16
   FirstEighth,     ///< layer < n/8
   Middle,          ///< n/8 ≤ layer < 7n/8
-  Spread,          ///< the first and last eighth, and every third of those between
+  Spread,          ///< the first and last eighth, every third layer between
 };
 std::string_view name(Layers layers) noexcept;
 
-/// Which models a rule speaks of.
+/// The models of a rule.
 enum class Models : std::uint8_t {
   All,
-  Grouped,           ///< at least 4 query heads share a key head: attn_k and attn_v are small
+  Grouped,           ///< at least 4 query heads per KV head: attn_k and attn_v are small
   GroupedOrExperts,  ///< or there are at least 4 experts
-  Large,             ///< 80 layers, as 70B has, key heads shared
+  Large,             ///< 80 layers with shared KV heads, as 70B has
   Experts,           ///< any number of them
   EightExperts,
   Weighted,    ///< with an importance matrix
@@ -60,19 +60,18 @@ enum class Models : std::uint8_t {
 };
 std::string_view name(Models models) noexcept;
 
-/// One line of the table. The first line that fits a tensor decides; if none does, it gets the
-/// mix's type.
+/// One row of the table. The first row that matches a tensor decides; otherwise it gets the mix's
+/// type.
 struct MixRule {
-  std::string_view mixes;  ///< names separated by spaces; "*": all that quantize
-  std::string_view
-      tensors;  ///< part of the name between "blk.N." and ".weight", "*" for any ending
+  std::string_view mixes;    ///< names separated by spaces; "*": all but floats
+  std::string_view tensors;  ///< the name between "blk.N." and ".weight"; "*" for any ending
   Layers layers;
   Models models;
   DType type;
 };
 std::span<const MixRule> mix_rules() noexcept;
 
-/// A type with large blocks, and what stands in for it where rows do not divide into them.
+/// A type with large blocks, and its replacement if they do not divide the rows.
 struct Fallback {
   DType from, to;
 };
@@ -84,25 +83,23 @@ struct TensorRole {
   std::optional<std::uint32_t> layer;
 };
 TensorRole tensor_role(std::string_view name) noexcept;
-/// Whether a matrix of that name is quantized at all: norms, biases, routers of experts and tables
-/// of positions are small and matter.
+/// False for norms, biases, routers and tables of positions, which are small and sensitive.
 bool is_quantizable(std::string_view name) noexcept;
 
-/// What the user asks for beyond a mix.
+/// The user's choices.
 struct QuantizeOptions {
   const Mix* mix = nullptr;
   bool pure = false;              ///< every matrix gets the mix's type
   bool allow_requantize = false;  ///< from lossy types too
-  bool weighted = false;          ///< there is an importance matrix
+  bool weighted = false;          ///< with an importance matrix
   std::optional<DType> output_type, token_embedding_type;
-  std::vector<std::pair<Regex, DType>>
-      tensor_types;  ///< the first whose expression is found in a name wins
+  std::vector<std::pair<Regex, DType>> tensor_types;  ///< the first match in a name wins
 };
 
 struct PlannedTensor {
   const TensorView* source = nullptr;
   DType type = DType::F32;  ///< in the result
-  std::string note;         ///< why it is not what the mix would give, or ""
+  std::string note;         ///< why it differs from the mix, or ""
 
   [[nodiscard]] bool copied() const { return type == source->dtype; }
   [[nodiscard]] std::uint64_t bytes() const {
@@ -115,26 +112,25 @@ struct QuantizePlan {
   std::vector<PlannedTensor> tensors;  ///< in the order of the file
 };
 
-/// Throws Error naming the tensor that is of a lossy type already, and for an expression that fits
-/// no tensor. The file must outlive the plan.
+/// Throws Error naming a tensor that already has a lossy type, and for an expression without a
+/// match. The file must outlive the plan.
 QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options);
 
-/// Why a mix of so few bits wants an importance matrix; "" if it does well without.
+/// Why a mix of few bits needs an importance matrix; "" for others.
 std::string_view advice_without_importance(const Mix& mix) noexcept;
 
-/// How many matrices a tensor is, one after the other (experts): each has importance of its own.
+/// The number of concatenated matrices (experts), each with its own importance.
 std::uint64_t matrices_of(const TensorView& tensor) noexcept;
 
-/// Throws Error naming the importance's path if it is of another model than the file: no entry is
-/// of one of its tensors, or one is of another size.
+/// Throws Error naming the importance matrix's path if it belongs to a different model: sizes
+/// differ or no names match.
 void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance,
                            const std::string& path);
 
-/// Gives the writer the file's keys (not those of a split), file type and quantization version, and
-/// declares the tensors.
+/// Copies the file's keys to the writer except split.*, sets file type and quantization version,
+/// and declares the tensors.
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan);
-/// Writes down where the importance came from, as others do: keys quantize.imatrix.*. file: its
-/// name.
+/// Records the origin of the importance matrix in keys quantize.imatrix.*, as other programs do.
 void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance,
                         const std::string& file);
 

@@ -8,21 +8,19 @@
 #include <memory>
 
 #include "engine/execute/machine.h"
-#include "engine/quantize/held.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {
 namespace {
 
-constexpr std::size_t kPieceValues = std::size_t{1}
-                                     << 19;  // 2 MiB of floats, or one row if that is more
+constexpr std::size_t kPieceValues = std::size_t{1} << 19;  // 2 MiB of floats, at least one row
 
-// Codes of one bit can follow small weights only at the cost of large ones, and the model's
-// predictions suffer more from that than the squared error says (measured on the demo model:
-// perplexity 60 without, 54 with; of types with more bits it rises).
+// Codes of one bit can follow small weights only at the cost of large ones. That hurts predictions
+// more than the squared error shows: the demo model has perplexity 60 without this, 54 with it.
+// Types with more bits get worse.
 constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
 constexpr float kSmallestPart =
-    0.1F;  // part of the row's mean square that even a weight of 0 counts as
+    0.1F;  // share of the row's mean square added to each squared weight
 
 /// importance·√(σ²/10 + x²) for a row x; importance null: 1.
 void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
@@ -34,15 +32,15 @@ void weigh_by_size(std::span<const float> x, const float* importance, std::vecto
     weights[i] = (importance != nullptr ? importance[i] : 1.0F) * std::sqrt(least + x[i] * x[i]);
 }
 
-// Rows [begin, end) of a tensor on their way through the pipeline.
+// Rows [begin, end) of a tensor in the pipeline.
 struct Piece {
   const PlannedTensor* tensor = nullptr;
-  std::span<const float> importance;  // of all experts' columns; empty: none
+  std::span<const float> importance;  // per column of all experts; empty: none
   std::uint64_t begin = 0, end = 0;
-  bool last = false;  // of its tensor
+  bool last = false;  // ends its tensor
   std::vector<float> values, decoded, weights;
   std::vector<std::byte> encoded;
-  std::span<const std::byte> bytes;  // what is written
+  std::span<const std::byte> bytes;  // to write
   double squares = 0, error_squares = 0;
   float largest = 0;  // magnitude
   bool finite = true;
@@ -94,7 +92,7 @@ class Quantizer {
     if (run_.importance != nullptr)
       importance_.push_back(std::make_unique<std::vector<float>>(
           run_.importance->weights(source.name, source.cols(), matrices_of(source))));
-    // Pieces of a few tensors at most are under way.
+    // Pieces of only a few tensors are in flight.
     if (importance_.size() > pieces_.size() + 1) importance_.pop_front();
   }
 
@@ -111,7 +109,7 @@ class Quantizer {
     piece.squares = piece.error_squares = 0;
     piece.finite = true;
     piece.largest = 0;
-    if (dtype_info(source.dtype).dot == DotClass::None) {  // not numbers of a model: indices, masks
+    if (dtype_info(source.dtype).dot == DotClass::None) {  // not weights: indices, masks
       piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
       return;
     }
@@ -127,7 +125,7 @@ class Quantizer {
     if (run_.measure) measure(piece);
   }
 
-  // The bits of magnitudes are ordered as they are, with infinity and NaN at the end: a loop that
+  // Bits of magnitudes have the order of the numbers, with infinity and NaN last. This loop
   // vectorizes.
   static void examine(Piece& piece) {
     std::uint32_t largest = 0;
@@ -154,7 +152,7 @@ class Quantizer {
       const std::span<const float> values(piece.values.data() + i * cols, cols);
       const auto known = piece.importance.empty() ? piece.importance
                                                   : piece.importance.subspan(expert * cols, cols);
-      // Of an expert that no token reached nothing is known.
+      // An expert without tokens has no importance.
       const bool reached = std::ranges::any_of(known, [](float weight) { return weight > 0; });
       const float* weights = reached ? known.data() : nullptr;
       if (by_size) {
@@ -192,11 +190,11 @@ class Quantizer {
   void require_usable(const Piece& piece) const {
     const TensorView& source = *piece.tensor->source;
     const std::string where = "tensor " + std::string(source.name);
-    if (!piece.finite) throw file_.error("holds NaN or infinity: cannot be quantized", where);
+    if (!piece.finite) throw file_.error("cannot quantize NaN or infinity", where);
     const float most = largest_held(piece.tensor->type);
     if (piece.largest > most && !piece.tensor->copied())
-      throw file_.error("too large a value for " + std::string(name(piece.tensor->type)) +
-                            ": expected at most " + number_text(most) + ", got " +
+      throw file_.error("a value is too large for " + std::string(name(piece.tensor->type)) +
+                            ": expected up to " + number_text(most) + ", got " +
                             number_text(piece.largest),
                         where);
   }
@@ -219,14 +217,14 @@ class Quantizer {
   const KernelSet& kernels_;
   const unsigned threads_;
   std::vector<Piece> pieces_;
-  // Where the reader is.
+  // State of the reader.
   std::size_t tensor_ = 0;
   std::uint64_t row_ = 0;
   std::deque<std::unique_ptr<std::vector<float>>> importance_;
-  // Where the writer is.
+  // State of the writer.
   std::atomic<bool> stopped_{false};
   std::uint64_t bytes_ = 0;
-  double squares_ = 0, error_squares_ = 0;  // of the current tensor
+  double squares_ = 0, error_squares_ = 0;  // sums of the current tensor
 };
 
 }  // namespace

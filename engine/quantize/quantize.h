@@ -1,5 +1,5 @@
 // Quantizes the tensors of a file as planned, as a stream: pieces of rows are read, encoded on all
-// threads and written in order, so that memory stays at a few pieces, whatever the model.
+// threads and written in order, so only a few pieces are in memory.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,31 @@
 
 namespace cria {
 
-/// How far a tensor's new values are from its old ones.
+/// The error of a tensor's new values.
 struct QuantizeError {
-  double rmse = 0;  ///< root of the mean squared difference
-  double rms = 0;   ///< root of the mean square of the old values
+  double rmse = 0;  ///< root mean square of the differences
+  double rms = 0;   ///< root mean square of the old values
 };
 
 struct QuantizeRun {
   unsigned threads = 0;                          ///< 0: usable_cores()
-  const ImportanceMatrix* importance = nullptr;  ///< null: none; outlives the run
+  const ImportanceMatrix* importance = nullptr;  ///< outlives the run; null: none
   const KernelSet* kernels = nullptr;            ///< null: kernels_in_use()
-  bool measure = false;                          ///< computes QuantizeError, which costs decoding
-  /// Called in the order of the file, from any thread but never at once: after each piece with the
-  /// bytes of the result written so far (false stops), and after each tensor.
+  bool measure = false;                          ///< computes QuantizeError, which needs decoding
+  /// Called in the order of the file, from any thread but one at a time: after each piece with the
+  /// bytes written so far (false stops), and after each tensor.
   std::function<bool(std::uint64_t bytes)> on_progress = {};
   std::function<void(const PlannedTensor& tensor, const std::optional<QuantizeError>& error)>
       on_tensor = {};
 };
 
-/// Throws Error if a type of the plan has no encoder here (naming its first tensor).
+/// Throws Error naming the first tensor whose type has no encoder in `kernels`.
 void require_encoders(const QuantizePlan& plan, const KernelSet& kernels);
 
-/// Encodes all tensors of the plan into a writer for which they were declared; begins and finishes
-/// it. The bytes do not depend on the number of threads. False if on_progress stopped it: the
-/// writer's target is as it was. Throws Error naming the tensor that holds a value which is not
-/// finite or does not fit into its new type, UnknownInstructionSet where run.kernels is null and
-/// kernels_in_use() throws it.
+/// Encodes all tensors of the plan; begins and finishes the writer, for which they have been
+/// declared. The bytes do not depend on the number of threads. If on_progress returns false,
+/// quantize() returns false and the target is unchanged. Throws Error naming a tensor with a value
+/// that is not finite or too large for the new type, and as kernels_in_use().
 bool quantize(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer,
               const QuantizeRun& run);
 

@@ -2,21 +2,102 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <numeric>
 #include <sstream>
+#include <vector>
 
 #include "engine/architectures/architecture.h"
 #include "engine/quantize/plan.h"
-#include "engine/synthetic/random_weights.h"
 #include "engine/synthetic/shapes_text.h"
+#include "kernels/formats/decode.h"
+#include "kernels/formats/f16.h"
 #include "model/gguf/writer.h"
 
 namespace cria {
 namespace {
+
+constexpr double kWeightRms = 0.02;
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+struct Random {
+  std::uint64_t state;
+  std::uint64_t next() {
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15U);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  /// Uniform with mean 0 and the given root mean square.
+  float value() {
+    return static_cast<float>((static_cast<double>(next() >> 11) * 0x1p-53 - 0.5) *
+                              std::sqrt(12.0) * kWeightRms);
+  }
+};
+
+struct Scales {
+  double scale, min;
+};
+
+void set_scales(const DTypeInfo& type, std::byte* row, std::size_t n_blocks, Scales scales) {
+  const auto scale = static_cast<float>(scales.scale), min = static_cast<float>(scales.min);
+  set_row_scale(type.id, row, scale);
+  for (std::size_t i = 0; i < n_blocks; ++i)
+    set_block_scales(type.id, row + type.header_bytes + i * type.block_bytes, scale, min);
+}
+
+double mean(const std::vector<float>& values, double power) {
+  double sum = 0;
+  for (const float value : values) sum += std::pow(value, power);
+  return sum / static_cast<double>(values.size());
+}
+
+/// The scales that give random blocks of a type the intended mean and spread, from dequantized
+/// blocks with scales of 1.
+Scales calibrate(const DTypeInfo& type, Random& random) {
+  constexpr std::size_t kBlocks = 64;
+  std::vector<std::byte> row(type.row_bytes(kBlocks * type.block_values));
+  std::vector<float> values(kBlocks * type.block_values);
+  for (std::byte& byte : row) byte = static_cast<std::byte>(random.next());
+  const auto dequantized = [&](double scale, double min) -> const std::vector<float>& {
+    set_scales(type, row.data(), kBlocks, {scale, min});
+    type.dequantize(row.data(), values.data(), values.size());
+    return values;
+  };
+  // Only types with a minimum; a scale that cannot be 0 leaves less.
+  const double from_min = mean(dequantized(0, 1), 1);
+  const double min = std::abs(from_min) < 1e-30 ? 0 : -mean(dequantized(1, 0), 1) / from_min;
+  const double rms = std::sqrt(mean(dequantized(1, min), 2));
+  return {kWeightRms / rms, min * kWeightRms / rms};
+}
+
+void fill_blocks(const DTypeInfo& type, std::size_t rows, std::size_t cols, std::byte* out,
+                 Random& random) {
+  const Scales scales = calibrate(type, random);
+  const std::size_t row_bytes = type.row_bytes(cols), bytes = rows * row_bytes;
+  std::size_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    const std::uint64_t bits = random.next();
+    std::memcpy(out + at, &bits, 8);
+  }
+  for (; at < bytes; ++at) out[at] = static_cast<std::byte>(random.next());
+  for (at = 0; at < bytes; at += row_bytes)
+    set_scales(type, out + at, cols / type.block_values, scales);
+}
+
+template <class Bits, class Convert>
+void fill_floats(std::size_t n, std::byte* out, Random& random, Convert convert) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const Bits bits = convert(random.value());
+    std::memcpy(out + i * sizeof bits, &bits, sizeof bits);
+  }
+}
 
 using Tensor = WantedTensors::Wanted;
 
@@ -27,7 +108,7 @@ std::string_view without_layer(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-/// What the architecture's description asks for when it is given the metadata.
+/// The tensors that the architecture builds from the metadata.
 std::deque<Tensor> tensors(const ModelShape& shape, const GgufWriter& writer) {
   const std::string bytes = writer.metadata();
   const GgufFile metadata =
@@ -46,20 +127,19 @@ std::uint64_t rows(const Tensor& tensor) {
 
 bool has_wanted_type(const Tensor& tensor) { return tensor.matrix && is_quantizable(tensor.name); }
 
-/// The type that is wanted for matrices, or what stands in for it where rows do not divide into its
-/// blocks.
+/// The type of a matrix: `type`, or its replacement if its blocks do not divide the rows.
 DType type_of(const Tensor& tensor, DType wanted) {
   if (!has_wanted_type(tensor)) return DType::F32;
   DType type = wanted;
   while (tensor.shape[0] % dtype_info(type).block_values != 0) {
     const auto stand_in = std::ranges::find(fallbacks(), type, &Fallback::from);
-    if (stand_in == fallbacks().end()) break;  // the writer says what is wrong
+    if (stand_in == fallbacks().end()) break;  // the writer reports the error
     type = stand_in->to;
   }
   return type;
 }
 
-/// <unk>, <s>, </s>, the 256 bytes, then words that do not matter.
+/// <unk>, <s>, </s>, the 256 bytes, then placeholder words.
 void set_vocabulary(GgufWriter& writer, std::uint32_t n_vocab) {
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
   std::vector<std::int32_t> types = {2, 3, 3};
@@ -111,7 +191,7 @@ void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
   for (const auto& [key, value] : s.keys) set(key, number(value));
 }
 
-/// Norms do nothing; biases and routers are as small as other weights.
+/// Norms have weights 1; biases and routers are as small as other weights.
 void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) {
   std::vector<float> values(tensor.shape[0] * rows(tensor), 1.F);
   if (!tensor.name.ends_with("norm.weight"))
@@ -120,7 +200,7 @@ void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) 
   writer.write(std::as_bytes(std::span(values)));
 }
 
-/// Everything but the values; returns what these are of.
+/// Writes everything but the values; returns the tensors.
 std::deque<Tensor> describe(GgufWriter& writer, const ModelShape& shape, DType type) {
   const DTypeInfo& info = dtype_info(type);
   if (info.dot == DotClass::None)
@@ -151,6 +231,26 @@ ModelShape parse_shape(const std::string& line) {
 }
 
 }  // namespace
+
+void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::byte* out,
+                         std::uint64_t seed) {
+  const DTypeInfo& info = dtype_info(type);
+  assert(info.dot != DotClass::None && cols % info.block_values == 0);
+  const std::size_t n_values = rows * cols;
+  Random random{seed};
+  switch (type) {  // the float types are values, not blocks
+    case DType::F32:
+      return fill_floats<float>(n_values, out, random, [](float x) { return x; });
+    case DType::F16:
+      return fill_floats<std::uint16_t>(n_values, out, random,
+                                        [](float x) { return f32_to_f16(x); });
+    case DType::BF16:
+      return fill_floats<std::uint16_t>(n_values, out, random,
+                                        [](float x) { return f32_to_bf16(x); });
+    default:
+      return fill_blocks(info, rows, cols, out, random);
+  }
+}
 
 const std::vector<ModelShape>& model_shapes() {
   static const std::vector<ModelShape> shapes = [] {

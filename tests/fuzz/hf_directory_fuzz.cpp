@@ -8,7 +8,7 @@
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/model/safetensors/bytes.h"
-#include "tokenizer/hf/sentencepiece_model.h"
+#include "tokenizer/hf/formats.h"
 #include "tokenizer/hf/vocabulary.h"
 
 namespace cria::fuzz {

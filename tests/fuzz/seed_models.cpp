@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "engine/synthetic/random_weights.h"
+#include "engine/synthetic/synthetic.h"
 
 namespace cria::fuzz {
 namespace {

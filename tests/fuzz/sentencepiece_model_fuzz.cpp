@@ -1,5 +1,5 @@
 // tokenizer.model: any bytes are either a valid file, which survives a round trip, or an Error.
-#include "tokenizer/hf/sentencepiece_model.h"
+#include "tokenizer/hf/formats.h"
 
 #include "tests/fuzz/target.h"
 

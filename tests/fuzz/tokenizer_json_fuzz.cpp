@@ -1,5 +1,5 @@
 // tokenizer.json: read, used, written and read again.
-#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/hf/formats.h"
 
 #include <nlohmann/json.hpp>
 

@@ -78,9 +78,8 @@ TEST_F(MalformedImportance, Case099Sizes) {
   expect_matrix_refused(image.bytes(), "sums without their counts (tensor blk.0.ffn_up.weight)");
   image = importance(64, 1, 512);
   image.tensors[1] = {"blk.0.ffn_up.weight.counts", {7}, 0, many(7, 1)};
-  expect_matrix_refused(
-      image.bytes(),
-      "sums and counts do not fit together: got 64 and 7 (tensor blk.0.ffn_up.weight)");
+  expect_matrix_refused(image.bytes(),
+                        "sums and counts do not match: got 64 and 7 (tensor blk.0.ffn_up.weight)");
   image.tensors[1] = {"blk.0.ffn_up.weight.counts", {1}, 1, std::string(2, '\0')};
   expect_matrix_refused(image.bytes(),
                         "wrong type: expected F32, got F16 (tensor blk.0.ffn_up.weight.counts)");
@@ -91,22 +90,22 @@ TEST_F(MalformedImportance, Case099Files) {
       "", "file ends inside the number of entries: expected 4 more bytes, got 0 (at byte 0)");
   expect_matrix_refused(
       old_form("", 0),
-      "is no importance matrix, or is damaged: the number of entries is 0 (at byte 0)");
+      "not an importance matrix, or damaged: the number of entries is 0 (at byte 0)");
   expect_matrix_refused(
       old_form("", -1),
-      "is no importance matrix, or is damaged: the number of entries is -1 (at byte 0)");
+      "not an importance matrix, or damaged: the number of entries is -1 (at byte 0)");
   expect_matrix_refused(
       old_form("", 1'000'000),
       "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 4)");
   expect_matrix_refused(
       "It was a dark and stormy night",
-      "is no importance matrix, or is damaged: the number of entries is * (at byte 0)");
+      "not an importance matrix, or damaged: the number of entries is * (at byte 0)");
   expect_matrix_refused(
       old_form(old_entry("w", 1 << 30, "")),
-      "is no importance matrix, or is damaged: the number of values is 1073741824 (at byte 13)");
+      "not an importance matrix, or damaged: the number of values is 1073741824 (at byte 13)");
   expect_matrix_refused(
       old_form(raw(std::int32_t{1 << 30})),
-      "is no importance matrix, or is damaged: the length of a name is 1073741824 (at byte 4)");
+      "not an importance matrix, or damaged: the length of a name is 1073741824 (at byte 4)");
   const std::string entry = old_entry("w", 1, many(1, 1));
   expect_matrix_refused(old_form(entry + entry, 2), "an entry comes twice (tensor w)");
   expect_matrix_refused(

@@ -1,5 +1,5 @@
 // The valid files that every defect begins with.
-#include "engine/synthetic/random_weights.h"
+#include "engine/synthetic/synthetic.h"
 #include "tests/malformed/image.h"
 
 namespace cria::test {

@@ -1,4 +1,4 @@
-#include "tokenizer/hf/sentencepiece_model.h"
+#include "tokenizer/hf/formats.h"
 
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
@@ -25,7 +25,7 @@ constexpr protozero::pbf_tag_type kName = 1, kCharsmap = 2, kDummyPrefix = 3, kE
 }
 constexpr std::int32_t kUnigram = 1, kBpe = 2;
 
-/// A field with the wire type that it must have: any other is skipped as an unknown field.
+/// A field with its wire type: with another type, it is skipped as unknown.
 constexpr std::uint32_t bytes_field(protozero::pbf_tag_type tag) {
   return protozero::tag_and_type(tag, protozero::pbf_wire_type::length_delimited);
 }
@@ -36,7 +36,7 @@ constexpr std::uint32_t float_field(protozero::pbf_tag_type tag) {
   return protozero::tag_and_type(tag, protozero::pbf_wire_type::fixed32);
 }
 
-/// get_bool() looks at a byte that a field cut short does not have.
+/// Unlike get_bool(), does not read past a truncated field.
 bool flag(protozero::pbf_reader& from) { return from.get_uint64() != 0; }
 
 std::string_view text_of(protozero::data_view view) { return {view.data(), view.size()}; }
@@ -138,9 +138,9 @@ void read_model(std::span<const std::byte> bytes, const std::string& file, Vocab
         model.skip();
     }
   }
-  if (pieces == 0) throw Error(file, "is no SentencePiece model: expected pieces, got none");
+  if (pieces == 0) throw Error(file, "not a SentencePiece model: expected pieces, got none");
   if (trainer.model_type != kBpe)
-    throw Error(file, "kind of SentencePiece model that is not supported: expected BPE (2), got " +
+    throw Error(file, "unsupported type of SentencePiece model: expected BPE (2), got " +
                           std::to_string(trainer.model_type));
   const auto known = [&](std::int32_t id) {
     return id >= 0 && to.has(static_cast<std::uint64_t>(id)) ? std::optional<TokenId>(id)
@@ -164,7 +164,7 @@ void read_sentencepiece_model(std::span<const std::byte> bytes, const std::strin
   try {
     read_model(bytes, file, to);
   } catch (const protozero::exception& error) {
-    throw Error(file, std::string("is no SentencePiece model: ") + error.what());
+    throw Error(file, std::string("not a SentencePiece model: ") + error.what());
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/hf/formats.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ class TokenizerJsonReader {
       : json_(json), file_(file), to_(to) {}
 
   void read(const TokenizerJsonOptions& options) {
-    if (!json_.is_object()) throw Error(file_, "is no tokenizer: expected a JSON object");
+    if (!json_.is_object()) throw Error(file_, "not a tokenizer: expected a JSON object");
     const Json& model = member(json_, "model");
     const std::string kind = text(model, "type").value_or("BPE");
     if (kind != "BPE") fail("model.type", "unknown kind of vocabulary: expected BPE, got " + kind);
@@ -29,7 +29,7 @@ class TokenizerJsonReader {
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (const auto affix = text(model, key).value_or(""); !affix.empty())
         fail("model." + std::string(key),
-             "tokens with such a text are not known: expected none, got " + affix);
+             "unsupported prefix or suffix of tokens: expected none, got " + affix);
     const Json& vocabulary = member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
@@ -39,7 +39,7 @@ class TokenizerJsonReader {
       read_byte_fallback(model, vocabulary, options.listed_merges);
     else
       fail("pre_tokenizer",
-           "unknown kind of vocabulary: expected a byte-level one, or one with tokens for bytes");
+           "unknown kind of vocabulary: expected a byte-level or byte-fallback one");
     additions();
   }
 
@@ -75,14 +75,13 @@ class TokenizerJsonReader {
       if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁")
         fail_step(type);
     } else if (cuts_words && !type.empty() && type != "Sequence") {
-      expressions_.push_back(type);  // a name that no table has: Punctuation, Whitespace, …
+      expressions_.push_back(type);  // an unknown name: Punctuation, Whitespace, …
     } else if (!type.empty() && type != "Sequence" && !type.starts_with("NF")) {
       fail_step(type);
     }
   }
 
-  /// Normalization of Unicode (NFC, NFKC, …) is passed over by design, other changes of the text
-  /// are not.
+  /// Unicode normalization (NFC, NFKC, …) is ignored by design; other changes of the text are not.
   [[noreturn]] void fail_step(const std::string& type) const {
     fail("normalizer",
          R"(unknown change of the text: expected "Prepend", or "Replace" of " " by "▁", got )" +
@@ -96,8 +95,7 @@ class TokenizerJsonReader {
     const std::string regex = text(pattern, "Regex").value_or("");
     if (text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
     const std::string behavior = text(step, "behavior").value_or("");
-    // Removing what lies between the words is the same where the words cover the text, as all known
-    // ones do.
+    // Removing the gaps changes nothing if pre-tokens cover the text, as all known ones do.
     const bool isolated =
         behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
     expressions_.push_back(isolated && !regex.empty() ? regex : "Split");
@@ -109,15 +107,14 @@ class TokenizerJsonReader {
     out.add_space_prefix = space_prefix_ || first_space_;
     if (first_space_)
       out.warnings.emplace_back(
-          "the space that add_prefix_space puts before a text's first word is left out");
+          "add_prefix_space is ignored: no space is added before the first word of a text");
     out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false))
                           : pre;
     if (out.pre.empty()) {
       std::string got;
       for (const std::string& expression : expressions_)
         got += (got.empty() ? "" : "  ") + expression;
-      fail("pre_tokenizer",
-           "unknown way to cut words (--pre NAME takes the one of that name): got " + got);
+      fail("pre_tokenizer", "unknown pre-tokenizer (choose one by --pre NAME): got " + got);
     }
     for (const auto& [token, id] : vocabulary.items())
       to_.add(id_of(id, token), token, TokenType::Normal);
@@ -126,15 +123,15 @@ class TokenizerJsonReader {
     });
   }
 
-  /// The library of these vocabularies merges by rank; a "llama" one by the score of what comes
-  /// out. The score of a token is its first merge's rank, negated; those that no merge makes come
-  /// last.
+  /// The library merges by rank, a "llama" vocabulary by the score of the result. A token's score
+  /// is its first merge's rank, negated; tokens without a merge come last.
   void read_byte_fallback(const Json& model, const Json& vocabulary, bool listed) {
     Vocabulary& out = to_.vocabulary();
     for (const std::string& expression : expressions_)  // a normalizer has replaced the spaces
       if (expression != kAtSpaces)
         fail("pre_tokenizer",
-             "unknown way to cut words beside tokens for bytes: expected none, got " + expression);
+             "unsupported pre-tokenizer of a byte-fallback vocabulary: expected none, got " +
+                 expression);
     out.model = listed ? "gemma4" : "llama";
     out.pre = "default";
     out.add_space_prefix = space_prefix_;
@@ -193,7 +190,7 @@ class TokenizerJsonReader {
     }
   }
 
-  /// BOS and EOS, where a template puts special tokens before or after the text.
+  /// BOS and EOS, if a template adds special tokens before or after the text.
   void post_processor() {
     const Json& processor = member(json_, "post_processor");
     const Json& several = member(processor, "processors");
@@ -219,7 +216,7 @@ class TokenizerJsonReader {
       throw Error(file_, "bad token id: expected a number from 0", "token " + token);
     return id.get<std::uint64_t>();
   }
-  /// A member, or null where there is none.
+  /// A member, or null if missing.
   [[nodiscard]] static const Json& member(const Json& object, const char* key) {
     static const Json null;
     const auto found = object.find(key);
@@ -244,6 +241,91 @@ class TokenizerJsonReader {
   std::vector<std::string> expressions_;
 };
 
+// Writing. Json objects are sorted: an ordered one would search its 150,000 tokens linearly. The
+// library's defaults are written out, as in its own files.
+
+bool is_added(TokenType type) {
+  return type == TokenType::Control || type == TokenType::UserDefined || type == TokenType::Unknown;
+}
+
+Json added_tokens(const Vocabulary& vocabulary) {
+  Json list = Json::array();
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (!is_added(vocabulary.types[id])) continue;
+    list.push_back({{"id", id},
+                    {"content", vocabulary.tokens[id]},
+                    {"single_word", false},
+                    {"lstrip", vocabulary.strips_before(static_cast<TokenId>(id))},
+                    {"rstrip", vocabulary.strips_after(static_cast<TokenId>(id))},
+                    {"normalized", false},
+                    {"special", vocabulary.types[id] != TokenType::UserDefined}});
+  }
+  return list;
+}
+
+Json byte_pairs(const Vocabulary& vocabulary) {
+  Json tokens = Json::object(), merges = Json::array();
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    // Includes added tokens: otherwise the library renumbers them.
+    if (vocabulary.types[id] != TokenType::Unused) tokens[std::string(vocabulary.tokens[id])] = id;
+  }
+  for (const std::string_view merge : vocabulary.merges) merges.push_back(merge);
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", PreTokenizer(vocabulary.pre).ignores_merges()},
+          {"vocab", std::move(tokens)},
+          {"merges", std::move(merges)}};
+}
+
+Json byte_level(const Vocabulary& vocabulary) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", vocabulary.add_space_prefix},
+          {"trim_offsets", true},
+          {"use_regex", false}};
+}
+
+Json pre_tokenizer(const Vocabulary& vocabulary) {
+  Json steps = Json::array();
+  for (const std::string& expression : PreTokenizer::expressions(vocabulary.pre))
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", expression}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  steps.push_back(byte_level(vocabulary));
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
+
+/// The template that adds BOS and EOS to one text ("A") or two.
+Json post_processor(const Vocabulary& vocabulary) {
+  if (!vocabulary.add_bos && !vocabulary.add_eos) return byte_level(vocabulary);
+  Json special = Json::object();
+  const auto parts = [&](const char* sequence, int type) {
+    Json list = Json::array();
+    const auto put = [&](bool adds, std::optional<TokenId> id) {
+      if (!adds || !id) return;
+      const std::string text(vocabulary.tokens[static_cast<std::size_t>(*id)]);
+      list.push_back({{"SpecialToken", {{"id", text}, {"type_id", type}}}});
+      special[text] = {{"id", text}, {"ids", Json::array({*id})}, {"tokens", Json::array({text})}};
+    };
+    put(vocabulary.add_bos, vocabulary.bos);
+    list.push_back({{"Sequence", {{"id", sequence}, {"type_id", type}}}});
+    put(vocabulary.add_eos, vocabulary.eos);
+    return list;
+  };
+  const Json single = parts("A", 0);
+  Json pair = single;
+  for (const Json& part : parts("B", 1)) pair.push_back(part);
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", special}};
+}
+
 }  // namespace
 
 void read_tokenizer_json(const Json& json, const std::string& file,
@@ -253,6 +335,18 @@ void read_tokenizer_json(const Json& json, const std::string& file,
 
 void read_added_tokens(const Json& json, const std::string& file, VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).additions();
+}
+
+Json tokenizer_json(const Vocabulary& vocabulary) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added_tokens(vocabulary)},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer(vocabulary)},
+          {"post_processor", post_processor(vocabulary)},
+          {"decoder", byte_level(vocabulary)},
+          {"model", byte_pairs(vocabulary)}};
 }
 
 }  // namespace cria

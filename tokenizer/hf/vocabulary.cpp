@@ -9,8 +9,8 @@
 #include "model/file/mapping.h"
 #include "model/file/utf8.h"
 #include "model/limits.h"
-#include "tokenizer/hf/sentencepiece_model.h"
-#include "tokenizer/hf/tokenizer_json.h"
+#include "model/plural.h"
+#include "tokenizer/hf/formats.h"
 
 namespace cria {
 namespace {
@@ -18,12 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// All files of a tokenizer: tokenizer_config.json says six things of every added token, and some
-// models add 65,536.
+// Limit of a tokenizer's files. tokenizer_config.json has six properties of each added token, and
+// some models add 65,536.
 constexpr JsonLimits kTokenizerLimits{.bytes = 256 << 20, .depth = 32, .values = 16 << 20};
 constexpr std::size_t kModelBytes = 256 << 20, kTemplateBytes = 1 << 20;
 
-// Ends of a turn and of a message by their texts, for keys of their own.
+// Texts of the ends of a turn and of a message, which have GGUF keys.
 constexpr std::string_view kEndsOfTurn[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
                                             "<|endoftext|>"};
 constexpr std::string_view kEndOfMessage = "<|eom_id|>";
@@ -55,7 +55,7 @@ class HfVocabularyReader {
     if (!fs::exists(model)) return byte_pairs(json);
     try {
       return pieces(model, json);
-    } catch (const Error& error) {  // tiktoken's lists of ranks bear the same name
+    } catch (const Error& error) {  // tiktoken's lists of ranks have the same name
       if (!fs::exists(json)) throw;
       VocabularyBuilder builder = byte_pairs(json);
       builder.vocabulary().warnings.push_back(std::string(error.what()) +
@@ -75,7 +75,7 @@ class HfVocabularyReader {
     return builder;
   }
 
-  /// Transformers 5 writes what was added to a tokenizer.model into tokenizer.json only.
+  /// Transformers 5 writes tokens added to a tokenizer.model only into tokenizer.json.
   VocabularyBuilder pieces(const std::string& model, const std::string& json) {
     VocabularyBuilder builder(options_.tokens, model);
     const Mapping file(model, MapMode::Mmap, "a SentencePiece model");
@@ -85,7 +85,7 @@ class HfVocabularyReader {
     return builder;
   }
 
-  /// Tokens that tokenizer.model does not have, and which of all are special.
+  /// Tokens that tokenizer.model lacks, and which tokens are special.
   void added_tokens() {
     const std::string name = "added_tokens.json";
     const Json added = json(name);
@@ -113,8 +113,8 @@ class HfVocabularyReader {
     }
   }
 
-  /// By their texts in the tokenizer's own files, else by their ids
-  /// in generation_config.json and config.json.
+  /// BOS, EOS and others by their texts in the tokenizer's files, else by their ids in
+  /// generation_config.json and config.json.
   void special_tokens() {
     Vocabulary& v = vocabulary();
     const auto set = [&](std::optional<TokenId>& token, const char* key,
@@ -159,7 +159,8 @@ class HfVocabularyReader {
     });
     if (!v.eot) take(v.eot, [](TokenId) { return true; });
     if (!v.eom) take(v.eom, [](TokenId) { return true; });
-    for (const TokenId id : others) builder_->mark_control(id);  // known by their texts, if at all
+    for (const TokenId id : others)
+      builder_->mark_control(id);  // other readers know them by their texts
   }
 
   void flags() {
@@ -199,8 +200,7 @@ class HfVocabularyReader {
     }
   }
 
-  /// A file of its own comes first; else a text, or a list of named texts, in
-  /// tokenizer_config.json.
+  /// A separate file comes first; else a text or a list of named texts in tokenizer_config.json.
   void chat_templates(NamedTemplates& named) {
     std::string& standard = vocabulary().chat_template;
     const Json& inside = member(config_, "chat_template");
@@ -236,7 +236,8 @@ class HfVocabularyReader {
       if (const auto id = builder_->find(unknown)) return id;
     }
     if (!unknown.empty())
-      vocabulary().warnings.push_back(std::string(key) + " is " + unknown + ", which is no token");
+      vocabulary().warnings.push_back(std::string(key) + " is " + unknown +
+                                      ", which is not a token");
     return std::nullopt;
   }
 
@@ -260,7 +261,7 @@ class HfVocabularyReader {
   [[nodiscard]] std::string path(const std::string& name) const {
     return (fs::path(directory_) / name).string();
   }
-  /// A file's JSON; null if there is no such file.
+  /// A file's JSON; null if the file is missing.
   [[nodiscard]] Json json(const std::string& name) const {
     return fs::exists(path(name)) ? read_json(path(name), kTokenizerLimits) : Json();
   }
@@ -275,6 +276,9 @@ class HfVocabularyReader {
   Json config_, map_, generation_;
   VocabularyBuilder* builder_ = nullptr;
 };
+
+// Score of added tokens: the last to merge, as in other converters.
+constexpr float kExtraScore = -1000;
 
 }  // namespace
 
@@ -319,6 +323,73 @@ void set_vocabulary(GgufWriter& writer, const HfVocabulary& from) {
     names.push_back(name);
   }
   if (!names.empty()) writer.set("tokenizer.chat_templates", GgufArray::of(names));
+}
+
+VocabularyBuilder::VocabularyBuilder(std::size_t tokens, std::string file)
+    : file_(std::move(file)), used_(tokens) {
+  vocabulary_.tokens.resize(tokens);
+  vocabulary_.types.resize(tokens, TokenType::Unused);
+  vocabulary_.scores.resize(tokens, kExtraScore);
+}
+
+void VocabularyBuilder::set(std::uint64_t id, std::string_view text, TokenType type, float score) {
+  if (text.size() > limits::kTokenBytes)
+    throw Error(file_,
+                "the token is too long: expected up to " + std::to_string(limits::kTokenBytes) +
+                    " bytes, got " + std::to_string(text.size()),
+                "token " + std::to_string(id));
+  if (const auto old = ids_.find(vocabulary_.tokens[id]);
+      old != ids_.end() && old->second == static_cast<TokenId>(id))
+    ids_.erase(old);
+  vocabulary_.tokens[id] = texts_.emplace_back(text);
+  vocabulary_.types[id] = type;
+  vocabulary_.scores[id] = score;
+  used_[id] = true;
+  ids_.insert_or_assign(vocabulary_.tokens[id], static_cast<TokenId>(id));
+}
+
+void VocabularyBuilder::add(std::uint64_t id, std::string_view text, TokenType type, float score) {
+  if (id >= used_.size()) {
+    ++ignored_;
+    return;
+  }
+  if (used_[id])
+    throw Error(file_,
+                "two tokens with the same id: " + std::string(vocabulary_.tokens[id]) + " and " +
+                    std::string(text),
+                "token " + std::to_string(id));
+  set(id, text, type, score);
+}
+
+void VocabularyBuilder::add_extra(std::uint64_t id, std::string_view text, bool special) {
+  if (id >= used_.size()) {
+    ++ignored_;
+    return;
+  }
+  const TokenType type = special ? TokenType::Control : TokenType::UserDefined;
+  if (!used_[id] || vocabulary_.tokens[id] != text) return set(id, text, type, kExtraScore);
+  if (vocabulary_.types[id] == TokenType::Normal) vocabulary_.types[id] = type;
+  if (special && vocabulary_.types[id] == TokenType::UserDefined) vocabulary_.types[id] = type;
+}
+
+void VocabularyBuilder::mark_control(TokenId id) {
+  TokenType& type = vocabulary_.types[static_cast<std::size_t>(id)];
+  if (type == TokenType::Normal || type == TokenType::UserDefined) type = TokenType::Control;
+}
+
+std::optional<TokenId> VocabularyBuilder::find(std::string_view text) const {
+  const auto found = ids_.find(text);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void VocabularyBuilder::fill_holes() {
+  if (ignored_ > 0)
+    vocabulary_.warnings.push_back("ignored: " + counted(ignored_, "token") +
+                                   "; the model has only " + std::to_string(used_.size()) +
+                                   " embeddings");
+  for (std::size_t id = 0; id < used_.size(); ++id) {
+    if (!used_[id]) set(id, "[PAD" + std::to_string(id) + "]", TokenType::Unused, kExtraScore);
+  }
 }
 
 }  // namespace cria

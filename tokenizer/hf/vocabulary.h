@@ -9,17 +9,16 @@
 #include <vector>
 
 #include "model/gguf/writer.h"
-#include "tokenizer/hf/vocabulary_builder.h"
+#include "tokenizer/hf/formats.h"
 
 namespace cria {
 
 struct HfVocabularyOptions {
-  std::size_t tokens = 0;  ///< rows of the embedding
-  std::string pre;         ///< name of the pre-tokenizer; "": recognized by its expressions
-  std::optional<std::uint32_t> bos;  ///< of config.json, where no file of the tokenizer says
+  std::size_t tokens = 0;            ///< rows of the embedding
+  std::string pre;                   ///< name of the pre-tokenizer; "": detected by its expressions
+  std::optional<std::uint32_t> bos;  ///< of config.json, if the tokenizer's files lack it
   std::vector<std::uint32_t> eos;
-  bool listed_merges =
-      false;  ///< a tokenizer.json with tokens for bytes becomes a "gemma4" vocabulary
+  bool listed_merges = false;  ///< a byte-fallback tokenizer.json becomes a "gemma4" vocabulary
 };
 
 /// Further chat templates by name ("tool_use").
@@ -32,21 +31,19 @@ struct HfVocabulary {
   [[nodiscard]] const Vocabulary& vocabulary() const { return builder.vocabulary(); }
 };
 
-/// Reads a directory's tokenizer. Throws Error naming the file at fault, and where there is none
-/// that can be read.
+/// Reads a directory's tokenizer. Throws Error naming the file at fault, and if none is readable.
 HfVocabulary read_hf_vocabulary(const std::string& directory, const HfVocabularyOptions& options);
 
 /// Sets the tokenizer.* keys.
 void set_vocabulary(GgufWriter& writer, const HfVocabulary& vocabulary);
 
-/// A file to be written into a directory.
+/// A file to write into a directory.
 struct TextFile {
   std::string name, content;
 };
-/// Those that a GGUF file has.
+/// The named templates of a GGUF file.
 NamedTemplates named_templates(const GgufFile& file);
-/// The files that say the same of a GGUF file's vocabulary. Throws Error for kinds without such
-/// files.
+/// The tokenizer files of a GGUF file's vocabulary. Throws Error for unsupported vocabularies.
 std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary,
                                           const NamedTemplates& templates = {});
 

@@ -1,9 +1,8 @@
-// The tokenizer files of a directory as they are written.
+// Writes the tokenizer files of a directory.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/hf/sentencepiece_model.h"
-#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/hf/formats.h"
 #include "tokenizer/hf/vocabulary.h"
 
 namespace cria {
@@ -64,7 +63,7 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   return json;
 }
 
-/// The end of a text first, then what else the file's keys say.
+/// EOS first, then the other end tokens.
 Ordered generation_config(const Vocabulary& v) {
   Ordered json = Ordered::object(), ends = Ordered::array();
   if (v.bos) json["bos_token_id"] = *v.bos;
@@ -95,8 +94,7 @@ std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v, const NamedTempla
   else if (v.model == "gpt2")
     files.push_back({"tokenizer.json", dump(tokenizer_json(v), 1)});
   else
-    throw Error("",
-                "kind of vocabulary that is not exported: expected llama or gpt2, got " + v.model,
+    throw Error("", "cannot export this kind of vocabulary: expected llama or gpt2, got " + v.model,
                 "key tokenizer.ggml.model");
   files.push_back({"tokenizer_config.json", dump(tokenizer_config(v, templates))});
   files.push_back({"special_tokens_map.json", dump(special_tokens(v))});

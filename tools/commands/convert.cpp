@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
-#include "engine/convert/convert.h"
 #include "engine/convert/hf_class.h"
 #include "engine/execute/machine.h"
 #include "model/plural.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "engine/evaluate/mean_variance.h"
+#include "engine/evaluate/divergence.h"
 #include "model/plural.h"
 #include "tools/report/file_summary.h"
 #include "tools/report/repetitions.h"

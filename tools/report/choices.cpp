@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "engine/evaluate/mean_variance.h"
+#include "engine/evaluate/divergence.h"
 #include "model/plural.h"
 #include "tools/options/input.h"
 #include "tools/report/json.h"

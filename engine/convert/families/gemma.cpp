@@ -102,7 +102,7 @@ HfRule gemma4_ropes() {
           }};
 }
 
-// "head_dim" is the head size of windowed layers, "global_head_dim" that of the others.
+// "head_dim" is the head size of windowed layers, "global_head_dim" of the others.
 HfRule windowed_head_size() {
   using Suffixes = std::array<std::string_view, 3>;
   static constexpr Suffixes kSuffixes = {"attention.key_length_swa", "attention.value_length_swa",

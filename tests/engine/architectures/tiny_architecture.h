@@ -13,7 +13,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
-#include "engine/synthetic/random_weights.h"
+#include "engine/synthetic/synthetic.h"
 #include "model/gguf/writer.h"
 #include "tests/engine/load_written.h"
 #include "tests/engine/random.h"

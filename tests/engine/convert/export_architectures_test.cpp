@@ -185,7 +185,7 @@ TEST(ExportArchitectures, BiasOfTheOutput) {
   c.names += "output.bias x\n";
   EXPECT_NE(error_of([&] {
               (void)HfModel(c).exported();
-            }).find("no place for it in a directory of LlamaForCausalLM (tensor output.bias)"),
+            }).find("a directory of LlamaForCausalLM has no such tensor (tensor output.bias)"),
             std::string::npos);
 }
 

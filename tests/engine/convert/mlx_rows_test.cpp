@@ -142,7 +142,7 @@ TEST(MlxRows, RejectsMismatchedShapes) {
   MlxPacked other(4, 64, "F16");
   other.packing.group_size = 80;
   EXPECT_NE(mlx_error_of(other, other.weight, other.scale, other.bias)
-                .find("do not divide into groups of 80"),
+                .find("are not divisible into groups of 80"),
             std::string::npos);
 }
 
@@ -212,11 +212,10 @@ TEST(RowStream, RejectsValuesOutOfRange) {
     return std::string();
   };
   EXPECT_EQ(error_with(65504, DType::F16), "");
-  EXPECT_NE(error_with(-65505, DType::F16).find("a value that F16 does not hold"),
-            std::string::npos);
+  EXPECT_NE(error_with(-65505, DType::F16).find("F16 cannot hold a value"), std::string::npos);
   EXPECT_EQ(error_with(-65505, DType::BF16), "");
   EXPECT_EQ(error_with(0x1.FEFFFEp127F, DType::BF16), "");
-  EXPECT_NE(error_with(-0x1.FFp127F, DType::BF16).find("a value that BF16 does not hold"),
+  EXPECT_NE(error_with(-0x1.FFp127F, DType::BF16).find("BF16 cannot hold a value"),
             std::string::npos);
   EXPECT_NE(error_with(std::nanf(""), DType::BF16).find("expected finite numbers"),
             std::string::npos);
@@ -229,9 +228,8 @@ TEST(FloatRows, OtherTypesAreNamed) {
     float_rows(tensor, 0, 2);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "type that is not converted: expected F64, F32, F16 or BF16, got F8_E4M3 (tensor x)");
+    EXPECT_STREQ(error.what(),
+                 "unsupported type: expected F64, F32, F16 or BF16, got F8_E4M3 (tensor x)");
   }
 }
 

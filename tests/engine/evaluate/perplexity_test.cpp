@@ -91,11 +91,11 @@ TEST(TextWindows, RejectImpossibleSizes) {
             "the text is too short: expected at least a window of 512 tokens, got 511");
   EXPECT_EQ(error(0, {.window = 8, .stride = 4}),
             "the text is too short: expected at least a window of 8 tokens, got 0");
-  EXPECT_EQ(error(9, {.window = 2}), "window too short: expected at least 3 tokens, got 2");
+  EXPECT_EQ(error(9, {.window = 2}), "the window is too short: expected at least 3 tokens, got 2");
   EXPECT_EQ(error(9, {.window = 1, .stride = 1}),
-            "window too short: expected at least 2 tokens, got 1");
+            "the window is too short: expected at least 2 tokens, got 1");
   EXPECT_EQ(error(9, {.window = 4, .stride = 5}),
-            "stride too long: expected at most the window of 4 tokens, got 5");
+            "the stride is longer than the window: expected up to 4 tokens, got 5");
 }
 
 TEST(Perplexity, MatchesACalculationByHand) {
@@ -537,7 +537,7 @@ TEST_F(LogProbsFile, ErrorsNameTheDamagedFile) {
   }
   write_bytes(path_, good);
   EXPECT_NE(
-      error_of([&] { LogProbsReader(path_, demo_model()); }).find("vocabulary of another size"),
+      error_of([&] { LogProbsReader(path_, demo_model()); }).find("different vocabulary size"),
       std::string::npos);
 }
 

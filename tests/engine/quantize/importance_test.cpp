@@ -179,7 +179,7 @@ TEST_F(ImportanceFiles, DamageIsNamed) {
   writer.finish();
   EXPECT_NE(error_of([&] {
               (void)ImportanceMatrix::read(path("odd.gguf"));
-            }).find("do not fit together: got 3 and 2"),
+            }).find("do not match: got 3 and 2"),
             std::string::npos);
 }
 
@@ -263,13 +263,14 @@ TEST(ImportanceRun, ResumesWhereItStopped) {
     EXPECT_EQ(entry.sums, resumed.entries.at(name).sums) << name;
   const std::vector<TokenId> other = many_tokens(64 * 2);
   ImportanceRun another(session, other, windows);
-  EXPECT_NE(error_of([&] { another.load(state); }).find("state of another run"), std::string::npos);
+  EXPECT_NE(error_of([&] { another.load(state); }).find("state of a different run"),
+            std::string::npos);
   // The same weights, used otherwise.
   const auto turned =
       Model::load(demo_model().file().path(), {.overrides = {{".rope.freq_base", 20000.0}}});
   Session other_session(*turned, {.n_ctx = 64});
   ImportanceRun other_run(other_session, text, windows);
-  EXPECT_NE(error_of([&] { other_run.load(state); }).find("state of another run"),
+  EXPECT_NE(error_of([&] { other_run.load(state); }).find("state of a different run"),
             std::string::npos);
   fs::remove(state);
 }

@@ -1,4 +1,4 @@
-#include "tokenizer/hf/sentencepiece_model.h"
+#include "tokenizer/hf/formats.h"
 
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
@@ -69,14 +69,14 @@ TEST(SentencePieceModel, FewerEmbeddingsThanPieces) {
   EXPECT_EQ(builder.vocabulary().tokens.size(), 10U);
   ASSERT_EQ(builder.vocabulary().warnings.size(), 1U);
   EXPECT_EQ(builder.vocabulary().warnings[0],
-            "left out: 249 tokens; the model has embeddings for 10 only");
+            "ignored: 249 tokens; the model has only 10 embeddings");
 }
 
 TEST(SentencePieceModel, RejectsInvalidFiles) {
   EXPECT_EQ(pieces_error_in(""),
-            "tokenizer.model: is no SentencePiece model: expected pieces, got none");
-  EXPECT_NE(pieces_error_in("\x0A").find("is no SentencePiece model"), std::string::npos);
-  EXPECT_NE(pieces_error_in(std::string(100, '\xFF')).find("is no SentencePiece model"),
+            "tokenizer.model: not a SentencePiece model: expected pieces, got none");
+  EXPECT_NE(pieces_error_in("\x0A").find("not a SentencePiece model"), std::string::npos);
+  EXPECT_NE(pieces_error_in(std::string(100, '\xFF')).find("not a SentencePiece model"),
             std::string::npos);
   EXPECT_NE(
       pieces_error_in("\x0A\x02\x18\x07").find("unknown type of a piece: expected 1 to 6, got 7"),
@@ -87,7 +87,7 @@ TEST(SentencePieceModel, RejectsInvalidFiles) {
   EXPECT_NE(pieces_error_in("\x08\x01\x12\x02\x18\x02").find("expected pieces, got none"),
             std::string::npos)
       << "a number where the pieces belong is no piece";
-  EXPECT_NE(pieces_error_in("\x1A\x01\x18").find("is no SentencePiece model"), std::string::npos)
+  EXPECT_NE(pieces_error_in("\x1A\x01\x18").find("not a SentencePiece model"), std::string::npos)
       << "a flag cut short";
   // Cut anywhere, it is refused or read: never more.
   SmallVocabulary small;

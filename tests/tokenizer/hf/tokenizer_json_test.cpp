@@ -1,4 +1,4 @@
-#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/hf/formats.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include "tests/model/temporary_directory.h"
 #include "tests/tokenizer/vocabularies.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
-#include "tokenizer/hf/sentencepiece_model.h"
 #include "tokenizer/hf/vocabulary.h"
 
 namespace cria::testing {
@@ -86,7 +85,8 @@ TEST(TokenizerJson, PreTokenizerByItsExpressions) {
       {"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false}]})");
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "starcoder");
   json["pre_tokenizer"]["pretokenizers"][0]["individual_digits"] = false;
-  EXPECT_NE(json_error_in(json).find("unknown way to cut words (--pre NAME"), std::string::npos)
+  EXPECT_NE(json_error_in(json).find("unknown pre-tokenizer (choose one by --pre NAME"),
+            std::string::npos)
       << json_error_in(json);
   EXPECT_EQ(read_json_vocabulary(json, 8, "falcon").vocabulary().pre, "falcon");
 }
@@ -190,9 +190,10 @@ TEST(TokenizerJson, NamesTheInvalidKey) {
             std::string::npos);
   EXPECT_NE(with("vocab", {}).find("(key model.vocab)"), std::string::npos);
   EXPECT_NE(with("vocab", {{"a", -1}}).find("bad token id"), std::string::npos);
-  EXPECT_NE(with("vocab", {{"a", 0}, {"b", 0}}).find("two tokens of one id: a and b (token 0)"),
-            std::string::npos);
-  EXPECT_NE(with("vocab", {{std::string(70'000, 'a'), 0}}).find("token too long"),
+  EXPECT_NE(
+      with("vocab", {{"a", 0}, {"b", 0}}).find("two tokens with the same id: a and b (token 0)"),
+      std::string::npos);
+  EXPECT_NE(with("vocab", {{std::string(70'000, 'a'), 0}}).find("token is too long"),
             std::string::npos);
   EXPECT_NE(with("merges", {}).find("(key model.merges)"), std::string::npos);
   EXPECT_NE(with("merges", {"ab"}).find("bad merge at index 0"), std::string::npos);
@@ -300,7 +301,7 @@ TEST(HfVocabulary, ReadsAddedTokensFromTokenizerJson) {
   EXPECT_EQ(v.eos, 260);
   EXPECT_EQ(v.bos, 1);
   EXPECT_FALSE(v.add_bos) << "the template puts none before a text";
-  EXPECT_EQ(v.warnings, std::vector<std::string>{"pad_token is <|pad|>, which is no token"});
+  EXPECT_EQ(v.warnings, std::vector<std::string>{"pad_token is <|pad|>, which is not a token"});
   json.erase("post_processor");
   directory.write("tokenizer.json", json.dump());
   EXPECT_TRUE(read_hf_vocabulary(directory.file(""), options).vocabulary().add_bos);

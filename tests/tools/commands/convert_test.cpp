@@ -213,10 +213,10 @@ TEST(Convert, SamplingComesFromGenerationConfig) {
   const Result result = cria({"convert", first.in.path(), "-o", first.path});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find(
-                "generation_config.json: \"min_p\" is left out: expected a number, got string\n"),
+                "generation_config.json: \"min_p\" is ignored: expected a number, got string\n"),
             std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find("\"repetition_penalty\" is left out: "), std::string::npos)
+  EXPECT_NE(result.err.find("\"repetition_penalty\" is ignored: "), std::string::npos)
       << result.err;
   {
     const GgufFile file = first.open();
@@ -336,17 +336,17 @@ const ConvertDefect kConvertDefects[] = {
     {"size", [](HfDirectory& d) { d.config["hidden_size"] = 32; },
      "wrong shape: expected [270, 32], got [270, 64] (tensor model.embed_tokens.weight)"},
     {"layers", [](HfDirectory& d) { d.config["num_hidden_layers"] = 1; },
-     "no place for it in a GGUF file of this class of models, and for 8 other tensors (tensor "
+     "a GGUF file of this class of models has no such tensor, nor 8 other tensors (tensor "
      "model.layers.1."},
     {"missing tensor", [](HfDirectory& d) { d.tensors.erase("model.layers.1.mlp.up_proj.weight"); },
-     "a tensor is missing (tensor model.layers.1.mlp.up_proj.weight)"},
+     "missing tensor (tensor model.layers.1.mlp.up_proj.weight)"},
     {"no head", [](HfDirectory& d) { d.tensors.erase("lm_head.weight"); },
-     "a tensor is missing (tensor lm_head.weight)"},
+     "missing tensor (tensor lm_head.weight)"},
     {"missing bias", [](HfDirectory& d) { d.config["attention_bias"] = true; },
-     "a tensor is missing (tensor model.layers.0.self_attn.q_proj.bias)"},
+     "missing tensor (tensor model.layers.0.self_attn.q_proj.bias)"},
     {"surplus tensor",
      [](HfDirectory& d) { d.tensors["model.layers.0.self_attn.q_norm.weight"] = {16}; },
-     "no place for it in a GGUF file of this class of models (tensor "
+     "a GGUF file of this class of models has no such tensor (tensor "
      "model.layers.0.self_attn.q_norm.weight)"},
     {"type",
      [](HfDirectory& d) {
@@ -358,7 +358,7 @@ const ConvertDefect kConvertDefects[] = {
        d.config["quantization"] = {{"bits", 4}};
        d.tensors["lm_head.scales"] = {270, 1};
      },
-     "a tensor is missing (tensor lm_head.biases)"},
+     "missing tensor (tensor lm_head.biases)"},
     {"no tokenizer", [](HfDirectory& d) { d.tokenizer = nullptr; },
      "no tokenizer: expected tokenizer.model or tokenizer.json"},
     {"pre-tokenizer",
@@ -367,7 +367,7 @@ const ConvertDefect kConvertDefects[] = {
            {"type", "Sequence"},
            {"pretokenizers", {{{"type", "Whitespace"}}, {{"type", "ByteLevel"}}}}};
      },
-     "--pre NAME takes the one of that name"},
+     "choose one by --pre NAME"},
 };
 
 TEST(Convert, RejectsMismatchedTensors) {
@@ -408,9 +408,9 @@ TEST(Convert, FailedWritesKeepTheOldFile) {
   const Result result =
       cria({"convert", directory.write(in), "-o", out.path("x.gguf"), "--type", "f16"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find(
-                "a value that F16 does not hold: expected finite numbers up to 65504, got 1e+06"),
-            std::string::npos)
+  EXPECT_NE(
+      result.err.find("F16 cannot hold a value: expected finite numbers up to 65504, got 1e+06"),
+      std::string::npos)
       << result.err;
   EXPECT_EQ(read_file(out.path("x.gguf")), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(out.path()), {}), 1);

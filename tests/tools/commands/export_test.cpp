@@ -197,7 +197,7 @@ TEST(Export, RejectsANonEmptyDirectory) {
   EXPECT_EQ(std::distance(fs::directory_iterator(work.path("full")), {}), 1);
   const Result file = cria({"export", kDemo, "-o", work.path("full/mine")});
   EXPECT_EQ(file.code, 1);
-  EXPECT_NE(file.err.find("is no directory"), std::string::npos) << file.err;
+  EXPECT_NE(file.err.find("is not a directory"), std::string::npos) << file.err;
   const Result nowhere = cria({"export", kDemo, "-o", work.path("no/where")});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_EQ(nowhere.err, "cria: error: " + work.path("no/where") +

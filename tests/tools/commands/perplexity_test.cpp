@@ -88,7 +88,7 @@ TEST(Perplexity, ReportsErrors) {
       << "before anything is evaluated";
   const std::string text = directory.write("text", "text");
   EXPECT_EQ(cria({"perplexity", "--compare", text}).err,
-            "cria: error: " + text + ": no log-probabilities of cria: too short\n");
+            "cria: error: " + text + ": not a cria log-probability file: too short\n");
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"--compare", "a", "--base", "b"},
         {"--save-logits", "a", "--compare", "b"},
@@ -196,10 +196,9 @@ TEST_F(PerplexityStopped, ResumesAfterAKill) {
   EXPECT_EQ(figures(cria(with_state())), figures(cria(arguments_)));
   std::vector<std::string> other = with_state();
   other[4] = "32";
-  EXPECT_EQ(
-      cria(other).err,
-      "cria: error: " + state_ +
-          ": state of another measurement: model, text, windows or base differ (at byte 16)\n");
+  EXPECT_EQ(cria(other).err, "cria: error: " + state_ +
+                                 ": state of a different measurement: the model, text, windows or "
+                                 "reference differ (at byte 16)\n");
 }
 
 TEST(Choices, ANumberIsAnIndexAlsoAmongNumbers) {
@@ -285,8 +284,7 @@ TEST(Choices, NamesAnOversizedQuestionFirst) {
   questions += R"(", "choices": ["b", "c"], "answer": 0})";
   const Result result = cria({"perplexity", "--choices", "-", "-c", "32"}, questions);
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find(
-                "a choice does not fit into the context with its question: expected at most 33"),
+  EXPECT_NE(result.err.find("the question with a choice exceeds the context: expected up to 33"),
             std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("(question 2)"), std::string::npos) << result.err;

@@ -206,7 +206,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   const Result unfit = cria(wanted);
   EXPECT_EQ(unfit.code, 1);
   EXPECT_EQ(unfit.err.find("cria: error: " + directory_.path("foreign.gguf") +
-                           ": importance of another model"),
+                           ": this importance matrix belongs to a different model"),
             0U)
       << unfit.err;
 }
