@@ -8,7 +8,8 @@
 
 #include "model/gguf/writer.h"
 #include "tests/engine/convert/llama_config.h"
-#include "tests/model/tiny_model.h"
+#include "tests/engine/demo.h"
+#include "tests/model/temporary_directory.h"
 
 namespace cria::test {
 namespace {
