@@ -12,33 +12,31 @@
 #include "engine/constrain/json_text.h"
 #include "engine/constrain/schema_rules.h"
 #include "model/file/json.h"
+#include "tokenizer/chat/call_format.h"
 
 namespace cria {
 namespace {
 
-/// How calls are written around {"name": NAME, ARGUMENTS_KEY: {…}}.
+/// Markers and text of constrained calls. Calls in a list share one marker in front of it.
 struct CallsText {
-  CallForm form;
-  const char* all_open;  // a marker, "" for none
-  const char* open;      // of each call: a marker, then
-  const char* lead;      // text
-  const char* key;
-  const char* tail;   // text, then
-  const char* close;  // a marker
-  const char* between;
-  const char* list_open;
-  const char* list_close;
+  explicit CallsText(const CallFormat& format)
+      : grammar(format.grammar),
+        list(!grammar.list_open.empty()),
+        unmarked(format.unmarked),
+        named(format.body == CallBody::Json ? format.name_close : ""),
+        open(format.open),
+        close(unmarked ? "" : format.close) {}
+
+  const CallGrammar& grammar;
+  bool list, unmarked;
+  std::string named;        // the marker between a name and arguments, if calls may be written so
+  std::string open, close;  // of each call, or of the list
+  [[nodiscard]] std::string call_open() const { return list || unmarked ? "" : open; }
 };
 
-constexpr CallsText kCallsTexts[] = {
-    {CallForm::Hermes, "", "<tool_call>", "\n", "arguments", "\n", "</tool_call>", "\n", "", ""},
-    {CallForm::Mistral, "[TOOL_CALLS]", "", "", "arguments", "", "", ", ", "[", "]"},
-    {CallForm::Llama, "", "", "", "parameters", "", "", "; ", "", ""},
-};
-
-const CallsText* calls_text(CallForm form) {
-  const auto* const found = std::ranges::find(kCallsTexts, form, &CallsText::form);
-  return found == std::end(kCallsTexts) ? nullptr : found;
+const CallFormat* constrained_format(CallForm form) {
+  const CallFormat* const format = call_format(form);
+  return format == nullptr || format->grammar.arguments_key.empty() ? nullptr : format;
 }
 
 bool is_wanted(const ToolChoice& choice, const SchemaJson& tool) {
@@ -51,18 +49,19 @@ bool is_strict(const SchemaJson& function) {
 
 using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
 
-/// The parameters of the wanted tools, as objects' schemas. They are checked with the steps of one
-/// budget: each of several gets an equal share of a quarter, enough for most; what is left goes to
-/// those that need more, in their order.
+/// Reads the parameters of the wanted tools as schemas of objects. One budget of steps checks all:
+/// each of several tools gets an equal share of a quarter, which is enough for most. Those that
+/// need more get the rest, in order.
 class ParametersSchemas {
  public:
-  /// By tool.
+  /// One entry per tool.
   using List = std::vector<std::optional<SchemaJson>>;
 
   ParametersSchemas(const SchemaJson& tools, const TellLoose& tell)
       : tools_(tools), tell_(tell), schemas_(tools.size()) {}
 
-  /// Nothing where they are not supported and need not be. Throws where they are no schema.
+  /// Returns nullopt for parameters that are not supported and not strict. Throws ConstraintError
+  /// if they are no schema.
   List read(std::span<const std::size_t> wanted) {
     const std::size_t share = wanted.size() < 2 ? steps_left_ : steps_left_ / 4 / wanted.size();
     std::vector<std::pair<std::size_t, ConstraintError>> need_more;
@@ -93,7 +92,7 @@ class ParametersSchemas {
     if (schema.is_null()) schema = SchemaJson::object();
     if (!schema.contains("type") ||
         (schema["type"].is_array() && std::ranges::count(schema["type"], "object") != 0))
-      schema["type"] = "object";  // of several types: the one that arguments have
+      schema["type"] = "object";  // of several types, arguments have this one
     if (schema["type"] != "object")
       return Refusal{
           {"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},
@@ -125,11 +124,11 @@ class ParametersSchemas {
 };
 
 struct CalledTool {
-  std::string name;  // as it stands between quotes
+  std::string name;  // as written between quotes
   RuleId arguments;
 };
 
-/// One builder's rules of the arguments of all tools.
+/// Adds the rules of the arguments of all tools to one builder.
 class CallRules {
  public:
   explicit CallRules(AutomatonBuilder& builder) : builder_(builder), json_(builder) {}
@@ -157,22 +156,22 @@ class CallRules {
   std::deque<SchemaRules> rules_;
 };
 
-void marker_or_nothing(AutomatonBuilder& builder, NodeId from, const char* text, NodeId to) {
-  if (*text == '\0')
+void marker_or_nothing(AutomatonBuilder& builder, NodeId from, const std::string& text, NodeId to) {
+  if (text.empty())
     builder.silent(from, to);
   else
     builder.marker(from, text, to);
 }
 
-/// Texts that an answer may begin with, as nodes with a way for every byte: what is none of them
-/// leads elsewhere.
+/// Builds a deterministic tree of texts that an answer may begin with: any other byte leads to
+/// `elsewhere`.
 class TextPaths {
  public:
   using Table = std::array<NodeId, 256>;
   TextPaths(AutomatonBuilder& builder, NodeId elsewhere)
       : builder_(builder), elsewhere_(elsewhere) {}
 
-  /// A text from a node on; to: where it ends, no node of these. Returns where.
+  /// Adds a text from a node on, which ends in `to` if given. Returns the node where it ends.
   NodeId path(NodeId from, std::string_view text, std::optional<NodeId> to = std::nullopt) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       NodeId& next = table(from)[static_cast<unsigned char>(text[i])];
@@ -202,85 +201,85 @@ class TextPaths {
   std::map<NodeId, Table> tables_;
 };
 
-/// What calls of a form, or text with such calls, may be.
+/// Builds the automaton of calls in a format, or of text with such calls.
 class CallsBuilder {
  public:
-  /// free: the blanks next to markers may be left out, as some models do.
+  /// free: white space next to markers is optional, as some models leave it out.
   CallsBuilder(AutomatonBuilder& builder, const CallsText& text,
                const std::vector<CalledTool>& tools, bool several, bool free)
       : b_(builder), text_(text), tools_(tools), several_(several), body_(builder.rule()) {
-    const NodeId object = b_.node(), said = b_.node();
-    b_.text(b_.start(body_), text_.lead, object);
+    const NodeId object = b_.node(), written = b_.node();
+    b_.text(b_.start(body_), text_.grammar.lead, object);
     if (free) b_.silent(b_.start(body_), object);
     for (const CalledTool& tool : tools_) {
       const NodeId named = b_.node();
       b_.text(object, "{\"name\": \"" + tool.name + "\"", named);
-      arguments(named, tool, said);
+      arguments(named, tool, written);
     }
     const NodeId closing = b_.node();
-    b_.text(said, text_.tail, closing);
-    if (free) b_.silent(said, closing);
-    marker_or_nothing(b_, closing, text_.close, b_.end(body_));
+    b_.text(written, text_.grammar.tail, closing);
+    if (free) b_.silent(written, closing);
+    marker_or_nothing(b_, closing, text_.list ? "" : text_.close, b_.end(body_));
   }
 
   RuleId only_calls() {
     const RuleId root = b_.rule();
     const NodeId opened = b_.node();
-    marker_or_nothing(b_, b_.start(root), text_.all_open, opened);
+    marker_or_nothing(b_, b_.start(root), text_.list ? text_.open : "", opened);
     list(opened, b_.end(root));
     return root;
   }
 
   RuleId text_with_calls() {
     const RuleId root = b_.rule();
-    if (text_.form == CallForm::Llama) {
+    if (text_.unmarked) {
       llama_answer(b_.start(root), b_.end(root));
       return root;
     }
     const NodeId text = b_.node(), marked = b_.node(), called = b_.node();
     b_.silent(b_.start(root), text);
     b_.silent(called, several_ ? text : b_.end(root));
-    if (text_.form == CallForm::Mistral) {
-      free_text(text, text_.all_open, marked, b_.end(root));
+    free_text(text, text_.open, marked, b_.end(root));
+    if (text_.list) {
       list(marked, called);
-      for (const CalledTool& tool : tools_) {  // as newer models write them
+      for (const CalledTool& tool : tools_) {  // newer models write NAME[ARGS]{…}
+        if (text_.named.empty()) break;
         const NodeId named = b_.node(), arguments = b_.node();
         b_.text(marked, tool.name, named);
-        b_.marker(named, "[ARGS]", arguments);
+        b_.marker(named, text_.named, arguments);
         b_.call(arguments, tool.arguments, called);
       }
     } else {
-      free_text(text, text_.open, marked, b_.end(root));
       b_.call(marked, body_, called);
     }
     return root;
   }
 
  private:
-  /// What follows a tool's name, up to the end of the object.
+  /// Adds what follows the name of a tool, up to the end of the object.
   void arguments(NodeId named, const CalledTool& tool, NodeId to) {
     const NodeId begin = b_.node(), end = b_.node();
-    b_.text(named, std::string(", \"") + text_.key + "\": ", begin);
+    b_.text(named, ", \"" + std::string(text_.grammar.arguments_key) + "\": ", begin);
     b_.call(begin, tool.arguments, end);
     b_.text(end, "}", to);
   }
 
   void list(NodeId from, NodeId to) {
     const NodeId first = b_.node(), marked = b_.node(), last = b_.node();
-    b_.text(from, text_.list_open, first);
-    marker_or_nothing(b_, first, text_.open, marked);
+    b_.text(from, text_.grammar.list_open, first);
+    marker_or_nothing(b_, first, text_.call_open(), marked);
     b_.call(marked, body_, last);
-    if (several_) b_.text(last, text_.between, first);
-    b_.text(last, text_.list_close, to);
+    if (several_) b_.text(last, text_.grammar.between, first);
+    b_.text(last, text_.grammar.list_close, to);
   }
 
-  /// Control tokens other than this say nothing: the text goes on from the same place.
+  /// Adds loops for control tokens other than `but`, which have no meaning in text.
   void stay_with_controls(NodeId node, Symbol but) {
     if (but > 256) b_.edge(node, 256, static_cast<Symbol>(but - 1), node);
     b_.edge(node, static_cast<Symbol>(but + 1), Automaton::kOtherControl, node);
   }
 
-  /// Edges for all bytes; `next` says where each leads.
+  /// Adds edges for all bytes; next(byte) is where each leads.
   template <class Next>
   void all_bytes(NodeId from, Next&& next) {
     for (int low = 0; low < 256;) {
@@ -291,8 +290,8 @@ class CallsBuilder {
     }
   }
 
-  /// Any text, whole everywhere, until the marker (or its control token) leads on: a search for it
-  /// by the lengths of its beginnings that the text ends with.
+  /// Adds any text, complete everywhere, until the marker or its control token. Each node is the
+  /// length of the marker's prefix that the text ends with.
   void free_text(NodeId from, const std::string& marker, NodeId marked, NodeId end) {
     const std::size_t n = marker.size();
     std::vector<NodeId> nodes{from};
@@ -310,10 +309,9 @@ class CallsBuilder {
     }
   }
 
-  /// The whole answer is calls where it begins with {"name": and a tool's name; else it is any
-  /// text.
+  /// The whole answer is calls if it begins with {"name": and the name of a tool, else any text.
   void llama_answer(NodeId root, NodeId end) {
-    constexpr const char* kTag = "<|python_tag|>";  // says nothing
+    constexpr const char* kTag = "<|python_tag|>";  // has no meaning
     const NodeId start = b_.node(), other = b_.node(), called = b_.node();
     TextPaths paths(b_, other);
     paths.blanks(start);
@@ -339,7 +337,7 @@ class CallsBuilder {
     b_.silent(called, end);
     if (!several_) return;
     const NodeId again = b_.node();
-    b_.text(called, text_.between, again);
+    b_.text(called, text_.grammar.between, again);
     b_.call(again, body_, called);
   }
 
@@ -347,7 +345,7 @@ class CallsBuilder {
   const CallsText& text_;
   const std::vector<CalledTool>& tools_;
   const bool several_;
-  const RuleId body_;  // a call, behind the marker that opens it
+  const RuleId body_;  // a call, after the marker that opens it
 };
 
 std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const ToolChoice& choice,
@@ -367,12 +365,13 @@ std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const Too
 
 }  // namespace
 
-bool can_require_calls(CallForm form) { return calls_text(form) != nullptr; }
+bool can_require_calls(CallForm form) { return constrained_format(form) != nullptr; }
 
 std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choice,
                                                          std::vector<std::string>* loose) {
-  const CallsText* const text = calls_text(choice.form);
-  if (text == nullptr) throw ConstraintError("calls of this form cannot be required", "");
+  const CallFormat* const format = constrained_format(choice.form);
+  if (format == nullptr) throw ConstraintError("calls of this format cannot be required", "");
+  const CallsText text(*format);
   constexpr std::size_t kMaxBytes = 1 << 24;
   const SchemaJson tools = parse_ordered_json(
       choice.tools, "tools", {.bytes = kMaxBytes, .depth = 130, .values = kMaxBytes});
@@ -389,13 +388,13 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
   };
   ParametersSchemas::List schemas = ParametersSchemas(tools, tell).read(wanted);
   try {
-    return compile_calls(*text, choice, tools, schemas);
-  } catch (const ConstraintError& error) {  // each of them is good, but all together cost too much
+    return compile_calls(text, choice, tools, schemas);
+  } catch (const ConstraintError& error) {  // each is supported, but all together cost too much
     if (strict) throw;
     for (std::size_t i = 0; i < tools.size(); ++i)
       if (std::exchange(schemas[i], std::nullopt)) tell(tools[i].at("function"), error.what());
   }
-  return compile_calls(*text, choice, tools, schemas);
+  return compile_calls(text, choice, tools, schemas);
 }
 
 }  // namespace cria

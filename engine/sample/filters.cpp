@@ -74,7 +74,7 @@ void top_n_sigma(std::vector<Candidate>& candidates, double n) {
 }
 
 void xtc(std::vector<Candidate>& candidates, double threshold) {
-  // What has no probability is not likely: a banned token must not be all that is left.
+  // A token without probability is not likely: a banned token must not be the only one left.
   const double least = std::max(threshold, std::numeric_limits<double>::denorm_min());
   std::size_t likely = 0;
   while (likely < candidates.size() && candidates[likely].p >= least) ++likely;

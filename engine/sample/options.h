@@ -1,4 +1,4 @@
-// How the next token is sampled: the options, the table that describes them, and the steps.
+// Options of sampling, the table that describes them, and the steps.
 #pragma once
 
 #include <cstdint>
@@ -105,8 +105,8 @@ inline constexpr SamplerOption kSamplerOptions[] = {
      .high = 1e6,
      .off = 0,
      .effect = SamplerOption::Effect::Sampled,
-     .help = "dynamic temperature: --temp minus this where the model is sure, plus this where it "
-             "is not; 0: off"},
+     .help = "dynamic temperature: --temp minus this if the model is sure, plus this if it is "
+             "not; 0: off"},
     {.name = "dynatemp_exponent",
      .flag = "dynatemp-exp",
      .member = &SamplerOptions::dynatemp_exponent,
@@ -264,7 +264,7 @@ inline constexpr SamplerOption kSamplerOptions[] = {
      .help = "adds BIAS to the logit of token ID; may be repeated"},
 };
 
-/// Returns the row with this name or alias; null if there is none.
+/// Returns the row with this name or alias, or null.
 const SamplerOption* find_sampler_option(std::string_view name);
 /// Returns the name on the command line, without "--".
 std::string sampler_flag(const SamplerOption& option);

@@ -9,13 +9,6 @@
 namespace cria::fuzz {
 namespace {
 
-// CallScanner's: those with markers in the text, and none.
-constexpr CallForm kScannedForms[] = {CallForm::None,    CallForm::Hermes,   CallForm::Coder,
-                                      CallForm::Glm,     CallForm::Mistral,  CallForm::DeepSeek,
-                                      CallForm::Granite, CallForm::CommandR, CallForm::Functionary,
-                                      CallForm::Llama,   CallForm::Seed,     CallForm::Gemma,
-                                      CallForm::Apertus};
-
 constexpr const char* kOfferedTools =
     R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}}])";
 
@@ -45,7 +38,9 @@ ReadAnswer read_answer(CallForm form, const std::string& tools, std::string_view
 
 void run_tool_calls(std::string_view input) {
   ByteSource source(input);
-  const CallForm form = kScannedForms[source.number<std::uint8_t>() % std::size(kScannedForms)];
+  // 0 is None; the others are the rows of the table.
+  const std::size_t row = source.number<std::uint8_t>() % (call_formats().size() + 1);
+  const CallForm form = row == 0 ? CallForm::None : *call_form_named(call_formats()[row - 1].name);
   const std::string tools = source.flag() ? kOfferedTools : "";
   const std::string_view answer = source.rest();
   const ReadAnswer whole = read_answer(form, tools, answer, nullptr);
@@ -56,46 +51,58 @@ void run_tool_calls(std::string_view input) {
   Random random(static_cast<unsigned>(std::hash<std::string_view>{}(answer)));
   require(read_answer(form, tools, answer, &random) == whole, "something else in pieces");
   OfferedTools offered(tools);
-  (void)parse_calls(form, answer, offered);
+  if (row > 0) (void)parse_calls(call_formats()[row - 1], answer, offered);
 }
 
-std::string answer_seed(char form, std::string_view answer) {
-  return {form + std::string("\1") + std::string(answer)};
+std::string answer_seed(std::string_view format, std::string_view answer) {
+  const auto row = std::ranges::find(call_formats(), format, &CallFormat::name);
+  const auto index = row == call_formats().end() ? -1 : row - call_formats().begin();
+  return {static_cast<char>(index + 1) + std::string("\1") + std::string(answer)};
 }
 
 std::vector<std::string> tool_calls_seeds() {
   constexpr const char* kCall = R"({"name": "f", "arguments": {"a": "x\n", "b": 1}})";
   const std::string call = kCall;
   return {
-      answer_seed(1, "Let me see.\n<tool_call>\n" + call + "\n</tool_call>\n<tool_call>" + call +
-                         "</tool_call> Done."),
+      answer_seed("hermes", "Let me see.\n<tool_call>\n" + call + "\n</tool_call>\n<tool_call>" +
+                                call + "</tool_call> Done."),
       answer_seed(
-          2,
+          "qwen3-coder",
           "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=b>1</parameter></"
           "function>\n</tool_call>"),
-      answer_seed(3, "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value></tool_call>"),
-      answer_seed(4, "[TOOL_CALLS][" + call + "]"),
-      answer_seed(4, "[TOOL_CALLS]f[ARGS]{\"a\": \"x\"}"),
+      answer_seed("glm",
+                  "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value></tool_call>"),
+      answer_seed("mistral", "[TOOL_CALLS][" + call + "]"),
+      answer_seed("mistral", "[TOOL_CALLS]f[ARGS]{\"a\": \"x\"}"),
       answer_seed(
-          5,
+          "deepseek",
           "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```<"
           "｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
-      answer_seed(6, "<|tool_call|>[" + call + "]"),
-      answer_seed(7, "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {}}]<|END_ACTION|>"),
-      answer_seed(8, "<function=f>{\"a\": 1}</function>"),
+      answer_seed("granite", "<|tool_call|>[" + call + "]"),
+      answer_seed("command-r",
+                  "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {}}]<|END_ACTION|>"),
+      answer_seed("functionary", "<function=f>{\"a\": 1}</function>"),
       answer_seed(
-          9,
+          "llama3",
           R"(<|python_tag|>{"name": "f", "parameters": {"b": 1}}; {"name": "f", "parameters": {}})"),
-      answer_seed(10,
+      answer_seed("seed",
                   "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n</"
                   "seed:tool_call>"),
-      answer_seed(2,
+      answer_seed("qwen3-coder",
                   "<tool_call> x "
                   "<tool_call>\n<function=f>\n<parameter=a>'</function>'</parameter>\n</function>\n"
                   "</tool_call>\n<tool_call>\n<function=f><parameter=b></function></tool_call>"),
-      answer_seed(11, R"(<|tool_call>call:f{a:<|"|>x<|"|>,b:[1,{c:true}]}<tool_call|>)"),
-      answer_seed(12, R"(<|tools_prefix|>[{"f": {"b": 1}}, {"f": {}}]<|tools_suffix|>)"),
-      answer_seed(0, "text")};
+      answer_seed("gemma4", R"(<|tool_call>call:f{a:<|"|>x<|"|>,b:[1,{c:true}]}<tool_call|>)"),
+      answer_seed("apertus", R"(<|tools_prefix|>[{"f": {"b": 1}}, {"f": {}}]<|tools_suffix|>)"),
+      answer_seed("minimax-m2",
+                  "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n"
+                  "</invoke>\n</minimax:tool_call>"),
+      answer_seed("kimi-k2",
+                  "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": \"x\"}"
+                  "<|tool_call_end|>"),
+      answer_seed("olmo3", "<function_calls>\nf(a='x', b=[1, {'c': None}])\n</function_calls>"),
+      answer_seed("functionary-v3.2", "all\nHi>>>f\n{\"a\": \"x\"}"),
+      answer_seed("", "text")};
 }
 
 std::vector<std::string> tool_calls_words() {

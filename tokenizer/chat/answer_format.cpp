@@ -7,16 +7,20 @@ struct Block {
   std::string_view open, close;
 };
 
-// As the models' makers document them. The first one that a template names is the model's: some
-// mention <think> to remove it from what users bring from elsewhere.
+// Markers documented by the models' makers. The first block that a template names is the model's:
+// some templates mention <think> only to remove it from earlier answers.
 constexpr Block kBlocks[] = {{"<seed:think>", "</seed:think>"},
                              {"[THINK]", "[/THINK]"},
                              {"<|START_THINKING|>", "<|END_THINKING|>"},
                              {"<|channel>thought", "<channel|>"},
                              {"<|inner_prefix|>", "<|inner_suffix|>"},
                              {"<thought>", "</thought>"},
+                             {"Here is my thought process:", "Here is my response:"},
+                             {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"},
                              {"<think>", "</think>"}};
 constexpr Block kAnswers[] = {{"<response>", "</response>"}, {"<answer>", "</answer>"}};
+// Ends the answer that follows "[BEGIN FINAL RESPONSE]" (Apriel 1.5).
+constexpr std::string_view kFinalResponseEnd = "[END FINAL RESPONSE]";
 
 bool names(std::string_view source, std::string_view marker) {
   return source.find(marker) != std::string_view::npos;
@@ -45,6 +49,7 @@ AnswerFormat AnswerFormat::of_template(std::string_view source) {
     format.close = block.close;
     break;
   }
+  if (names(source, kFinalResponseEnd)) format.answer_close = kFinalResponseEnd;
   for (const Block& around : kAnswers) {
     if (!format.thinks() || !names(source, around.open)) continue;
     format.answer_open = around.open;

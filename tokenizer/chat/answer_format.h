@@ -1,5 +1,5 @@
-// How the answers of a model are built: plain text, or text after a block of thinking, or messages
-// in channels. Known from the model's chat template.
+// The structure of a model's answers, known from its chat template: plain text, text after a block
+// of thinking, or messages in channels.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,30 @@ namespace cria {
 enum class AnswerPart : std::uint8_t {
   Thinking,
   Answer,
-  Call,  ///< a call of a tool: its arguments
+  Call,  ///< arguments of a tool call
 };
-/// How a model's answers are written: where its thinking is, and its calls of tools.
+/// The format of thinking and tool calls in answers.
 struct AnswerFormat {
   enum class Kind : std::uint8_t {
     Plain,  ///< all is the answer
-    Block,  ///< perhaps thinking between `open` and `close`, then the answer
-    /// Messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss);
-    /// or
-    /// <|think|>TEXT<|end|>, <|content|>TEXT<|end|> (Solar).
+    Block,  ///< optional thinking between `open` and `close`, then the answer
+    /// Messages <|channel|>NAME<|message|>TEXT<|end|>, with thinking in "analysis" (gpt-oss), or
+    /// <|think|>TEXT<|end|> and <|content|>TEXT<|end|> (Solar).
     Channels,
   };
 
-  Kind kind = Kind::Plain;                ///< where the thinking is
-  std::string open, close;                ///< of a Block
-  std::string answer_open, answer_close;  ///< what some models put around the answer, or ""
-  CallForm calls = CallForm::None;        ///< how tools are called, where that is known
-  std::string tools;                      ///< those that the model is offered: a JSON array, or ""
+  Kind kind = Kind::Plain;                ///< place of the thinking
+  std::string open, close;                ///< markers of a Block
+  std::string answer_open, answer_close;  ///< markers around the answer, or ""
+  CallForm calls = CallForm::None;        ///< format of tool calls, if known
+  std::string tools;                      ///< offered tools: a JSON array, or ""
 
-  /// By the markers that a chat template's source names.
+  /// Returns the format by the markers in the source of a chat template.
   static AnswerFormat of_template(std::string_view source);
-  /// Whether a prompt ends inside of a block that it has opened, so that the model begins with
-  /// thinking.
+  /// True if a prompt ends with an open block: the model begins with thinking.
   [[nodiscard]] bool opened_by(std::string_view prompt) const;
-  [[nodiscard]] bool thinks() const {
-    return kind != Kind::Plain;
-  }  ///< whether there is a part for thinking
+  /// True if answers have a part for thinking.
+  [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }
 };
 
 }  // namespace cria

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tokenizer/chat/call_values.h"
 #include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
@@ -29,13 +30,15 @@ void AnswerReader::push(TokenId token, const Sink& sink) {
   const std::string text = decoder_.push(token);
   if (!text.empty()) return splitter_.push(text, split);
   if (!has_markers_ || !tokenizer_.piece(token).empty()) return;
-  splitter_.push(decoder_.finish(), split);  // bytes of no whole character stay before the marker
+  splitter_.push(decoder_.finish(),
+                 split);  // bytes of an incomplete character come before the marker
   const std::string control = tokenizer_.piece(token, true);
   if (scanner_.names(control))
     splitter_.push(control, split);
   else
     splitter_.push_control(control, split);
-  if (message_.name.empty())
+  if (control == "<|end|>" || control == "<|start|>" || control == "<|call|>") end_message(sink);
+  if (message_.name.empty() && control == "<|message|>")
     message_.name = tool_of(splitter_.receiver());  // its text may be empty
 }
 
@@ -78,6 +81,7 @@ void AnswerReader::end_message(const Sink& sink) {
   if (message_.name.empty()) return;
   ToolCall call = std::exchange(message_, {});
   if (without_spaces(call.arguments).empty()) call.arguments = "{}";
+  if (auto closed = closed_json(call.arguments)) call.arguments = std::move(*closed);
   sink.call(call);
 }
 

@@ -1,4 +1,4 @@
-// An answer's tokens as thinking, answer and calls of tools.
+// Reads the tokens of an answer as thinking, text and tool calls.
 #pragma once
 
 #include "tokenizer/chat/answer_splitter.h"
@@ -7,25 +7,25 @@
 
 namespace cria {
 
-/// Text in whole UTF-8 characters, split by the model's format; control tokens count as markers
-/// only.
+/// Emits text in complete UTF-8 characters, split by the model's format. Control tokens only count
+/// as markers.
 class AnswerReader {
  public:
   struct Sink {
     std::function<void(AnswerPart part, std::string_view text)>
         text;                                        ///< thinking or answer, never empty
-    std::function<void(const ToolCall& call)> call;  ///< whole, without an id
+    std::function<void(const ToolCall& call)> call;  ///< complete, without an id
   };
 
   /// opened: the prompt ends inside of thinking.
   AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened);
 
   void push(TokenId token, const Sink& sink);
-  /// What is still held back, at the end of the answer. cut: it was to go on; a call between
-  /// markers that has begun is dropped then.
+  /// Emits what is still held back at the end of the answer. cut: the answer is truncated; an
+  /// incomplete call between markers is dropped.
   void finish(const Sink& sink, bool cut = false);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
-  /// Whether what comes next is the answer, or white space before it.
+  /// True if the next text is the answer, or white space before it.
   [[nodiscard]] bool answer_next() const { return splitter_.answer_next(); }
   [[nodiscard]] bool answering() const { return splitter_.answering() && !scanner_.in_call(); }
 
@@ -39,7 +39,7 @@ class AnswerReader {
   StreamDecoder decoder_;
   AnswerSplitter splitter_;
   CallScanner scanner_;
-  ToolCall message_;  // to a tool, in a channel: what has come of it
+  ToolCall message_;  // a message to a tool in a channel, so far
 };
 
 }  // namespace cria

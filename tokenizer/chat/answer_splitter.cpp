@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
                            kEnd = "<|end|>";
-// What follows <|start|>assistant, with which prompts end, in a message to a tool.
+// Follows <|start|>assistant, the end of prompts, in a message to a tool.
 constexpr std::string_view kReceiver = " to=";
-// Solar's names for messages of thinking and of answers.
+// Markers of Solar for thinking and answers.
 constexpr std::string_view kBegin = "<|begin|>", kThink = "<|think|>", kContent = "<|content|>";
 
-// The word after `key` in a channel's header: "to=functions.f", "<|channel|>analysis".
+// Returns the word after `key` in the header of a channel: "to=functions.f", "<|channel|>analysis".
 std::string word_after(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(key);
   if (at == std::string_view::npos) return {};
@@ -74,7 +74,7 @@ void AnswerSplitter::push_control(std::string_view marker, const Sink& sink) {
 }
 
 void AnswerSplitter::finish(const Sink& sink) {
-  // A text that only began as a header does.
+  // Text that only began like a header.
   if (state_ == State::Header && header_.starts_with(kReceiver) &&
       header_.find(kChannel) == std::string::npos) {
     pending_ = std::exchange(header_, {});
@@ -137,11 +137,11 @@ bool AnswerSplitter::start(bool ended) {
     return true;
   }
   if (!ended && std::string_view(format_.open).starts_with(text)) return false;
-  state_ = State::Answer;  // with the white space, as it came
+  state_ = State::Answer;  // with its white space
   return true;
 }
 
-// An answer that names no channel is text.
+// An answer without a channel is text.
 bool AnswerSplitter::opening(bool ended) {
   if (pending_.starts_with(kReceiver)) {
     state_ = State::Header;
@@ -153,7 +153,7 @@ bool AnswerSplitter::opening(bool ended) {
   return true;
 }
 
-// All but what may still belong to the marker: its beginning, and the white space before it.
+// Emits all but what may belong to the marker: its beginning, and the white space before it.
 bool AnswerSplitter::until(std::string_view marker, AnswerPart part, const Sink& sink, bool ended) {
   if (at_start_) pending_.erase(0, spaces_at_start(pending_));
   const std::size_t at = pending_.find(marker);
@@ -175,7 +175,8 @@ bool AnswerSplitter::thinking_text(const Sink& sink, bool ended) {
 bool AnswerSplitter::gap(bool ended) {
   pending_.erase(0, spaces_at_start(pending_));
   const std::string_view around = format_.answer_open;
-  if (!around.empty() && pending_.starts_with(around)) {
+  if (pending_.starts_with(around) && !format_.answer_close.empty() &&
+      !(pending_.empty() && !ended)) {
     pending_.erase(0, around.size());
     state_ = State::Wrapped;
     at_start_ = true;
@@ -190,8 +191,9 @@ bool AnswerSplitter::gap(bool ended) {
 
 bool AnswerSplitter::wrapped_text(const Sink& sink, bool ended) {
   if (!until(format_.answer_close, AnswerPart::Answer, sink, ended)) return false;
-  state_ = State::Gap;  // nothing is expected to follow; what does is shown
+  state_ = State::Gap;  // text that follows is shown
   format_.answer_open.clear();
+  format_.answer_close.clear();
   return true;
 }
 

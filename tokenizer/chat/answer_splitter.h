@@ -1,4 +1,4 @@
-// Tells thinking from answer while both arrive in pieces.
+// Splits an answer into thinking, text and tool calls in channels, while it arrives in pieces.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace cria {
 
-/// Markers are found across the pieces' boundaries; none is ever emitted, nor what only looked like
-/// the beginning of one before that is clear. White space around thinking, and before an answer
-/// that follows thinking, belongs to the markers.
+/// Markers are found across the boundaries of pieces and never emitted; text that may begin a
+/// marker is held back. White space around thinking, and before an answer that follows thinking,
+/// belongs to the markers.
 class AnswerSplitter {
  public:
-  /// Gets pieces of text, never empty. receiver: of a Call, what the channel names
-  /// ("functions.get_weather").
+  /// Gets non-empty pieces of text. receiver: the recipient of a Call, such as
+  /// "functions.get_weather".
   using Sink =
       std::function<void(AnswerPart part, std::string_view text, std::string_view receiver)>;
 
@@ -23,34 +23,34 @@ class AnswerSplitter {
   AnswerSplitter(AnswerFormat format, bool opened);
 
   void push(std::string_view text, const Sink& sink);
-  /// A control token as it is written. One that is no part of a marker says nothing.
+  /// Gets a control token as text; one that is not part of a marker is ignored.
   void push_control(std::string_view marker, const Sink& sink);
-  /// What is still held back, at the end of the answer.
+  /// Emits what is still held back at the end of the answer.
   void finish(const Sink& sink);
-  /// Of the message to a tool that has begun, perhaps without a text so far; else "".
+  /// Returns the recipient of the current message to a tool, else "".
   [[nodiscard]] const std::string& receiver() const { return receiver_; }
-  /// Whether what comes next is thinking, as far as can be told.
+  /// True if the next text is thinking, as far as is known.
   [[nodiscard]] bool thinking() const {
     return state_ == State::Thinking || (state_ == State::Text && part_ == AnswerPart::Thinking);
   }
-  /// Likewise whether it is the answer: neither thinking, nor a call, nor something between them.
+  /// True if the next text is the answer: not thinking, a call, or text between them.
   [[nodiscard]] bool answering() const {
     return state_ == State::Start || state_ == State::Opening || state_ == State::Answer ||
            state_ == State::Wrapped || (state_ == State::Text && part_ == AnswerPart::Answer);
   }
-  /// The answer, or white space between thinking and it.
+  /// True for the answer and for white space before it.
   [[nodiscard]] bool answer_next() const { return state_ == State::Gap || answering(); }
 
  private:
   enum class State : std::uint8_t {
-    Start,     ///< nothing yet but white space, or the beginning of `open`
+    Start,     ///< only white space so far, or the beginning of `open`
     Thinking,  ///< until `close`
     Gap,       ///< after it: white space, perhaps `answer_open`
     Wrapped,   ///< after that, until `answer_close`
     Answer,    ///< the rest of a Block
-    Opening,   ///< nothing yet: the prompt may have ended inside of a channel's header
-    Header,    ///< of a channel, until <|message|>
-    Text,      ///< of a channel, until <|end|>
+    Opening,   ///< nothing so far: the prompt may end in the header of a channel
+    Header,    ///< header of a channel, until <|message|>
+    Text,      ///< text of a channel, until <|end|>
   };
 
   void run(const Sink& sink, bool ended);
@@ -67,10 +67,10 @@ class AnswerSplitter {
   AnswerFormat format_;
   State state_;
   std::string pending_;
-  std::string header_;                    ///< what stands before <|message|>
-  AnswerPart part_ = AnswerPart::Answer;  ///< of the channel
-  std::string receiver_;                  ///< of the channel
-  bool at_start_ = true;                  ///< nothing of this part was emitted
+  std::string header_;                    ///< text before <|message|>
+  AnswerPart part_ = AnswerPart::Answer;  ///< part of the current channel
+  std::string receiver_;                  ///< recipient of the current channel
+  bool at_start_ = true;                  ///< this part has emitted nothing
 };
 
 }  // namespace cria

@@ -4,27 +4,24 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tokenizer/chat/bare_values.h"
-#include "tokenizer/chat/gemma_arguments.h"
-#include "tokenizer/chat/json_slices.h"
+#include "tokenizer/chat/call_values.h"
 #include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
 
 using CallJson = nlohmann::ordered_json;
+using Calls = std::vector<ToolCall>;
 
-/// Without the line breaks next to the markers, which Qwen3-Coder writes there; for others they are
-/// the value's own.
-std::string_view without_breaks(std::string_view text) {
+std::string_view without_line_breaks(std::string_view text) {
   if (text.starts_with('\n')) text.remove_prefix(1);
   if (text.ends_with('\n')) text.remove_suffix(1);
   return text;
 }
 
-/// What stands before the marker; the text goes on behind it. Nothing where the marker is not
-/// there.
-std::optional<std::string_view> cut_at(std::string_view& text, std::string_view marker) {
+/// Removes the text up to and including a marker, and returns what stands before the marker;
+/// nullopt if there is none.
+std::optional<std::string_view> take_until(std::string_view& text, std::string_view marker) {
   const std::size_t at = text.find(marker);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = text.substr(0, at);
@@ -32,33 +29,29 @@ std::optional<std::string_view> cut_at(std::string_view& text, std::string_view 
   return before;
 }
 
-/// Arguments that come one by one as bare texts.
-class BareArguments {
- public:
-  BareArguments(std::string_view tool, OfferedTools& tools) : tool_(tool), tools_(tools) {}
+/// Returns the text as JSON, also if it is a literal of Python or lacks closing brackets.
+std::optional<std::string> lenient_json(std::string_view text) {
+  if (CallJson::accept(text)) return std::string(text);
+  if (auto closed = closed_json(text)) return closed;
+  return python_json(text);
+}
 
-  void add(std::string_view key, std::string_view value) {
-    json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " + json_of(key, value);
-  }
-  [[nodiscard]] ToolCall call() const { return {"", std::string(tool_), "{" + json_ + "}"}; }
+/// Returns a value that stands without quotes as JSON. It is a string if the tool takes nothing
+/// else, but null perhaps.
+std::string bare_argument(std::string_view value, const std::vector<std::string>& types) {
+  const auto n_strings = std::ranges::count(types, "string"),
+             n_nulls = std::ranges::count(types, "null");
+  const bool string = n_strings > 0 && n_strings + n_nulls == std::ssize(types);
+  auto json = bare_json(without_spaces(value));
+  if (json && (!string || (n_nulls > 0 && *json == "null"))) return *json;
+  const auto first = value.find_first_not_of(kTextSpace);
+  const bool structure =
+      first != std::string_view::npos && (value[first] == '{' || value[first] == '[');
+  if (structure && n_strings == 0 && !types.empty() && (json = python_json(value))) return *json;
+  return json_string(value);
+}
 
- private:
-  /// A text where the tool takes no other value, but null perhaps.
-  [[nodiscard]] std::string json_of(std::string_view key, std::string_view value) const {
-    const std::vector<std::string>& types = tools_.types(tool_, key);
-    const auto n_texts = std::ranges::count(types, "string"),
-               n_nulls = std::ranges::count(types, "null");
-    const bool text = n_texts > 0 && n_texts + n_nulls == std::ssize(types);
-    const auto json = bare_json(without_spaces(value));
-    return json && (!text || (n_nulls > 0 && *json == "null")) ? *json : json_string(value);
-  }
-
-  std::string_view tool_;
-  OfferedTools& tools_;
-  std::string json_;
-};
-
-/// Of a JSON value: an object, or a text that holds one.
+/// Returns the arguments of a call: an object, or a string that holds one.
 std::optional<std::string> arguments_of(std::string_view value) {
   if (value.starts_with('{')) return std::string(value);
   if (value.empty() || value == "null") return "{}";
@@ -76,10 +69,10 @@ std::optional<ToolCall> json_call(std::string_view object) {
     if (key == "name" || key == "tool_name") name = value;
     if (key == "arguments" || key == "parameters") arguments = value;
   }
-  const CallJson said = CallJson::parse(name, nullptr, false);
+  const CallJson called = CallJson::parse(name, nullptr, false);
   auto json = arguments_of(arguments);
-  if (!said.is_string() || said.get<std::string>().empty() || !json) return std::nullopt;
-  return ToolCall{"", said.get<std::string>(), std::move(*json)};
+  if (!called.is_string() || called.get<std::string>().empty() || !json) return std::nullopt;
+  return ToolCall{"", called.get<std::string>(), std::move(*json)};
 }
 
 /// {"NAME": {…}}
@@ -92,59 +85,53 @@ std::optional<ToolCall> keyed_call(std::string_view object) {
   return ToolCall{"", name, std::string(members[0].second)};
 }
 
-/// One object, or an array of them, all of which are calls.
-std::vector<ToolCall> json_calls(std::string_view text,
-                                 std::optional<ToolCall> (*call_of)(std::string_view) = json_call) {
-  if (!CallJson::accept(text)) return {};
-  std::vector<std::string_view> objects = {text};
-  if (text.starts_with('[')) {
+/// Reads one object or an array of objects; each must be a call.
+Calls json_calls(std::string_view text, std::optional<ToolCall> (*read)(std::string_view)) {
+  const auto json = lenient_json(text);
+  if (!json) return {};
+  std::vector<std::string_view> objects = {*json};
+  if (json->starts_with('[')) {
     objects.clear();
-    for (const auto& [key, value] : json_members(text)) objects.push_back(value);
+    for (const auto& [key, value] : json_members(*json)) objects.push_back(value);
   }
-  std::vector<ToolCall> calls;
+  Calls calls;
   for (const std::string_view object : objects) {
-    auto call = call_of(object);
+    auto call = read(object);
     if (!call) return {};
     calls.push_back(std::move(*call));
   }
   return calls;
 }
 
-/// Without a marker before it any JSON with a name in it could be a call: it is one where the tool
-/// is there.
-std::vector<ToolCall> unmarked_calls(std::string_view text, OfferedTools& tools) {
-  std::vector<ToolCall> calls = json_calls(text);
-  const bool all =
-      std::ranges::all_of(calls, [&](const ToolCall& call) { return tools.may_call(call.name); });
-  return all ? calls : std::vector<ToolCall>();
+/// Returns a tool's name without "functions." in front and ":0", the number of the call, behind.
+std::string_view bare_name(const CallFormat& format, std::string_view name) {
+  if (format.name_prefix.empty()) return name;
+  if (name.starts_with(format.name_prefix)) name.remove_prefix(format.name_prefix.size());
+  const std::size_t colon = name.rfind(':');
+  const bool numbered = colon != std::string_view::npos &&
+                        name.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  return numbered ? name.substr(0, colon) : name;
 }
 
-/// NAME, a marker, {…}
-std::vector<ToolCall> named_call(std::string_view text, std::string_view marker) {
-  const auto before = cut_at(text, marker);
-  if (!before) return {};
-  const std::string_view name = without_spaces(before->substr(0, before->find("[CALL_ID]")));
-  const std::string_view json = without_spaces(text);
-  if (name.empty() || !CallJson::parse(json, nullptr, false).is_object()) return {};
-  return {{"", std::string(name), std::string(json)}};
-}
-
-/// "NAME<sep>{…}", or of older models "function<sep>NAME" and the arguments as a block of code.
-std::vector<ToolCall> deepseek_call(std::string_view text) {
-  constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
-  std::string_view rest = text;
-  const auto first = cut_at(rest, kSeparator);
-  if (!first || without_spaces(*first) != "function") return named_call(text, kSeparator);
-  const auto name = cut_at(rest, "```json");
-  const std::size_t end = rest.rfind("```");  // there may be code in the arguments
-  if (!name || end == std::string_view::npos) return {};
-  return named_call(std::string(without_spaces(*name)) + std::string(kSeparator) +
-                        std::string(rest.substr(0, end)),
-                    kSeparator);
+/// NAME, name_close, {…}. Older models of DeepSeek write "function", name_close, NAME and the
+/// arguments as a block of code.
+Calls named_call(const CallFormat& format, std::string_view text) {
+  auto name = take_until(text, format.name_close);
+  if (!name) return {};
+  text = without_spaces(text);
+  if (const auto tool =
+          without_spaces(*name) == "function" ? take_until(text, "```json") : std::nullopt) {
+    name = tool;
+  }
+  const std::string_view tool =
+      bare_name(format, without_spaces(name->substr(0, name->find("[CALL_ID]"))));
+  auto json = lenient_json(without_spaces(text));
+  if (tool.empty() || !json || !CallJson::parse(*json, nullptr, false).is_object()) return {};
+  return {{"", std::string(tool), std::move(*json)}};
 }
 
 /// call:NAME{…}
-std::vector<ToolCall> gemma_call(std::string_view text) {
+Calls gemma_call(std::string_view text) {
   constexpr std::string_view kCall = "call:";
   const std::size_t open = text.find('{');
   if (!text.starts_with(kCall) || open == std::string_view::npos) return {};
@@ -154,66 +141,92 @@ std::vector<ToolCall> gemma_call(std::string_view text) {
   return {{"", std::string(name), std::move(*arguments)}};
 }
 
-/// layout: line breaks next to the markers are none of the values.
-std::vector<ToolCall> coder_call(std::string_view text, OfferedTools& tools, bool layout) {
-  const auto name = cut_at(text, ">");
-  if (!name || without_spaces(*name).empty()) return {};
-  BareArguments arguments(without_spaces(*name), tools);
-  while (cut_at(text, "<parameter=")) {
-    const auto key = cut_at(text, ">");
-    const auto value = cut_at(text, "</parameter>");
-    if (!key || !value) return {};
-    arguments.add(without_spaces(*key), layout ? without_breaks(*value) : *value);
+Calls tagged_call(const CallFormat& format, std::string_view text, OfferedTools& tools) {
+  std::optional<std::string_view> name;
+  if (format.name_close.empty()) {
+    name = text.substr(0, text.find(format.key_open));
+    if (name->find_first_of("<{") != std::string_view::npos) return {};
+  } else {
+    name = take_until(text, format.name_close);
   }
-  return {arguments.call()};
+  if (!name || without_spaces(*name).empty()) return {};
+  const std::string_view tool = without_spaces(*name);
+  std::string json;
+  while (take_until(text, format.key_open)) {
+    const auto key = take_until(text, format.key_close);
+    const auto kind =
+        format.value_open.empty() ? std::string_view() : take_until(text, format.value_open);
+    if (!key || !kind) return {};
+    std::string_view value = take_tagged_value(format, tool, text, tools);
+    if (format.trim_lines) value = without_line_breaks(value);
+    const std::string_view argument = without_spaces(*key);
+    json += (json.empty() ? "" : ", ") + json_string(argument) + ": ";
+    json += *kind == "true"    ? json_string(value)
+            : *kind == "false" ? lenient_json(value).value_or(json_string(value))
+                               : bare_argument(value, tools.types(tool, argument));
+  }
+  return {{"", std::string(tool), "{" + json + "}"}};
 }
 
-std::vector<ToolCall> glm_call(std::string_view text, OfferedTools& tools) {
-  const std::string_view name = without_spaces(text.substr(0, text.find("<arg_key>")));
-  if (name.empty() || name.find_first_of("<{") != std::string_view::npos) return {};
-  BareArguments arguments(name, tools);
-  while (cut_at(text, "<arg_key>")) {
-    const auto key = cut_at(text, "</arg_key>");
-    const auto space = cut_at(text, "<arg_value>");
-    const auto value = cut_at(text, "</arg_value>");
-    if (!key || !space || !value) return {};
-    arguments.add(without_spaces(*key), *value);
+Calls python_tool_calls(std::string_view text) {
+  Calls calls;
+  for (auto& [name, arguments] : python_calls(text))
+    calls.push_back({"", std::move(name), std::move(arguments)});
+  return calls;
+}
+
+Calls parse_body(const CallFormat& format, std::string_view text, OfferedTools& tools) {
+  switch (format.body) {
+    case CallBody::Json: {
+      const bool named = !text.starts_with('[') && !text.starts_with('{');
+      if (named && !format.name_close.empty()) return named_call(format, text);
+      Calls calls = json_calls(text, json_call);
+      return calls.empty() && format.unmarked ? python_tool_calls(text) : calls;
+    }
+    case CallBody::KeyedJson:
+      return json_calls(text, keyed_call);
+    case CallBody::Named:
+      return named_call(format, text);
+    case CallBody::Tagged:
+      return tagged_call(format, text, tools);
+    case CallBody::Python:
+      return python_tool_calls(text);
+    case CallBody::Gemma:
+      return gemma_call(text);
+    case CallBody::Channel:
+      break;
   }
-  return {arguments.call()};
+  return {};
 }
 
 }  // namespace
 
-std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, OfferedTools& tools) {
-  text = without_spaces(text);
-  switch (form) {
-    case CallForm::Coder:
-    case CallForm::Seed:
-      return coder_call(text, tools, form == CallForm::Coder);
-    case CallForm::Glm:
-      return glm_call(text, tools);
-    case CallForm::DeepSeek:
-      return deepseek_call(text);
-    case CallForm::Gemma:
-      return gemma_call(text);
-    case CallForm::Apertus:
-      return json_calls(text, keyed_call);
-    case CallForm::Functionary:
-      return named_call(text, ">");
-    case CallForm::Mistral:
-      if (!text.starts_with('[') && !text.starts_with('{')) return named_call(text, "[ARGS]");
-      [[fallthrough]];
-    case CallForm::Hermes:
-    case CallForm::Granite:
-    case CallForm::CommandR:
-      return json_calls(text);
-    case CallForm::Llama:
-      return unmarked_calls(text, tools);
-    case CallForm::Channels:
-    case CallForm::None:
-      break;
+std::string_view take_tagged_value(const CallFormat& format, std::string_view tool,
+                                   std::string_view& text, OfferedTools& tools) {
+  std::size_t end = std::min(text.find(format.value_close), text.size()), next = end;
+  const std::string next_line = "\n" + std::string(format.key_open);
+  for (std::size_t at = 0; (at = text.find(next_line, at)) < end; ++at) {
+    std::string_view rest = text.substr(at + next_line.size());
+    const auto key = take_until(rest, format.key_close);
+    if (!key || tools.types(tool, without_spaces(*key)).empty()) continue;
+    end = next = at;
+    break;
   }
-  return {};
+  if (next == end && text.substr(end).starts_with(format.value_close))
+    next += format.value_close.size();
+  const std::string_view value = text.substr(0, end);
+  text.remove_prefix(next);
+  return value;
+}
+
+std::vector<ToolCall> parse_calls(const CallFormat& format, std::string_view text,
+                                  OfferedTools& tools) {
+  Calls calls = parse_body(format, without_spaces(text), tools);
+  // Without markers any JSON with a name could be a call: it is one if the tool is offered.
+  const bool all = !format.unmarked || std::ranges::all_of(calls, [&](const ToolCall& call) {
+    return tools.may_call(call.name);
+  });
+  return all ? calls : Calls();
 }
 
 }  // namespace cria

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "model/error.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/builtin_templates.h"
+#include "tokenizer/chat/call_format.h"
 #include "tokenizer/chat/hermes_tools.h"
 #include "tokenizer/chat/message_values.h"
 #include "tokenizer/chat/text_parts.h"
@@ -47,6 +49,34 @@ std::tm clock_now() {
   return local;
 }
 
+/// Returns the format in which the template writes a call, by rendering one.
+CallForm rendered_call_form(const ChatTemplate& chat) {
+  const auto render = [&chat](const ChatMessage& answer) -> std::optional<std::string> {
+    RenderOptions options;
+    options.add_generation_prompt = false;
+    options.variables = R"({"tools": [{"type": "function", "function": {"name": "probe_tool",
+        "description": "probe", "parameters": {"type": "object", "properties":
+        {"probe_key": {"type": "string", "description": "probe"}}, "required": ["probe_key"]}}}]})";
+    try {
+      return chat.render({{"user", "probe"}, answer}, options).bytes();
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  const std::string plain = render({"assistant", "~"}).value_or("");
+  return call_form_by_rendering([&](std::string_view id) {
+    ChatMessage call{"assistant", ""};
+    call.json = R"({"role": "assistant", "content": "", "tool_calls": [{"type": "function",
+        "function": {"name": "probe_tool", "arguments": {"probe_key": "probe value"}}, "id": ")" +
+                std::string(id) + "\"}]}";
+    std::optional<std::string> text = render(call);
+    if (text)
+      text->erase(
+          0, static_cast<std::size_t>(std::ranges::mismatch(*text, plain).in1 - text->begin()));
+    return text;
+  });
+}
+
 }  // namespace
 
 TemplateTokens TemplateTokens::of(const Vocabulary& vocabulary) {
@@ -76,6 +106,9 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, Temp
       std::move(tokens));
   out.source_ = std::make_shared<const std::string>(source);
   out.format_ = AnswerFormat::of_template(source);
+  if (out.template_->reads("tools") && out.template_->reads_member("tool_calls"))
+    if (const CallForm form = rendered_call_form(out); form != CallForm::None)
+      out.format_.calls = form;
   return out;
 }
 

@@ -8,30 +8,52 @@ namespace {
 
 using ToolsJson = nlohmann::ordered_json;
 
-/// Null where it is no object or has no such member.
+/// Returns null if the value is no object or has no such member.
 const ToolsJson* member(const ToolsJson& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
 
-void add_types(const ToolsJson& schema, std::vector<std::string>& types) {
-  const ToolsJson* const type = member(schema, "type");
-  if (type == nullptr) return;
-  if (type->is_string()) return types.push_back(type->get<std::string>());
-  if (!type->is_array()) return;
-  for (const ToolsJson& name : *type)
-    if (name.is_string()) types.push_back(name.get<std::string>());
+/// Returns the definition that "#/$defs/Name" points to; null if there is none.
+const ToolsJson* definition(const ToolsJson& root, std::string path) {
+  if (!path.starts_with('#')) return nullptr;
+  try {
+    return &root.at(ToolsJson::json_pointer(path.erase(0, 1)));
+  } catch (const ToolsJson::exception&) {
+    return nullptr;
+  }
 }
 
-std::vector<std::string> types_of(const ToolsJson& schema) {
-  std::vector<std::string> types;
-  add_types(schema, types);
-  for (const char* const name : {"anyOf", "oneOf"}) {
-    const ToolsJson* const alternatives = member(schema, name);
-    if (alternatives == nullptr || !alternatives->is_array()) continue;
-    for (const ToolsJson& one : *alternatives) add_types(one, types);
+std::string type_of(const ToolsJson& value) {
+  return value.is_number_integer() || value.is_number_unsigned() ? "integer" : value.type_name();
+}
+
+/// Adds the types that a schema allows: of "type", "const" and "enum", of what "$ref" points to,
+/// and of the parts of "allOf", "anyOf" and "oneOf". `left` limits the schemas it visits.
+void add_types(const ToolsJson& root, const ToolsJson& schema, int& left,
+               std::vector<std::string>& types) {
+  if (!schema.is_object() || --left < 0) return;
+  for (const auto& [key, value] : schema.items()) {
+    if (key == "type" && value.is_string()) types.push_back(value.get<std::string>());
+    if (key == "type" && value.is_array())
+      for (const ToolsJson& name : value)
+        if (name.is_string()) types.push_back(name.get<std::string>());
+    if (key == "const") types.push_back(type_of(value));
+    if (key == "enum" && value.is_array())
+      for (const ToolsJson& one : value) types.push_back(type_of(one));
+    if (key == "$ref" && value.is_string())
+      if (const ToolsJson* const target = definition(root, value.get<std::string>()))
+        add_types(root, *target, left, types);
+    if ((key == "allOf" || key == "anyOf" || key == "oneOf") && value.is_array())
+      for (const ToolsJson& part : value) add_types(root, part, left, types);
   }
+}
+
+std::vector<std::string> types_of(const ToolsJson& root, const ToolsJson& schema) {
+  std::vector<std::string> types;
+  int left = 100;
+  add_types(root, schema, left, types);
   return types;
 }
 
@@ -52,7 +74,7 @@ bool OfferedTools::may_call(std::string_view tool) {
   return names_.empty() || names_.contains(tool);
 }
 
-// Of several tools of a name the first that has properties counts.
+// If tools share a name, the first with properties counts.
 void OfferedTools::read() {
   const ToolsJson tools = ToolsJson::parse(std::exchange(json_, {}), nullptr, false);
   if (!tools.is_array()) return;
@@ -69,7 +91,7 @@ void OfferedTools::read() {
     const auto [tool, is_new] = tools_.try_emplace(name->get<std::string>());
     if (!is_new) continue;
     for (const auto& [argument, schema] : properties->items())
-      tool->second.emplace(argument, types_of(schema));
+      tool->second.emplace(argument, types_of(*parameters, schema));
   }
 }
 

@@ -1,5 +1,5 @@
-// What offered tools say of the values of their arguments: it tells texts from numbers where a form
-// of calls does not.
+// The offered tools and the types of their arguments, for formats that write strings without
+// quotes.
 #pragma once
 
 #include <map>
@@ -10,17 +10,15 @@
 
 namespace cria {
 
-/// Read when it is first asked, and once: answers may call often, and tools may be long.
+/// Parses the tools on first use, and once.
 class OfferedTools {
  public:
-  /// json: the array that the model was offered, as requests have it. Anything else offers nothing.
+  /// json: the array of a request. Anything else offers nothing.
   explicit OfferedTools(std::string json = "") : json_(std::move(json)) {}
 
-  /// The types that a tool's schema names for an argument, in its alternatives too; none where it
-  /// says nothing.
+  /// Returns the types that the schema of a tool allows for an argument; empty if it has none.
   const std::vector<std::string>& types(std::string_view tool, std::string_view argument);
-  /// Whether a tool of this name is there. True for all where nothing is offered: then nobody
-  /// knows.
+  /// True if a tool has this name, or no tools are known.
   bool may_call(std::string_view tool);
 
  private:
@@ -28,9 +26,9 @@ class OfferedTools {
 
   void read();
 
-  std::string json_;  // empty once it is read
+  std::string json_;  // empty after read()
   std::set<std::string, std::less<>> names_;
-  std::map<std::string, Types, std::less<>> tools_;  // those that say something of their arguments
+  std::map<std::string, Types, std::less<>> tools_;  // tools with properties
 };
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-// Calls of tools, and the forms in which models write them.
+// Tool calls, and the formats in which models write them.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <string_view>
 
 namespace cria {
-/// One call of a tool in an answer.
+/// A tool call of an answer.
 struct ToolCall {
-  std::string id;         ///< what the tool's answer refers to
-  std::string name;       ///< the tool's
-  std::string arguments;  ///< JSON text as the model wrote it: an object, unless it did not keep to
-                          ///< the form
-  bool operator==(const ToolCall&) const = default;  ///< of all parts
+  std::string id;         ///< id that the answer of the tool refers to
+  std::string name;       ///< name of the tool
+  std::string arguments;  ///< JSON as the model wrote it: an object, unless it broke the format
+  bool operator==(const ToolCall&) const = default;
 };
 
+/// Formats of the table in call_format.cpp. Rows without an enumerator are known by name.
 enum class CallForm : std::uint8_t {
   None,
   Hermes,  ///< <tool_call>{"name": …, "arguments": {…}}</tool_call> (Hermes, Qwen)
@@ -35,14 +35,14 @@ enum class CallForm : std::uint8_t {
   Channels,  ///< a message to functions.NAME (gpt-oss)
 };
 
-/// By what a chat template names; None where that is nothing known.
+/// Returns the format by the words in the text of a template; None if it is unknown.
 CallForm call_form_of_template(std::string_view source);
-/// "hermes", "qwen3-coder", …; nothing for other names.
+/// Returns the format with this name ("hermes", "qwen3-coder", …); nullopt for other names.
 std::optional<CallForm> call_form_named(std::string_view name);
 std::string call_form_names();  ///< "hermes, qwen3-coder, …"
 
-/// Depends on the arguments alone: "call_" and 24 letters and digits, or Mistral's 9 without it.
-/// request: what stands for prompt and seed; index: of the call in the answer.
+/// Returns an id that depends only on the arguments: "call_" and 24 letters and digits; for Mistral
+/// nine. request: a hash of prompt and seed. index: of the call in the answer.
 std::string tool_call_id(std::uint64_t request, std::size_t index, CallForm form);
 
 }  // namespace cria

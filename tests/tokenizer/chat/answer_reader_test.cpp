@@ -84,6 +84,26 @@ TEST(AnswerReader, CallsInChannelsWithoutArguments) {
   EXPECT_EQ(heard("", true), ReadAnswer()) << "its arguments were still to come";
 }
 
+TEST(AnswerReader, TwoCallsOfOneToolInChannels) {
+  EXPECT_EQ(read("<|channel|>analysis functions.",
+                 {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"},
+                 "<|channel|>commentary to=functions.f<|constrain|>json<|message|>{\"a\": "
+                 "1}<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+                 "<|constrain|>json<|message|>{\"a\": {\"b\": 2}<|call|>"),
+            (ReadAnswer{"", "", {{"f", "{\"a\": 1}"}, {"f", "{\"a\": {\"b\": 2}}"}}}))
+      << "a missing bracket is added";
+}
+
+TEST(AnswerReader, ThinkingInWords) {
+  EXPECT_EQ(read("Here is my thought process: Here is my response:", {},
+                 "Here is my thought process: Hm.\n\nHere is my response: Yes."),
+            (ReadAnswer{"Hm.", "Yes.", {}}));
+  EXPECT_EQ(read("Here are my reasoning steps: [BEGIN FINAL RESPONSE] [END FINAL RESPONSE]", {},
+                 "Here are my reasoning steps:\nHm.\n[BEGIN FINAL RESPONSE]\nYes.\n[END FINAL "
+                 "RESPONSE]"),
+            (ReadAnswer{"Hm.", "Yes.", {}}));
+}
+
 TEST(AnswerReader, HalfACharacterStaysBeforeTheMarker) {
   EXPECT_EQ(read("<think> </think>", {"<think>", "</think>"}, "<think>a \xF0\x9F</think>b"),
             (ReadAnswer{"a \xF0\x9F", "b", {}}));

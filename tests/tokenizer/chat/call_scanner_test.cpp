@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -306,6 +307,133 @@ TEST(CallScanner, Gemma4) {
   EXPECT_EQ(arguments("{a:" + std::string(200, '[') + std::string(200, ']') + "}").substr(0, 12),
             "<|tool_call>")
       << "nested too deeply";
+}
+
+CallForm named(std::string_view name) { return call_form_named(name).value(); }
+
+TEST(CallScanner, FormatsKnownByNameOnly) {
+  const std::string arguments = R"({"zip": "12", "n": 5})";
+  const std::pair<const char*, const char*> cases[] = {
+      {"minimax-m2",
+       "Now.\n<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"zip\">12</parameter>\n"
+       "<parameter name=\"n\">5</parameter>\n</invoke>\n</minimax:tool_call>"},
+      {"deepseek-v3.2",
+       "Now.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter "
+       "name=\"zip\" "
+       "string=\"true\">12</｜DSML｜parameter>\n<｜DSML｜parameter name=\"n\" "
+       "string=\"false\">5</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"},
+      {"kimi-k2",
+       "Now.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|"
+       ">"
+       "{\"zip\": \"12\", \"n\": 5}<|tool_call_end|><|tool_calls_section_end|>"},
+      {"lfm2", "Now.<|tool_call_start|>[f(zip=\"12\", n=5)]<|tool_call_end|>"},
+      {"olmo3", "Now.<function_calls>\nf(zip='12', n=5)\n</function_calls>"},
+      {"tool-calls-list",
+       "Now.\n<tool_calls>[{\"name\": \"f\", \"arguments\": {\"zip\": \"12\", \"n\": "
+       "5}}]</tool_calls>"},
+      {"gigachat",
+       "Now.<|function_call|>{\"name\": \"f\", \"arguments\": {\"zip\": \"12\", \"n\": 5}}"},
+      {"functionary-v3.2", "all\nNow.>>>f\n{\"zip\": \"12\", \"n\": 5}"}};
+  for (const auto& [name, text] : cases)
+    EXPECT_EQ(scan(named(name), text, kTools), called("Now.", "f", arguments)) << name;
+  EXPECT_EQ(scan(named("functionary-v3.2"), "f\n{\"n\": 1}>>>all\nDone.", kTools),
+            called("Done.", "f", "{\"n\": 1}"));
+  EXPECT_EQ(scan(named("functionary-v3.2"), "all\n>>> import os\nDone.", kTools),
+            (Heard{">>> import os\nDone.", {}}))
+      << "no tool of this name";
+  EXPECT_EQ(
+      scan(named("olmo3"), "<function_calls>\nf(n=1)\ng(a=[1, {'b': None}])\n</function_calls>"),
+      (Heard{"", {{"f", "{\"n\": 1}"}, {"g", R"({"a": [1, {"b": null}]})"}}}));
+  for (const char* const text : {"[{\"name\": \"f\", \"arguments\": {\"n\": 1}}]", "[f(n=1)]"})
+    EXPECT_EQ(scan(CallForm::Llama, text, kTools), called("", "f", "{\"n\": 1}")) << text;
+  EXPECT_EQ(scan(CallForm::Llama, "[1, 2] is a list.", kTools), (Heard{"[1, 2] is a list.", {}}));
+  EXPECT_EQ(scan(CallForm::Functionary, "<function=f>{\"zip\": \"a </function> b\"}</function>"),
+            called("", "f", "{\"zip\": \"a </function> b\"}"))
+      << "a marker inside of a JSON string is text";
+  EXPECT_EQ(scan(CallForm::Granite, "<tool_call>[{\"name\": \"f\", \"arguments\": {}}]"),
+            called("", "f", "{}"))
+      << "Granite 3.1";
+}
+
+TEST(CallScanner, ReadsPythonLiterals) {
+  const std::string tools =
+      R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {
+          "o": {"type": "object"}, "l": {"type": "array"}, "s": {"type": "string"}}}}}])";
+  EXPECT_EQ(
+      scan(CallForm::Coder,
+           "<function=f><parameter=o>\n{'a': True, 'n': None, 'l': [1, 'x']}\n</parameter>"
+           "<parameter=l>\n['use `x`', \"it's\", 'a\\nb']\n</parameter>"
+           "<parameter=s>\n{'a': 1}\n</parameter></function>",
+           tools),
+      called("", "f",
+             R"({"o": {"a": true, "n": null, "l": [1, "x"]}, "l": ["use `x`", "it's", "a\nb"], )"
+             R"("s": "{'a': 1}"})"));
+}
+
+TEST(CallScanner, TypesOfArgumentsMayBeIndirect) {
+  const std::string tools =
+      R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {
+          "a": {"$ref": "#/$defs/Zip"}, "b": {"allOf": [{"type": "string"}]}, "c": {"enum": ["1", "2"]},
+          "d": {"const": "7"}, "e": {"anyOf": [{"$ref": "#/$defs/Zip"}, {"type": "null"}]},
+          "g": {"$ref": "#/$defs/Loop"}, "h": {"enum": [1, 2]}},
+          "$defs": {"Zip": {"type": "string"}, "Loop": {"$ref": "#/$defs/Loop"}}}}}])";
+  for (const char* const key : {"a", "b", "c", "d", "e"})
+    EXPECT_EQ(
+        scan(CallForm::Coder,
+             std::string("<function=f><parameter=") + key + ">12</parameter></function>", tools),
+        called("", "f", std::string("{\"") + key + "\": \"12\"}"));
+  for (const char* const key : {"g", "h"})
+    EXPECT_EQ(
+        scan(CallForm::Coder,
+             std::string("<function=f><parameter=") + key + ">12</parameter></function>", tools),
+        called("", "f", std::string("{\"") + key + "\": 12}"));
+}
+
+TEST(CallScanner, ForgottenTagsEndWhereTheNextBegin) {
+  EXPECT_EQ(scan(CallForm::Coder,
+                 "<tool_call>\n<function=f>\n<parameter=zip>\nx\n<parameter=n>\n5\n</parameter>\n"
+                 "</function>\n</tool_call>",
+                 kTools),
+            called("", "f", R"({"zip": "x", "n": 5})"));
+  EXPECT_EQ(
+      scan(CallForm::Coder,
+           "<tool_call>\n<function=f>\n<parameter=zip>\nx\n</function>\n</tool_call>", kTools),
+      called("", "f", R"({"zip": "x"})"));
+  EXPECT_EQ(scan(CallForm::Coder,
+                 "<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</tool_call>\n"
+                 "<tool_call>\n<function=f>\n<parameter=n>\n2\n</parameter>",
+                 kTools),
+            (Heard{"", {{"f", "{\"n\": 1}"}, {"f", "{\"n\": 2}"}}}));
+  EXPECT_EQ(
+      scan(CallForm::Hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1}</tool_call>"),
+      called("", "f", "{\"n\": 1}"))
+      << "a bracket is missing";
+}
+
+/// What a template writes for a call, after the role.
+CallForm rendered(const std::string& text) {
+  return call_form_by_rendering([&](std::string_view) { return std::optional(text); });
+}
+
+TEST(CallScanner, FormatsAreKnownByWhatTemplatesRender) {
+  const std::string call = R"({"name": "probe_tool", "arguments": {"probe_key": "probe value"}})";
+  EXPECT_EQ(rendered("<tool_call>\n" + call + "\n</tool_call><|im_end|>"), CallForm::Hermes);
+  EXPECT_EQ(rendered("<tool_calls>[" + call + "]</tool_calls>"), named("tool-calls-list"));
+  EXPECT_EQ(rendered("[TOOL_CALLS][" + call + "]</s>"), CallForm::Mistral);
+  EXPECT_EQ(rendered(call + "<|eot_id|>"), CallForm::Llama);
+  EXPECT_EQ(rendered("[" + call + "]<|eot_id|>"), CallForm::Llama);
+  EXPECT_EQ(rendered("<|weird|>" + call), CallForm::None);
+  EXPECT_EQ(rendered("probe_tool(probe_key=\"probe value\")"), CallForm::None);
+  const std::string coder =
+      "<function=probe_tool>\n<parameter=probe_key>\nprobe value\n</parameter>\n</function>\n";
+  EXPECT_EQ(rendered("<tool_call>\n" + coder + "</tool_call>"), CallForm::Coder);
+  EXPECT_EQ(rendered("<seed:tool_call>\n" + coder + "</seed:tool_call>"), CallForm::Seed);
+  EXPECT_EQ(rendered("<function=probe_tool>{\"probe_key\": \"probe value\"}</function>"),
+            CallForm::Functionary);
+  EXPECT_EQ(rendered("<function=probe_tool>{'probe_key': 'probe value'}</function>"),
+            CallForm::Functionary);
+  EXPECT_EQ(rendered("probe_tool\n{\"probe_key\": \"probe value\"}"), named("functionary-v3.2"));
+  EXPECT_EQ(rendered("assistant to=functions.probe_tool<|channel|>"), CallForm::Channels);
 }
 
 TEST(CallScanner, FormsAreKnownFromTemplates) {

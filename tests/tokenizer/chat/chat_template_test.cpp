@@ -328,6 +328,33 @@ TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateIgnoresThem) {
     EXPECT_EQ(bracketed(reads).render({{"user", "Hi"}}, options).bytes(), "T[user:Hi]") << reads;
 }
 
+// What a template renders counts, not a marker that stands somewhere in its text.
+TEST(ChatTemplate, CallFormatIsWhatTheTemplateRenders) {
+  const std::string variables = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";
+  const auto form = [&](const std::string& source) {
+    return ChatTemplate::parse(source, "t", {}).answer_format(variables).calls;
+  };
+  const std::string begin = "{% if tools %}Write <tool_call>. {{ tools | tojson }}{% endif %}",
+                    messages = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}",
+                    end = "{% endfor %}";
+  const auto calls = [](const std::string& body) {
+    return "{% for c in m.tool_calls or [] %}" + body + "{% endfor %}";
+  };
+  const std::string json =
+      R"({"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}})";
+  EXPECT_EQ(form(begin + messages + calls("<tool_calls>[" + json + "]</tool_calls>") + end),
+            call_form_named("tool-calls-list"));
+  EXPECT_EQ(form(begin + messages + calls("<tool_call>" + json + "</tool_call>") + end),
+            CallForm::Hermes);
+  EXPECT_EQ(form(begin + messages + calls("{{ c.function.name }}") + end), CallForm::Hermes)
+      << "a call that no format reads: by the marker in the text";
+  EXPECT_EQ(form(begin + messages +
+                 calls("<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>"
+                       "{{ c.function.arguments | tojson }}<|tool_call_end|>") +
+                 end),
+            call_form_named("kimi-k2"));
+}
+
 TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
   for (const char* const calls :
        {R"([{"function": {"name": 5}}])", R"([{"function": "x"}])", R"([{}])", R"([5])"}) {
