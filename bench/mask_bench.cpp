@@ -16,7 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "model/error.h"
 #include "model/vocabulary.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model/file/hash.h"
+#include "model/file/binary_file.h"
 
 namespace cria {
 

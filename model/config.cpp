@@ -8,7 +8,7 @@
 namespace cria {
 namespace {
 
-/// Reads the common keys into a config, each checked where it is read.
+/// Reads the common keys into a config and checks each one.
 class ConfigReader {
  public:
   ConfigReader(const GgufFile& file, Keys& keys, NormKind norm, ModelConfig& config)

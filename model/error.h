@@ -21,8 +21,7 @@ inline std::string printable(std::string_view text) {
   return out;
 }
 
-/// A number as it may stand in a message, in as few digits as name it. What is no number is "nan",
-/// whatever its sign.
+/// Formats a number for a message, as the shortest decimal that reads back equal. Any NaN is "nan".
 inline std::string number_text(float value) {
   if (std::isnan(value)) return "nan";
   char text[32];

@@ -8,7 +8,7 @@
 namespace cria {
 namespace {
 
-/// Keys that decide the text where their value is none of the neutral ones.
+/// Keys that change the text, except at their neutral values.
 struct Decisive {
   std::string_view suffix;
   double neutral, also_neutral;
@@ -189,7 +189,7 @@ void Keys::expect(std::string_view suffix, double value, double other) const {
                             ? static_cast<double>(*file_.find_bool(key(suffix)))
                             : static_cast<double>(file_.get_uint(key(suffix)));
   if (number != value && number != other)
-    fail(suffix, "not known of this architecture: expected no such key, got " +
+    fail(suffix, "unknown for this architecture: expected the key to be absent, got " +
                      number_text(static_cast<float>(number)));
 }
 

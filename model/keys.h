@@ -1,4 +1,4 @@
-// The metadata keys of one architecture ("qwen3.block_count"), each checked where it is read.
+// The metadata keys of one architecture ("qwen3.block_count"), each checked when it is read.
 #pragma once
 
 #include <set>
@@ -18,8 +18,8 @@ class Keys {
   explicit Keys(const GgufFile& file);
 
   [[nodiscard]] const std::string& architecture() const { return architecture_; }
-  /// How many numbers an array has that holds one per layer. Those of the last nextn_predict_layers
-  /// may be missing, and are made up: such blocks are not run.
+  /// Sets the length of per-layer arrays. Entries of the last nextn_predict_layers may be missing
+  /// and are made up: those blocks do not run.
   void set_layers(std::uint32_t n_layers) { n_layers_ = n_layers; }
 
   [[nodiscard]] bool has(std::string_view suffix) const;
@@ -33,7 +33,7 @@ class Keys {
   float positive(std::string_view suffix) const;
   float positive_or(std::string_view suffix, float fallback) const;
   bool flag_or(std::string_view suffix, bool fallback) const;
-  /// Whether a number, or one in an array of integers, is not 0; false if the key is missing.
+  /// True if a number, or one in an array of integers, is not 0; false if the key is missing.
   bool any(std::string_view suffix) const;
   /// A number for all layers, or an array with one per layer, each from low to high.
   std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low,
@@ -45,11 +45,10 @@ class Keys {
   /// array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;
 
-  /// Throws Error if the file has this key with another value than these two, and nobody has asked
-  /// for it.
+  /// Throws Error if the key is neither `value` nor `other` and was never read.
   void expect(std::string_view suffix, double value, double other) const;
-  /// Throws Error if the file has a key that decides the text, with a value that is not neutral,
-  /// for which nobody has asked: the architecture would be run wrongly.
+  /// Throws Error for a key that changes the text, is not neutral and was never read: the
+  /// architecture would run wrongly.
   void refuse_unread() const;
 
   [[nodiscard]] bool has_been_read(std::string_view suffix) const { return read_.contains(suffix); }
@@ -69,8 +68,8 @@ class Keys {
   mutable std::set<std::string, std::less<>> read_;
 };
 
-/// Which layers have a window: as attention.sliding_window_pattern says (an array, or a number P:
-/// all but the last of every P), or all but the last of every `period`.
+/// True for sliding-window layers, as attention.sliding_window_pattern says (an array, or a number
+/// P: all but the last of every P), or all but the last of every `period`.
 std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period);
 
 }  // namespace cria

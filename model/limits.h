@@ -1,5 +1,5 @@
-// What a sane file stays below; larger numbers are damage or an attack, and are refused
-// before anything is allocated.
+// Limits of valid files. Larger numbers are damage or an attack, and are refused before anything is
+// allocated.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 
 namespace cria {
 
-/// "1 window", "2 windows", "0 windows". many: where the plural is not the noun with an s:
+/// "1 window", "2 windows", "0 windows". many: the plural if it is not the noun with an s, such as
 /// "entries".
 inline std::string counted(std::uint64_t n, std::string_view one, std::string_view many = {}) {
   std::string text = std::to_string(n) + " ";

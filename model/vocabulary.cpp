@@ -20,14 +20,14 @@ constexpr std::string_view kEndTexts[] = {
     "[|endofturn|]", "<|endofresponse|>", "<|assistant_end|>",
     // A tool's answer comes next, which is not the model's to write.
     "<|tool_response>",
-    // What a file is filled up with, and what begins the next file of a repository.
+    // Padding, and the beginning of the next file of a repository.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<reponame>", "<|file_sep|>"};
 // Names of the end of a text, for files whose keys say nothing at all.
 constexpr std::string_view kLastResorts[] = {"</s>",  "<eos>",           "<|eos|>",
                                              "[EOS]", "<|end_of_text|>", "<|endoftext|>"};
 
-// Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
+// Pre-tokenizers whose models expect a BOS although the tokenizer model "gpt2" has none by default.
 constexpr std::string_view kPreWithBos[] = {"llama3",    "llama-v3",  "llama-bpe",   "falcon3",
                                             "falcon-h1", "pixtral",   "midm-2.0",    "lfm2",
                                             "tekken",    "chameleon", "jina-v5-nano"};
@@ -165,8 +165,7 @@ class VocabularyReader {
     return static_cast<TokenId>(id);
   }
 
-  /// Of a token that texts are not encoded with: converters write llama.cpp's -1 where a model has
-  /// none.
+  /// For tokens that encoding does not use: converters write llama.cpp's -1 if a model has none.
   std::optional<TokenId> token_id_or_null(std::string_view key) const {
     return file_.find_uint(key) == UINT32_MAX ? std::nullopt : token_id(key, std::nullopt);
   }
@@ -216,8 +215,8 @@ class VocabularyReader {
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   }
 
-  /// An answer of several messages, each ended by <|end|>, goes on until <|return|> or a call
-  /// (gpt-oss and its like).
+  /// In gpt-oss and similar models, an answer of several messages, each ended by <|end|>, continues
+  /// until <|return|> or a call.
   void drop_end_of_message(std::vector<TokenId>& ends) const {
     const auto has = [&](std::string_view text) {
       return std::ranges::any_of(
@@ -241,7 +240,7 @@ class VocabularyReader {
     }
   }
 
-  /// Placeholders of pictures and sound, mostly.
+  /// Mostly placeholders of vision and audio.
   void suppressed() {
     constexpr std::string_view key = "tokenizer.ggml.suppress_tokens";
     for (const std::int64_t id : file_.find_ints(key).value_or(std::vector<std::int64_t>())) {
@@ -253,8 +252,8 @@ class VocabularyReader {
     }
   }
 
-  /// No key says so: Phi-3's markers swallow the line ends that its chat template writes after them
-  /// (rstrip in its tokenizer_config.json), all but three; those of Phi-4's chats and of its code
+  /// Not in any key: Phi-3's markers, except three, strip the line ends that its chat template
+  /// writes after them (rstrip in its tokenizer_config.json). Those of Phi-4's chats and code strip
   /// white space on both sides.
   void stripping() {
     std::string name(file_.find_string("general.name").value_or(""));

@@ -50,7 +50,7 @@ struct Vocabulary {
   std::string chat_template;         ///< tokenizer.chat_template or ""
   std::vector<std::string> warnings;
 
-  /// Whether a token swallows the white space before it, after it.
+  /// True if a token strips the white space before it, or after it.
   [[nodiscard]] bool strips_before(TokenId id) const {
     return std::ranges::binary_search(strip_before, id);
   }

@@ -16,8 +16,8 @@ std::string shape_text(const Weights::Shape& shape) {
   return view.shape_string();
 }
 
-/// What activations were divided by when a model was made: here they are quantized by their own
-/// size.
+/// Activations were divided by this when the model was made; here they are quantized by their own
+/// scale.
 constexpr std::string_view kInputScale = ".input_scale";
 
 }  // namespace

@@ -23,7 +23,7 @@ class WantedTensors {
     bool matrix = false;
   };
 
-  /// Whether there shall be a tensor that a description can do without; its shape, or an empty one.
+  /// Returns the shape of an optional tensor (may be empty), or nullopt if it shall not exist.
   using Known = std::function<std::optional<std::vector<std::uint64_t>>(std::string_view name)>;
 
   explicit WantedTensors(Known known) : known_(std::move(known)) {}
@@ -65,9 +65,9 @@ class Weights {
   /// F32 [length]
   const TensorView& vector(const std::string& name, std::uint64_t length);
   const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
-  /// The scales beside a matrix of n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
-  /// "attn_q.weight"), F32: one for all, one for each of the n, or one for each row, as one
-  /// dimension. Nothing where there are none.
+  /// The scales of a matrix with n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
+  /// "attn_q.weight"): F32, one for all, one for each of the n, or one per row, as one dimension.
+  /// nullopt if there are none.
   std::optional<TensorView> scale(const std::string& matrix, std::uint64_t rows,
                                   std::uint64_t n = 1);
   /// F32 [length] of finite numbers above 0, by which RoPE frequencies are divided.
@@ -82,11 +82,11 @@ class Weights {
   /// A warning, of which one is enough.
   void note(const std::string& text);
 
-  /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is
-  /// another one than its metadata say: biases, and layers that there should not be.
+  /// Returns warnings about unused tensors. Throws Error for tensors that contradict the metadata:
+  /// biases and layers that should not exist.
   [[nodiscard]] std::vector<std::string> finish() const;
 
-  /// Names of the tensors without a use, also of those that are ignored.
+  /// Names of the unused tensors, including ignored ones.
   [[nodiscard]] std::set<std::string, std::less<>> unused() const;
 
   [[noreturn]] void fail(const std::string& message, std::string_view tensor) const;

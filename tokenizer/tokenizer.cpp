@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/error.h"
 #include "model/file/utf8.h"
 #include "model/vocabulary.h"
+#include "tokenizer/bpe/run_tokenizer.h"
 
 namespace cria {
 
 namespace {
 
-/// How many bytes at the end of the text begin a character that is not complete.
+/// Number of bytes at the end that begin an incomplete character.
 std::size_t incomplete_tail(std::string_view text) {
   for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
     if (first_char(text.substr(text.size() - n)).truncated) return n;
@@ -50,7 +52,7 @@ std::vector<TokenId> StreamEncoder::push(std::string_view text, std::vector<std:
   const std::size_t searched = pending_.size();
   pending_ += text;
   if (ends != nullptr) ends->clear();
-  const std::size_t seam = tokenizer_.last_seam(pending_, searched);
+  const std::size_t seam = tokenizer_.last_safe_split(pending_, searched);
   return seam == 0 ? std::vector<TokenId>() : encode(seam, ends);
 }
 
@@ -98,5 +100,18 @@ std::string StreamDecoder::push(TokenId id) {
 }
 
 std::string StreamDecoder::finish() { return std::exchange(pending_, {}); }
+
+// The tokenizer that a vocabulary asks for.
+
+std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
+  if (vocabulary.model == "llama" || merges_are_listed(vocabulary))
+    return make_sentencepiece_tokenizer(vocabulary);
+  if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
+  throw Error("",
+              "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 "
+              "(byte-level BPE), got '" +
+                  vocabulary.model + "'",
+              "key tokenizer.ggml.model");
+}
 
 }  // namespace cria

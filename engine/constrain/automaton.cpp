@@ -36,7 +36,7 @@ void classify(Automaton& automaton) {
   }
 }
 
-// Of a graph, by node those that it leads to: one on a cycle, depth first.
+// Finds a node on a cycle, depth first. graph: successors by node.
 std::optional<RuleId> on_a_cycle(const std::vector<std::vector<RuleId>>& graph) {
   enum : std::uint8_t { kNew, kOpen, kDone };
   struct Visit {
@@ -125,7 +125,8 @@ Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId 
   return symbol;
 }
 
-// Those that have the empty text. `reached`: from a rule's start without reading.
+// The rules that match the empty text. `reached`: nodes reachable from a rule's start without
+// reading.
 std::vector<bool> AutomatonBuilder::empty_rules() const {
   budget_.steps(4 * (n_nodes_ + calls_.size() + silents_.size()));
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
@@ -157,8 +158,8 @@ std::vector<bool> AutomatonBuilder::empty_rules() const {
   return empty;
 }
 
-// By rule: those that it may call before it has read anything. Cycles within a rule are loops, not
-// recursion.
+// By rule: the rules that it may call before it has read anything. Cycles within a rule are loops,
+// not recursion.
 std::vector<std::vector<RuleId>> AutomatonBuilder::first_calls() const {
   const std::vector<bool> empty = empty_rules();
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
@@ -188,7 +189,7 @@ std::vector<std::vector<RuleId>> AutomatonBuilder::first_calls() const {
 
 std::optional<RuleId> AutomatonBuilder::left_recursive() const { return on_a_cycle(first_calls()); }
 
-// Those from which their rule's end can be reached, backwards from the ends.
+// The nodes from which their rule's end is reachable, found backwards from the ends.
 std::vector<bool> AutomatonBuilder::useful_nodes() const {
   budget_.steps(4 * (n_nodes_ + edges_.size() + calls_.size() + silents_.size()));
   const GroupedItems edges(n_nodes_, edges_, [](const Edge& e) { return e.to; });
@@ -224,12 +225,11 @@ std::vector<bool> AutomatonBuilder::productive() const {
   return out;
 }
 
-// Those for which all that is left is to return: ends of rules, and what only leads there without
-// reading.
+// The nodes that can only return: ends of rules, and nodes that only lead there without reading.
 std::vector<bool> AutomatonBuilder::returning_nodes() const {
   budget_.steps(4 * (n_nodes_ + edges_.size() + calls_.size() + silents_.size()));
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.to; });
-  std::vector<std::size_t> ways(n_nodes_);  // that do not return, as far as is known
+  std::vector<std::size_t> ways(n_nodes_);  // known ways that do not return
   for (const Edge& e : edges_) ++ways[e.from];
   for (const Call& c : calls_) ++ways[c.from];
   for (const Silent& s : silents_) ++ways[s.from];

@@ -1,18 +1,75 @@
-// The one form of all constraints: an automaton over bytes with a stack. Rules are parts of it that
-// call each other.
+// The cost of compiling a constraint, counted and not timed, so that the limit is the same on every
+// machine.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "engine/constrain/budget.h"
+#include "engine/constrain/constraint_error.h"
 
 namespace cria {
+
+/// Bytes of a schema, a grammar or an expression, at most.
+inline constexpr std::size_t kMaxConstraintText = 256 << 10;
+
+class Budget {
+ public:
+  static constexpr std::size_t kSteps = 20'000'000;
+
+  explicit Budget(std::size_t steps = kSteps) : steps_left_(steps) {}
+
+  /// Throws ConstraintError if no steps are left.
+  void steps(std::size_t n = 1) {
+    const bool enough = n <= steps_left_;
+    steps_left_ = enough ? steps_left_ - n : 0;
+    if (!enough) throw ConstraintError("costs too much to compile: too many steps", "");
+  }
+  [[nodiscard]] std::size_t steps_left() const { return steps_left_; }
+  /// The same for bytes of memory that is kept.
+  void bytes(std::size_t n) {
+    bytes_ += n;
+    if (bytes_ > kBytes) throw ConstraintError("costs too much to compile: more than 64 MiB", "");
+  }
+
+ private:
+  friend class HeldBytes;
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  std::size_t steps_left_, bytes_ = 0;
+};
+
+/// Bytes that are given back on destruction; a copy takes the same amount again.
+class HeldBytes {
+ public:
+  HeldBytes() = default;
+  /// The budget must outlive it.
+  HeldBytes(Budget& budget, std::size_t n) : budget_(&budget), n_(n) { budget.bytes(n); }
+  HeldBytes(const HeldBytes& other) : budget_(other.budget_), n_(other.n_) {
+    if (budget_ != nullptr) budget_->bytes(n_);
+  }
+  HeldBytes(HeldBytes&& other) noexcept : budget_(other.budget_), n_(std::exchange(other.n_, 0)) {}
+  HeldBytes& operator=(HeldBytes other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~HeldBytes() {
+    if (budget_ != nullptr) budget_->bytes_ -= n_;
+  }
+
+ private:
+  Budget* budget_ = nullptr;
+  std::size_t n_ = 0;
+};
+
+// The one form of all constraints: an automaton over bytes with a stack. Rules are parts of it that
+// call each other.
 
 using NodeId = std::uint32_t;
 using RuleId = std::uint32_t;
@@ -30,7 +87,7 @@ struct Automaton {
   };
   struct Node {
     std::uint32_t edges, calls,
-        silents;  ///< where its own begin; those of the next node follow them
+        silents;  ///< index of its first silent edge; the next node's follow
     bool ends;    ///< the rule may return here
   };
 
@@ -41,7 +98,7 @@ struct Automaton {
   NodeId start = 0;
   std::vector<std::string> markers;  ///< symbol 256 is the first
   static constexpr std::size_t kMaxMarkers = 8;
-  /// Stands for control tokens that are no marker.
+  /// Stands for all control tokens that are not markers.
   static constexpr Symbol kOtherControl = 256 + kMaxMarkers;
   static constexpr std::size_t kSymbols = kOtherControl + 1;
   /// Symbols of one class are on the same edges.
@@ -62,7 +119,7 @@ struct Automaton {
     return sizeof *this + nodes.capacity() * sizeof(Node) + edges.capacity() * sizeof(Edge) +
            calls.capacity() * sizeof(Call) + silents.capacity() * sizeof(NodeId);
   }
-  /// Whether all that is left for it is to return.
+  /// True if the node can only return.
   [[nodiscard]] bool only_ends(NodeId n) const {
     return nodes[n].ends && edges_of(n).empty() && calls_of(n).empty() && silents_of(n).empty();
   }
@@ -81,16 +138,16 @@ class AutomatonBuilder {
   void edge(NodeId from, Symbol low, Symbol high, NodeId to);
   void silent(NodeId from, NodeId to);
   void call(NodeId from, RuleId rule, NodeId to);
-  /// The bytes of a text, on nodes of their own; silent where it is empty.
+  /// Adds a text's bytes on new nodes; a silent edge if it is empty.
   void text(NodeId from, std::string_view text, NodeId to);
   /// A text that may be written in bytes or be one control token.
   void marker(NodeId from, const std::string& text, NodeId to);
-  /// That control token alone. Returns its symbol.
+  /// Adds an edge that reads only this control token. Returns its symbol.
   Symbol control(NodeId from, const std::string& text, NodeId to);
 
   /// A rule that may call itself before it has read anything.
   [[nodiscard]] std::optional<RuleId> left_recursive() const;
-  /// By rule: whether any text gets from its start to its end.
+  /// By rule: true if any text leads from its start to its end.
   [[nodiscard]] std::vector<bool> productive() const;
   /// Nothing where no text gets from the root's start to its end. No rule is left recursive.
   [[nodiscard]] std::optional<Automaton> finish(RuleId root) const;

@@ -1,4 +1,4 @@
-#include "engine/constrain/char_dfa.h"
+#include "engine/constrain/code_points.h"
 
 #include <algorithm>
 #include <map>
@@ -9,12 +9,12 @@
 namespace cria {
 namespace {
 
-// What a state costs to keep.
+// Counts the memory of a state.
 void count_state(const CharDfa::State& state, Budget& budget) {
   budget.bytes(sizeof state + state.edges.size() * sizeof(CharDfa::Edge));
 }
 
-// Of the longest text; nothing where there is no end to them.
+// Length of the longest text; nullopt if it is unlimited.
 std::optional<std::size_t> longest_text(const CharDfa& dfa) {
   std::vector<std::size_t> incoming(dfa.states.size()), depth(dfa.states.size());
   for (const auto& state : dfa.states)
@@ -119,7 +119,7 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget) {
 CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget) {
   if (const auto longest = longest_text(dfa); longest && *longest <= most) most = kNoLimit;
   if (least == 0 && most == kNoLimit) return dfa;
-  // A chain that counts; its last state has no end where there is no limit.
+  // A chain that counts; without a limit its last state has no end.
   const std::size_t length = most == kNoLimit ? least : most;
   CharDfa counter;
   for (std::size_t i = 0; i <= length; ++i) {
@@ -176,7 +176,7 @@ CharDfa all_but(std::span<const std::string_view> texts, Budget& budget) {
 
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to) {
   constexpr std::size_t kFewRanges = 16;
-  std::map<CodeSet, RuleId> rules;  // of larger sets, which take thousands of edges
+  std::map<CodeSet, RuleId> rules;  // rules of larger sets, which take thousands of edges
   const auto read = [&](NodeId begin, const CodeSet& codes, NodeId end) {
     (json ? json_char_edges : utf8_edges)(builder, begin, codes, end);
   };

@@ -2,7 +2,12 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/constrain/automaton.h"
@@ -25,9 +30,50 @@ CodeSet complement(const CodeSet& set);
 CodeSet intersection(const CodeSet& a, const CodeSet& b);
 bool contains(const CodeSet& set, char32_t code);
 
-/// Edges that read one code point of the set: as UTF-8, or as it may stand in a JSON string
-/// (escapes of every kind; quotes, backslashes and control characters by escapes alone).
+/// Adds edges that read one code point of the set: as UTF-8, or as written in a JSON string (with
+/// escapes of every kind; quotes, backslashes and control characters only escaped).
 void utf8_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 void json_char_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
+
+// Sets of code points by what Unicode says of them.
+
+/// By what stands within the braces of \p{…} as ECMAScript has it: a general category ("Lu",
+/// "Uppercase_Letter", "gc=Lu"), a script ("Script=Greek", "scx=Grek") or a property that a code
+/// point has or has not ("Alphabetic"). Nothing where there is no such property. PCRE2 is asked
+/// about all code points, which takes a hundredth of a second.
+std::optional<CodeSet> codes_with_property(std::string_view property, Budget& budget);
+
+// Languages of texts as deterministic automata over code points: patterns, lengths, names that are
+// taken.
+
+/// Every state leads to an accepting one; without states there is no text. The first is the start.
+struct CharDfa {
+  struct Edge {
+    CodeRange codes;
+    std::uint32_t to;
+  };
+  struct State {
+    std::vector<Edge> edges;  // ascending, apart
+    bool accepts = false;
+  };
+  std::vector<State> states;
+
+  [[nodiscard]] bool accepts(std::string_view utf8) const;
+};
+
+inline constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+/// Without the states that lead nowhere.
+CharDfa trimmed(const CharDfa& dfa, Budget& budget);
+/// Texts of both.
+CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget);
+/// Texts of [least, most] code points.
+CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget);
+/// All texts but these.
+CharDfa all_but(std::span<const std::string_view> texts, Budget& budget);
+
+/// Edges that read one of its texts as UTF-8, or as it may stand in a JSON string, without the
+/// quotes.
+void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to);
 
 }  // namespace cria

@@ -1,7 +1,7 @@
 #include "engine/constrain/constraint.h"
 
-#include "engine/constrain/constraint_state.h"
 #include "engine/constrain/json_text.h"
+#include "engine/constrain/token_masks.h"
 
 namespace cria {
 

@@ -1,6 +1,6 @@
-// What an answer's text has to be: a public header of engine/. JSON Schema, grammars and regular
-// expressions become one form, an automaton over bytes with a stack; a session draws only tokens
-// that the text can go on with.
+// Constrained answers: a public header of engine/. JSON Schema, grammars and regular expressions
+// are compiled to one form, an automaton over bytes with a stack. A session then samples only
+// tokens that may follow.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace cria {
 
-/// Which calls of tools an answer has to be, or may hold.
+/// The tool calls that an answer must or may contain.
 struct ToolChoice {
   CallForm form = CallForm::None;  ///< as the model writes them
   std::string tools;  ///< a JSON array of {"type": "function", "function": {"name", "parameters",
@@ -21,19 +21,18 @@ struct ToolChoice {
   std::string name;   ///< one call of this tool; "": of any
   bool parallel = true;  ///< several calls
   bool free_text =
-      false;  ///< text comes before them, or stands alone: anything that does not begin a call
+      false;  ///< text may precede the calls or replace them: anything that does not begin a call
 };
-/// Whether answers can be held to calls of this form.
+/// True if answers can be constrained to calls of this form.
 bool can_require_calls(CallForm form);
 
-/// Compiled; immutable, and to be shared by answers and threads. What tokens may follow is
-/// remembered with it, so that whoever has the same text again keeps the object. Compiling takes a
-/// bounded number of steps and at most 64 MiB; what needs more is a ConstraintError, on every
-/// machine alike.
+/// A compiled constraint: immutable, and shared by answers and threads. It caches the allowed next
+/// tokens, so keep the object for repeated use. Compiling is limited to a number of steps and 64
+/// MiB; beyond that it throws ConstraintError, on every machine alike.
 class Constraint {
  public:
   struct State;                                       // engine/constrain/constraint_state.h
-  explicit Constraint(std::unique_ptr<State> state);  ///< for this room
+  explicit Constraint(std::unique_ptr<State> state);  ///< internal
   ~Constraint();
   Constraint(const Constraint&) = delete;
   Constraint& operator=(const Constraint&) = delete;
@@ -50,15 +49,15 @@ class Constraint {
   /// the whole text matches it.
   static std::shared_ptr<const Constraint> regex(std::string_view expression);
 
-  /// Calls of tools, with arguments by their parameters' schemas. A tool whose schema is not
-  /// supported takes any JSON object; ConstraintError with its place ("[1].function.parameters") if
-  /// it is `strict`, or no object's. loose: gets a line for each tool that takes any object, "NAME:
-  /// why". Steps are those of one constraint for all tools' schemas, and as many again for all
-  /// calls.
+  /// Tool calls, with arguments constrained by the parameters' schemas. A tool with an unsupported
+  /// schema takes any JSON object; if it is `strict`, or its schema is not an object's,
+  /// ConstraintError names the place ("[1].function.parameters"). loose gets a line "NAME: why" for
+  /// each tool that takes any object. Steps: one constraint's for all schemas, and the same again
+  /// for all calls.
   static std::shared_ptr<const Constraint> tool_calls(const ToolChoice& choice,
                                                       std::vector<std::string>* loose = nullptr);
 
-  /// Whether a text is whole, and whether one that is whole begins with it.
+  /// True if the text is complete / if some complete text begins with it.
   [[nodiscard]] bool accepts(std::string_view text) const;
   [[nodiscard]] bool begins(std::string_view text) const;  ///< the latter
 
@@ -66,7 +65,7 @@ class Constraint {
   /// most.
   [[nodiscard]] std::size_t memory() const;
 
-  [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
+  [[nodiscard]] State& state() const noexcept { return *state_; }  ///< internal
 
  private:
   std::unique_ptr<State> state_;

@@ -18,7 +18,7 @@ class ConstraintError : public Error {
         malformed(is_malformed) {}
   std::string place;  ///< "/properties/a/not" in a schema ("" is all of it), "line 3, column 5" in
                       ///< a grammar
-  bool malformed;     ///< of a schema: it is none, rather than one that is not supported
+  bool malformed;     ///< the schema itself is invalid, not just unsupported
 };
 
 }  // namespace cria

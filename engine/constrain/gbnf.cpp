@@ -6,18 +6,18 @@
 #include <utility>
 
 #include "engine/constrain/code_points.h"
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "model/file/utf8.h"
 
 namespace cria {
 namespace {
 
-// Of a grammar's text; tells places in lines and columns.
+// Reads a grammar's text; errors name line and column.
 class GbnfReader {
  public:
   explicit GbnfReader(std::string_view text) : all_(text), rest_(text) {
     rest_.remove_prefix(valid_prefix(text));
-    if (!rest_.empty()) fail("is no UTF-8");
+    if (!rest_.empty()) fail("not UTF-8");
     rest_ = all_;
   }
 
@@ -90,7 +90,7 @@ class GbnfReader {
 
   // One of a text or class, escapes resolved.
   char32_t character() {
-    if (peek() == '\n' || peek() == '\r') fail("a text or class that does not end");
+    if (peek() == '\n' || peek() == '\r') fail("an unterminated string or character class");
     if (!take("\\")) return code();
     const std::size_t begin = at() - 1;
     const char32_t c = code();
@@ -142,7 +142,7 @@ class GbnfGrammar {
     for (const auto& [name, rule] : rules_)
       if (!rule.defined) in_.fail("rule " + name + " is not defined", rule.at);
     const auto root = rules_.find("root");
-    if (root == rules_.end()) in_.fail("there is no rule root");
+    if (root == rules_.end()) in_.fail("missing rule: root");
     if (const auto recursive = builder_.left_recursive())
       in_.fail("left recursion", place_of(*recursive));
     return root->second.id;
@@ -155,7 +155,7 @@ class GbnfGrammar {
     bool defined;
   };
 
-  // Of a rule, or of the one that a repetition's rule stands in.
+  // Place of a rule, or of the rule around a repetition's rule.
   [[nodiscard]] std::size_t place_of(RuleId id) const {
     const auto found = places_.find(id);
     return found == places_.end() ? 0 : found->second;
@@ -262,7 +262,7 @@ class GbnfGrammar {
         else
           range.high = in_.character();
       }
-      if (range.low > range.high) in_.fail("a range whose ends are the wrong way round", at);
+      if (range.low > range.high) in_.fail("a range whose end is before its start", at);
       ranges.push_back(range);
     }
     const CodeSet set = normalized(std::move(ranges));
@@ -274,7 +274,7 @@ class GbnfGrammar {
     const RuleId one = element(depth);
     in_.space(depth > 0);  // a repetition may stand apart
     const NodeId behind = builder_.node();
-    const auto own = [&] {  // what leads back here does not lead back to `from`
+    const auto own = [&] {  // loops here do not reach `from`
       const NodeId begin = builder_.node();
       builder_.silent(from, begin);
       return begin;
@@ -318,8 +318,8 @@ class GbnfGrammar {
       in_.space(false);
     }
     if (!in_.take("}")) in_.fail("expected }");
-    if (most < least) in_.fail("a repetition whose bounds are the wrong way round", at);
-    constexpr std::size_t kMaxTimes = 1'000'000;  // of one within others
+    if (most < least) in_.fail("a repetition whose maximum is below its minimum", at);
+    constexpr std::size_t kMaxTimes = 1'000'000;  // including the repetitions around it
     times_ *= std::max<std::size_t>(1, most == kEndless ? least : most);
     if (times_ > kMaxTimes) in_.fail("more than 1000000 repetitions within each other", at);
     for (std::size_t i = 0; i < (most == kEndless ? least : most); ++i) {

@@ -1,14 +1,53 @@
-// JSON text as rules of an automaton: between tokens at most one space, or a line break and at most
-// 20 blanks; numbers of at most 16 digits before and after the point.
+// JSON values, numbers and texts in automata: equality, bounds, and rules that write JSON.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine/constrain/automaton.h"
 
 namespace cria {
+
+/// Compares as JSON Schema 2020-12 (core, 4.2.2): members in any order; 1 equals 1.0.
+bool same_value(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b);
+
+// Numbers within bounds, as text: at most 16 digits before and after the point, no exponent.
+
+/// A number's digits.
+struct Decimal {
+  bool negative = false;
+  std::string whole = "0", fraction;  ///< without zeros in front, or at the end
+
+  /// Converts a JSON number.
+  static Decimal of(const nlohmann::ordered_json& number);
+  [[nodiscard]] bool is_zero() const { return whole == "0" && fraction.empty(); }
+};
+/// -1, 0 or 1.
+int compare(const Decimal& a, const Decimal& b);
+
+struct NumberBounds {
+  struct Bound {
+    Decimal value;
+    bool open;  ///< the value itself is outside
+  };
+  std::optional<Bound> low, high;
+  [[nodiscard]] bool none() const { return !low && !high; }
+  [[nodiscard]] bool hold(const Decimal& value) const;
+  /// True if every number within the bounds has more digits before the point than can be written.
+  [[nodiscard]] bool beyond_digits() const;
+};
+/// The intersection of two bounds.
+NumberBounds tighter(const NumberBounds& a, const NumberBounds& b);
+
+/// Edges that read a number within bounds.
+void number_edges(AutomatonBuilder& builder, NodeId from, const NumberBounds& bounds, bool integer,
+                  NodeId to);
+
+// JSON text as rules of an automaton. Between tokens: at most one space, or a line break and at
+// most 20 blanks. Numbers: at most 16 digits before and after the point.
 
 class JsonText {
  public:

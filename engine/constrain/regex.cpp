@@ -4,15 +4,14 @@
 #include <map>
 #include <utility>
 
-#include "engine/constrain/constraint_state.h"
-#include "engine/constrain/regex_parser.h"
+#include "engine/constrain/token_masks.h"
 
 namespace cria {
 namespace {
 
 using RegexKind = RegexNode::Kind;
 
-// What stands on both sides of a place in the text.
+// The characters before and after a place in the text.
 struct Surroundings {
   bool at_begin, at_end, word_before, word_after;
 };
@@ -111,7 +110,7 @@ class RegexNfa {
       build(part.parts.front(), from, next);
       from = next;
     };
-    const std::uint32_t own = node();  // what leads back here does not lead back to `from`
+    const std::uint32_t own = node();  // loops here do not reach `from`
     arc(from, RegexKind::Sequence, own);
     from = own;
     for (std::size_t i = 0; i < part.least; ++i) step();

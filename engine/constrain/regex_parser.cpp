@@ -1,9 +1,8 @@
-#include "engine/constrain/regex_parser.h"
+#include "engine/constrain/regex.h"
 
 #include <string>
 
-#include "engine/constrain/char_dfa.h"
-#include "engine/constrain/unicode_property.h"
+#include "engine/constrain/code_points.h"
 #include "model/file/utf8.h"
 
 namespace cria {
@@ -29,7 +28,7 @@ CodeSet space_codes() {
 class RegexParser {
  public:
   RegexParser(std::string_view text, Budget& budget) : all_(text), rest_(text), budget_(budget) {
-    if (!is_utf8(text)) fail("is no UTF-8");
+    if (!is_utf8(text)) fail("not UTF-8");
   }
 
   RegexNode parse() {
@@ -105,7 +104,7 @@ class RegexParser {
       fail("an unknown kind of group");
     }
     RegexNode node = choice(depth + 1);
-    if (!take(")")) fail("a bracket that is not closed");
+    if (!take(")")) fail("an unclosed bracket");
     return node;
   }
 
@@ -123,7 +122,7 @@ class RegexParser {
     return !text.empty() && text.front() >= '0' && text.front() <= '9';
   }
 
-  /// Whether another repetition follows.
+  /// True if another repetition follows.
   [[nodiscard]] bool repeats_again() const {
     if (rest_.starts_with('*') || rest_.starts_with('+') || rest_.starts_with('?')) return true;
     const std::size_t end = rest_.find('}');
@@ -150,7 +149,7 @@ class RegexParser {
         rest_ = before;
         return part;
       }
-      if (least > most) fail("a repetition whose bounds are the wrong way round");
+      if (least > most) fail("a repetition whose maximum is below its minimum");
     }
     take("?");  // lazy ones match the same texts
     if (part.kind >= Kind::Begin || repeats_again()) fail("nothing to repeat");
@@ -188,7 +187,7 @@ class RegexParser {
     return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   }
 
-  // Behind \p and \P.
+  // Reads what follows \p and \P.
   CodeSet property() {
     const std::size_t end = take("{") ? rest_.find('}') : std::string_view::npos;
     if (end == std::string_view::npos) fail("expected \\p{…} with a Unicode property");
@@ -198,7 +197,7 @@ class RegexParser {
     return *codes;
   }
 
-  // Behind the backslash.
+  // Reads what follows a backslash.
   CodeSet escape(bool in_bracket) {
     const char32_t c = next_code();
     const auto one = [](char32_t code) { return CodeSet{{code, code}}; };
@@ -226,7 +225,7 @@ class RegexParser {
       case 'v':
         return one('\v');
       case 'b':
-        return one('\b');  // of a bracket
+        return one('\b');  // in brackets
       case 'x':
         return one(hex(2));
       case 'u':
@@ -271,7 +270,7 @@ class RegexParser {
         if (set.size() != 1 || last.size() != 1 || set[0].low != set[0].high ||
             last[0].low != last[0].high)
           fail("a range of classes");
-        if (set[0].low > last[0].low) fail("a range whose ends are the wrong way round");
+        if (set[0].low > last[0].low) fail("a range whose end is before its start");
         set[0].high = last[0].low;
       }
       ranges.insert(ranges.end(), set.begin(), set.end());

@@ -36,7 +36,7 @@ void Runs::clear() {
 
 void Runs::allow_steps(std::size_t n) { steps_ = std::min(kSteps, steps_ + n); }
 
-// What has been begun is left behind, and the next closure starts afresh.
+// Throws if the steps are used up: discards the closure begun so far.
 void Runs::spend(std::size_t n) {
   if (n <= steps_) {
     steps_ -= n;
@@ -127,7 +127,8 @@ void Runs::visit(NodeId node, State below) {
   }
 }
 
-// What add() has begun: all that is reached without reading. Nodes that read nothing are left out.
+// Completes the closure that add() began: all nodes reachable without reading. Nodes that read
+// nothing are omitted.
 Runs::State Runs::close() {
   while (!work_.empty()) {
     const NodeId node = work_.back();

@@ -33,12 +33,12 @@ class Runs {
     return compute(state, symbol_class);
   }
   State next(State state, std::string_view bytes);
-  /// Whether the text is whole; whether nothing can follow it.
+  /// True if the text is complete / if nothing can follow it.
   [[nodiscard]] bool whole(State state) const { return sets_[state].whole; }
   [[nodiscard]] bool finished(State state) const {
     return sets_[state].whole && sets_[state].count == 1;
   }
-  /// The only byte that can follow, where the text is not whole and there is but one; else -1.
+  /// The only byte that can follow an incomplete text, or -1.
   [[nodiscard]] int only_byte(State state);
 
   /// Calls it with the nodes on top of its stacks.
@@ -52,16 +52,15 @@ class Runs {
   [[nodiscard]] const Automaton& automaton() const { return automaton_; }
   /// Bytes in use.
   [[nodiscard]] std::size_t memory() const;
-  /// Allows further steps, up to what it began with, which takes a fraction of a second. Whoever
-  /// finds states when none are left gets a ConstraintError: a grammar that can be read in so many
-  /// ways must not keep all others waiting.
+  /// Allows further steps, up to the initial number (a fraction of a second). Finding states
+  /// without steps left throws ConstraintError: a very ambiguous grammar must not delay other
+  /// answers.
   void allow_steps(std::size_t n);
   /// Forgets all but these states, and gives them their new numbers. Not within a trial.
   void keep_only(std::span<State* const> states);
 
-  /// While it lives, states are found with steps of their own. At its end all is as it was before
-  /// it: whether somebody tries what may follow changes nothing for those who go there. One at a
-  /// time.
+  /// Finds states with steps of its own while it lives, and restores everything on destruction:
+  /// trying what may follow does not change later results. One at a time.
   class Trial {
    public:
     Trial(Runs& runs, std::size_t steps);
@@ -73,7 +72,7 @@ class Runs {
     friend class Runs;
     Runs& runs_;
     const std::size_t steps_, entries_, sets_, rows_;  // before it
-    std::vector<std::size_t> slots_;                   // of the table
+    std::vector<std::size_t> slots_;                   // hash slots of the table
     std::vector<std::uint64_t> unions_;
     std::vector<std::pair<State, std::uint16_t>> nexts_;
   };
@@ -87,7 +86,7 @@ class Runs {
   };
   struct Set {
     std::uint32_t first, count;
-    std::uint32_t row;  // of what follows, or kNoRow
+    std::uint32_t row;  // row of successors, or kNoRow
     bool whole;
   };
   static constexpr NodeId kBottom = 0xFFFFFFFF;
@@ -95,7 +94,7 @@ class Runs {
   static constexpr State kUnknown = 0xFFFFFFFF;
 
   static constexpr std::size_t kSteps = 10'000'000;
-  static constexpr std::size_t kDeepest = 4096;  // of stacks that are united
+  static constexpr std::size_t kDeepest = 4096;  // limit for stacks that are merged
 
   void clear();
   void spend(std::size_t n);
@@ -114,14 +113,14 @@ class Runs {
   std::vector<Entry> entries_;
   std::vector<Set> sets_;
   std::vector<State> rows_;
-  std::vector<State> table_;                         // of hashes; kDead is free
+  std::vector<State> table_;                         // table of hashes; kDead: free
   std::unordered_map<std::uint64_t, State> united_;  // by both sets
   State bottom_ = kDead, start_ = kDead;
   std::size_t steps_ = kSteps;
   Trial* trial_ = nullptr;
-  // Of the closure that is being built:
+  // The closure under construction:
   std::vector<State> below_;  // by node
-  std::vector<bool> member_;  // likewise
+  std::vector<bool> member_;  // by node
   std::vector<NodeId> members_, work_;
   bool at_bottom_ = false;
 };

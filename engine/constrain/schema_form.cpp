@@ -1,10 +1,9 @@
-#include "engine/constrain/schema_form.h"
+#include "engine/constrain/schema.h"
 
 #include <algorithm>
 #include <charconv>
 
-#include "engine/constrain/json_equal.h"
-#include "engine/constrain/schema_parts.h"
+#include "engine/constrain/json_text.h"
 
 namespace cria {
 namespace {
@@ -25,7 +24,7 @@ std::string without_percents(std::string_view text) {
 
 // About; without what is shared.
 std::size_t bytes_of(const SchemaAlternative& one) {
-  constexpr std::size_t kBlock = 16;  // what an allocation takes beside its bytes
+  constexpr std::size_t kBlock = 16;  // an allocation's overhead in bytes
   const auto of_list = [](const auto& list) {
     return list.capacity() == 0 ? 0 : kBlock + list.capacity() * sizeof(list[0]);
   };
@@ -37,7 +36,7 @@ std::size_t bytes_of(const SchemaAlternative& one) {
   return bytes;
 }
 
-// What satisfies both, but for their values.
+// Intersects two alternatives, except their values.
 SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b) {
   SchemaAlternative out = a;
   out.types &= b.types;
@@ -93,7 +92,7 @@ std::uint32_t SchemaForms::number(const SchemaJson& schema, const std::string& p
   return found->second;
 }
 
-// Of what has been made.
+// Counts the memory of a new alternative.
 void SchemaForms::hold(SchemaAlternative& one) {
   const std::size_t bytes = bytes_of(one);
   budget_.steps(bytes / 64);
@@ -128,8 +127,7 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   const std::string place = schemas_[id].place;
   if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
   if (open_.contains(id)) refuse_malformed_schema("refers to itself without an end", place);
-  constexpr std::size_t kDeepest =
-      200;  // of schemas of one value: references nest them in any text
+  constexpr std::size_t kDeepest = 200;  // schemas of one value: references nest them to any depth
   if (open_.size() == kDeepest)
     refuse_schema("alternatives and references are nested too deeply", place);
   open_.insert(id);
@@ -160,7 +158,7 @@ SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std:
   return out;
 }
 
-// As anyOf; that no value satisfies two of them is asked later, when no schema is being read.
+// As anyOf. A later pass checks that no value satisfies two of them.
 SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
   Alternatives out = any_of(list, at);
   if (!one_ofs_.insert(&list).second) return out;

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/constrain/json_equal.h"
+#include "engine/constrain/json_text.h"
 #include "engine/constrain/regex.h"
-#include "engine/constrain/schema_form.h"
-#include "engine/constrain/schema_parts.h"
+#include "engine/constrain/schema.h"
 
 namespace cria {
 namespace {
@@ -37,10 +36,10 @@ bool is_annotation(std::string_view key) {
   return std::ranges::count(kNames, key) != 0;
 }
 
-// What was an integer of more than 64 bits has been read as a double, which may be another number.
+// An integer beyond 64 bits was read as a double and may have changed.
 void check_exact(const SchemaJson& value, const std::string& at) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63)
-    refuse_schema("numbers of 2^63 and more that are no integers of 64 bits are not supported", at);
+    refuse_schema("numbers from 2^63 that are not 64-bit integers are not supported", at);
   if (!value.is_structured()) return;
   for (const SchemaJson& member : value) check_exact(member, at);
 }
@@ -138,7 +137,7 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
   return std::make_shared<const SchemaValues>(std::move(both));
 }
 
-// As earlier drafts have it, and many clients' libraries still write it.
+// Keywords of earlier drafts, which many clients' libraries still write.
 bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& key,
                                    const SchemaJson& value, const std::string& at,
                                    SchemaAlternative& out) {

@@ -1,15 +1,14 @@
-#include "engine/constrain/schema_rules.h"
+#include "engine/constrain/schema.h"
 
 #include <algorithm>
 
-#include "engine/constrain/constraint_state.h"
-#include "engine/constrain/schema_parts.h"
+#include "engine/constrain/token_masks.h"
 #include "model/file/json.h"
 
 namespace cria {
 namespace {
 
-// Whether a value satisfies them all.
+// True if a value satisfies all of the set.
 bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) {
   AutomatonBuilder builder(budget);
   JsonText json(builder);
@@ -29,9 +28,8 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
       for (std::size_t j = 0; j < i; ++j) {
         if (!schema_has_value(forms, united(one.schemas[j], one.schemas[i]), budget)) continue;
         const std::string pair = std::to_string(j) + " and " + std::to_string(i);
-        throw ConstraintError(
-            "schema: alternatives that do not exclude each other are not supported: " + pair,
-            one.place);
+        throw ConstraintError("schema: alternatives that overlap are not supported: " + pair,
+                              one.place);
       }
     }
   }
@@ -84,8 +82,7 @@ void SchemaRules::check_values() const {
 
 void SchemaRules::alternative(NodeId from, const SchemaAlternative& one, NodeId to) {
   if (one.values) {
-    SchemaAlternative rest =
-        one;  // that a value is among the values need not be looked up for each of them
+    SchemaAlternative rest = one;  // avoids looking up each value in the list of values
     rest.values.reset();
     for (const SchemaValues::Value& value : one.values->list) {
       builder_.budget().steps(32);

@@ -5,6 +5,31 @@
 #include "engine/constrain/constraint_error.h"
 
 namespace cria {
+
+PlainTokens::PlainTokens(PlainKind kind, std::span<const TextTrie::Text> texts,
+                         std::size_t vocabulary_size) {
+  std::array<std::vector<TextTrie::Text>, kMaxChars + 1> other;
+  for (TokenBits& bits : whole) bits.resize((vocabulary_size + 63) / 64);
+  for (const auto& [text, id] : texts) {
+    std::string_view rest = text;
+    std::size_t chars = 0;
+    for (; chars < kMaxChars; ++chars) {
+      const std::size_t bytes = plain_char(kind, rest);
+      if (bytes == 0) break;
+      rest.remove_prefix(bytes);
+    }
+    if (rest.empty())
+      allow_token(whole[chars], id);
+    else
+      other[chars].emplace_back(rest, id);
+  }
+  for (std::size_t n = 0; n <= kMaxChars; ++n) {
+    for (std::size_t word = 0; n > 0 && word < whole[n].size(); ++word)
+      whole[n][word] |= whole[n - 1][word];
+    rests[n] = TextTrie(std::move(other[n]));
+  }
+}
+
 namespace {
 
 constexpr std::size_t kStepsPerMask = 500'000;  // on the average; most states take none
@@ -38,7 +63,7 @@ PlainEdges::Reads TokenMasks::reads(PlainKind kind, Runs::State state) {
   return all;
 }
 
-// Whether any text of plain characters leads back to the state.
+// True if every text of plain characters leads back to the state.
 bool TokenMasks::loops_plainly(Runs::State state) {
   if (state >= loops_.size()) loops_.resize(state + 1024, -1);
   if (loops_[state] < 0)
@@ -47,8 +72,8 @@ bool TokenMasks::loops_plainly(Runs::State state) {
   return loops_[state] > 0;
 }
 
-// Of the trie's tokens, from a state of the chain on. What a prefix cannot go on with, nothing
-// below it can.
+// Walks the trie's tokens from a state of the chain. If a prefix cannot continue, neither can
+// anything below it.
 void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) {
   const Automaton& automaton = runs_.automaton();
   const std::vector<TextTrie::Node>& nodes = trie.nodes;
@@ -77,8 +102,8 @@ void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) 
   }
 }
 
-// Where all characters of a class are taken alike, as many as may come: the mask, from the state at
-// the chain's beginning on.
+// If all characters of a class are treated alike, in any number: sets the mask from the state at
+// the chain's beginning.
 bool TokenMasks::find_plain(PlainKind kind, TokenBits& bits) {
   using Reads = PlainEdges::Reads;
   if (reads(kind, chain_[0]) != Reads::All) return false;

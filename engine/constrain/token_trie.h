@@ -1,7 +1,9 @@
-// The texts of a vocabulary's tokens as a tree: what an automaton is walked along.
+// Classes of characters that make up much of a vocabulary and that constraints often treat alike; a
+// vocabulary's tokens as a trie.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,10 +12,53 @@
 #include <utility>
 #include <vector>
 
-#include "engine/constrain/plain_chars.h"
+#include "engine/constrain/automaton.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria {
+
+/// From large to small.
+enum class PlainKind : std::uint8_t {
+  Json,     ///< stands for itself in a JSON string: not ", \ or control; without U+007F
+            ///< characters
+  Ascii,    ///< the same below U+0080
+  Word,     ///< [A-Za-z0-9_]
+  Letters,  ///< [A-Za-z]
+  Small,    ///< [a-z]
+};
+inline constexpr std::size_t kPlainKinds = 5;
+
+/// Bytes of the first character of a text if it is one of the class, else 0.
+std::size_t plain_char(PlainKind kind, std::string_view text);
+/// A byte that is such a character.
+inline constexpr unsigned char kPlainByte = 'a';
+
+/// What an automaton's nodes do with the characters of a class.
+class PlainEdges {
+ public:
+  /// The automaton must outlive it.
+  PlainEdges(const Automaton& automaton, PlainKind kind) : automaton_(automaton), kind_(kind) {}
+
+  enum class Reads : std::uint8_t {
+    Unknown,
+    None,
+    All,    ///< each leads to the same node, as kPlainByte does
+    Mixed,  ///< neither
+  };
+  Reads of(NodeId node) {
+    if (known_.empty()) known_.resize(automaton_.nodes.size());
+    return known_[node] != Reads::Unknown ? known_[node] : known_[node] = find(node);
+  }
+
+ private:
+  [[nodiscard]] Reads find(NodeId node) const;
+
+  const Automaton& automaton_;
+  PlainKind kind_;
+  std::vector<Reads> known_;
+};
+
+// The texts of a vocabulary's tokens as a tree: what an automaton is walked along.
 
 struct PlainTokens;
 
@@ -22,9 +67,9 @@ struct TextTrie {
   /// In preorder; the first is the root.
   struct Node {
     std::uint32_t end;          ///< one past the last node below it
-    std::uint32_t first_token;  ///< in `tokens`; those of the next node follow this node's
+    std::uint32_t first_token;  ///< index in `tokens`; the next node's tokens follow
     std::uint16_t depth;        ///< bytes
-    std::uint8_t byte;          ///< the last of these
+    std::uint8_t byte;          ///< last byte of the path to the node
   };
   using Text = std::pair<std::string_view, TokenId>;
   static constexpr std::size_t kLongest = 0xFFFF;  ///< bytes of a text
@@ -38,7 +83,7 @@ struct TextTrie {
   explicit TextTrie(std::vector<Text> texts);
 };
 
-/// Of a vocabulary. Control tokens and those that stand for nothing have no text.
+/// The trie of a vocabulary. Control tokens and tokens without text are not in it.
 struct TokenTrie : TextTrie {
   struct Texts {
     std::vector<std::string> texts;  ///< by token; "" for none
@@ -49,10 +94,10 @@ struct TokenTrie : TextTrie {
   std::vector<TokenId> ends;
   std::vector<std::pair<TokenId, std::string>> controls;
   std::size_t vocabulary_size = 0;
-  /// By node: whether what follows in its texts is PlainKind::Json alone.
+  /// By node: true if all texts continue with PlainKind::Json only.
   std::vector<bool> plain_below;
 
-  /// Of the first `most` tokens.
+  /// Texts of the first `most` tokens.
   static Texts texts_of(const Tokenizer& tokenizer, std::size_t most);
   explicit TokenTrie(Texts vocabulary);
   TokenTrie(const Tokenizer& tokenizer, std::size_t most);

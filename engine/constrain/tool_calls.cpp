@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "engine/constrain/constraint.h"
-#include "engine/constrain/constraint_state.h"
 #include "engine/constrain/json_text.h"
-#include "engine/constrain/schema_rules.h"
+#include "engine/constrain/schema.h"
+#include "engine/constrain/token_masks.h"
 #include "model/file/json.h"
 #include "tokenizer/chat/call_format.h"
 

@@ -17,7 +17,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/convert/hf_rules.h"
 #include "engine/convert/hf_tensors.h"
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/plural.h"
 #include "model/safetensors/writer.h"
 #include "tokenizer/hf/vocabulary.h"

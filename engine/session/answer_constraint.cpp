@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "engine/model_parts.h"
 
 namespace cria {

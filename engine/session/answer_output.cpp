@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 
 namespace cria {
 

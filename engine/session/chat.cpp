@@ -2,7 +2,7 @@
 #include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
 #include "engine/session/state.h"
-#include "model/file/hash.h"
+#include "model/file/binary_file.h"
 #include "model/plural.h"
 
 namespace cria {

@@ -5,7 +5,7 @@
 #include <cassert>
 
 #include "engine/session/common_prefix.h"
-#include "model/file/hash.h"
+#include "model/file/binary_file.h"
 
 namespace cria {
 namespace {

@@ -11,8 +11,8 @@
 namespace cria {
 namespace {
 
-/// Reads a text's events; throws where a limit is exceeded. The library could call back while it
-/// makes the values, but then looks through an array or object whenever one inside of it ends.
+/// Checks a text's events against the limits. The library's own callback while it builds values
+/// would scan an array or object at the end of each of its members.
 template <class Json>
 class Guard final : public nlohmann::json_sax<Json> {
  public:
@@ -38,9 +38,9 @@ class Guard final : public nlohmann::json_sax<Json> {
   bool parse_error(std::size_t at, const std::string&,
                    const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const typename Json::parse_error*>(&error) != nullptr)
-      throw Error(file_, "is no JSON", "at byte " + std::to_string(at));
-    throw Error(file_, std::string("is no JSON that can be read: ") +
-                           error.what());  // a number out of range
+      throw Error(file_, "is not JSON", "at byte " + std::to_string(at));
+    throw Error(file_,
+                std::string("cannot be read as JSON: ") + error.what());  // a number out of range
   }
 
  private:

@@ -1,4 +1,4 @@
-// JSON from strangers' files: never larger, deeper or more ambiguous than a sane file is.
+// JSON from untrusted files, with limits on size, depth and ambiguity.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace cria {
 
-/// What parse_json() refuses. The defaults fit small files of settings.
+/// Limits of parse_json(). The defaults fit small files of settings.
 struct JsonLimits {
   std::size_t bytes = 4 << 20;
   std::size_t depth = 32;
   std::size_t values = 200'000;  ///< numbers, strings, arrays, … in all
 };
 
-/// Throws Error (file names the text in it) for what is no JSON in UTF-8, exceeds a limit, or
-/// says a key twice.
+/// Throws Error (file names the text in it) for text that is not JSON in UTF-8, exceeds a limit, or
+/// repeats a key.
 nlohmann::json parse_json(std::string_view text, const std::string& file,
                           const JsonLimits& limits = {});
 /// The same with the members of objects in their order.

@@ -12,7 +12,7 @@ namespace cria {
 
 struct Utf8Char {
   std::size_t bytes;    ///< 1 to 4; 1 if not valid
-  char32_t code_point;  ///< of a valid character
+  char32_t code_point;  ///< if valid
   bool valid;
   bool truncated;  ///< not valid, but more bytes could make it so
 };

@@ -41,7 +41,7 @@ std::string_view name(GgufType type) noexcept;
 /// points at the little-endian bytes.
 struct GgufValue {
   GgufType type = GgufType::U8;
-  GgufType element = GgufType::U8;  ///< of an Array
+  GgufType element = GgufType::U8;  ///< type of an array's elements
   std::uint64_t count = 1;          ///< elements of an Array; bytes of a String
   const std::byte* data = nullptr;  ///< first byte of the payload (after lengths)
   /// Bytes of the payload; checked to lie in the file, nested arrays included.
@@ -61,7 +61,7 @@ struct TensorView {
   std::vector<std::uint64_t> shape;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
-  std::size_t shard = 0;  ///< which file of a split model holds it
+  std::size_t shard = 0;  ///< index of the file that holds it
 
   [[nodiscard]] std::uint64_t cols() const { return shape[0]; }
   [[nodiscard]] std::uint64_t rows() const;  ///< product of shape[1…]
@@ -100,14 +100,14 @@ class GgufFile {
 
   [[nodiscard]] const std::string& path() const noexcept;
   [[nodiscard]] const std::vector<std::string>& paths()
-      const noexcept;  ///< of all shards; none for bytes
+      const noexcept;  ///< paths of all shards; empty for bytes
   [[nodiscard]] std::uint32_t version() const noexcept;
   [[nodiscard]] std::uint64_t alignment() const noexcept;
   [[nodiscard]] std::size_t file_bytes() const noexcept;  ///< all shards
   [[nodiscard]] std::size_t shard_count() const noexcept;
   /// Things tolerated, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const noexcept;
-  /// Whether .mlock was asked for, and the system has locked all shards.
+  /// True if .mlock was requested and the system has locked all shards.
   [[nodiscard]] bool locked() const noexcept;
 
   [[nodiscard]] std::span<const GgufKey> keys() const noexcept;        ///< in file order
@@ -139,8 +139,8 @@ class GgufFile {
   [[nodiscard]] std::string_view get_string(std::string_view key) const;
   /// Asks the system to read the tensor data ahead of its use; returns at once.
   void prefetch() const noexcept;
-  /// Of one tensor's data / says that it will not be read again soon, so that a program that
-  /// streams through a file does not seem to hold all of it.
+  /// Prefetches one tensor's data / marks it as not needed soon, so that streaming through a file
+  /// does not keep all of it in memory.
   void prefetch(const TensorView& tensor) const noexcept;
   void done_with(const TensorView& tensor) const noexcept;
   /// Error that names this file.

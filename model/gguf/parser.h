@@ -1,19 +1,20 @@
-// Inside the room: one GGUF file's bytes -> its keys and tensors, everything checked. GgufFile
-// is what others use.
+// Internal: parses one GGUF file's bytes into keys and tensors, with all checks. GgufFile is the
+// public interface.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "model/file/cursor.h"
+#include "model/file/mapping.h"
 #include "model/gguf/gguf.h"
 
 namespace cria {
 
-/// What one file says. Views point into its bytes.
+/// The contents of one file. Views point into its bytes.
 struct GgufShard {
   std::string path;
   std::uint32_t version = 0;
@@ -49,5 +50,26 @@ void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_
 std::optional<std::uint64_t> as_uint(const GgufValue& value) noexcept;
 /// Bytes of a scalar of this type; 0 for String and Array.
 std::size_t scalar_bytes(GgufType type) noexcept;
+
+// Internal: models split into several files, "NAME-00001-of-00003.gguf" and so on.
+
+/// The family of files that a first shard belongs to.
+struct SplitPlan {
+  std::string prefix;                    ///< the paths up to the shard's number
+  std::uint32_t count = 0;               ///< split.count
+  std::optional<std::uint64_t> tensors;  ///< split.tensors.count
+
+  /// Path of shard number 0, 1, …
+  [[nodiscard]] std::string path(std::uint32_t number) const;
+};
+
+/// The plan if the file is the first shard of several; nullopt for an ordinary file. Error for a
+/// later shard or an unexpected file name.
+std::optional<SplitPlan> plan_split(const GgufShard& first);
+/// Error unless the shard says that it is number `number` of the same model.
+void check_shard(const SplitPlan& plan, const GgufShard& first, const GgufShard& shard,
+                 std::uint32_t number);
+/// Error if all shards together do not hold the number of tensors that the first announces.
+void check_total(const SplitPlan& plan, const std::string& path, std::size_t tensors);
 
 }  // namespace cria

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "model/file/magic.h"
+#include "model/file/mapping.h"
 #include "model/gguf/parser.h"
 
 namespace cria {

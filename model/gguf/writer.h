@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/formats/dtype.h"
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/gguf/gguf.h"
 
 namespace cria {
@@ -26,7 +26,7 @@ struct GgufArray {
   GgufType element = GgufType::U8;
   std::vector<GgufData> values;
   std::uint64_t copied = 0;
-  std::string payload{};  ///< of the copied elements, without the array's type and length
+  std::string payload{};  ///< the copied elements, without the array's type and length
 
   /// From numbers or strings: GgufArray::of(std::vector<float>{…}).
   template <typename T>
@@ -55,8 +55,8 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
   return array;
 }
 
-/// A value of an open file as a value of its own (to copy metadata into another file). An array
-/// takes about as many bytes as it has in the file.
+/// Copies a value of an open file (to copy metadata into another file). An array takes about as
+/// many bytes as in the file.
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
 
 /// The order of calls: set() and declare() for everything, begin(), write() for the data of every
@@ -77,8 +77,8 @@ class GgufWriter {
 
   /// Throws Error if the disk has no space for the whole file, or the target cannot be replaced.
   void begin();
-  /// The next bytes of tensor data, in pieces of any size that do not cross a tensor's end; padding
-  /// is added by itself.
+  /// Writes the next bytes of tensor data, in pieces of any size that do not cross a tensor's end;
+  /// adds the padding.
   void write(std::span<const std::byte> bytes);
   /// complete() and replace(), as an OutputFile's; the first throws Error if data is missing.
   void finish() { complete(), replace(); }
@@ -114,7 +114,7 @@ class GgufWriter {
   std::uint64_t in_current_ = 0;    // bytes of it written
 };
 
-/// Of all files of the input.
+/// Checks all files of the input.
 void require_other_file(const GgufFile& input, const std::string& target);
 
 }  // namespace cria

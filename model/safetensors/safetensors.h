@@ -1,8 +1,7 @@
-// safetensors files, read-only and memory-mapped, one or a directory of shards.
-// Format: https://huggingface.co/docs/safetensors — eight bytes that give the length of a JSON
-// header, the header
-// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, …, "__metadata__": {…}}, then the
-// tensors' values, little-endian, row-major, one after the other without holes.
+// Read-only, memory-mapped safetensors files, one or a directory of shards.
+// Format (https://huggingface.co/docs/safetensors): eight bytes give the length of a JSON header
+// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, …, "__metadata__": {…}}. The tensors'
+// values follow: little-endian, row-major, without holes.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ namespace cria {
 /// One row of the table of value types.
 struct SafetensorsType {
   std::string_view name;  ///< "BF16"
-  std::uint32_t bytes;    ///< of one value
+  std::uint32_t bytes;    ///< per value
   /// The same type in GGUF; none for BOOL, the unsigned integers and the floats of eight bits,
   /// whose values are not converted.
   std::optional<DType> dtype;
@@ -39,7 +38,7 @@ struct SafeTensor {
   std::string name;
   const SafetensorsType* type = nullptr;
   std::vector<std::uint64_t> shape;  ///< may be empty: a scalar
-  std::span<const std::byte> data;   ///< of any alignment
+  std::span<const std::byte> data;   ///< may be unaligned
 
   [[nodiscard]] std::uint64_t values() const { return data.size() / type->bytes; }
   [[nodiscard]] std::string shape_string() const;  ///< "[32000, 2048]"
@@ -80,7 +79,7 @@ class SafetensorsDirectory {
 
   [[nodiscard]] std::span<const SafetensorsFile> files() const noexcept { return files_; }
   [[nodiscard]] const SafeTensor* tensor(std::string_view name) const;  ///< null if absent
-  /// By name.
+  /// Tensors by name.
   [[nodiscard]] const std::map<std::string_view, const SafeTensor*>& tensors() const noexcept {
     return tensors_;
   }
@@ -95,9 +94,28 @@ class SafetensorsDirectory {
   std::map<std::string_view, const SafeTensor*> tensors_;
 };
 
-/// The path of a file beside another one by the name that a file gave: throws Error unless it is a
-/// plain name, so that it cannot lead out of the directory.
+/// Returns the path of a file in the same directory, named by another file. Throws Error unless the
+/// name is plain, so that it cannot lead out of the directory.
 std::string plain_file_in(const std::string& directory, std::string_view name,
                           const std::string& named_by);
+
+// The JSON header of a safetensors file, event by event: nothing is kept but what a tensor needs.
+
+/// The header's entry of one tensor.
+struct SafetensorsEntry {
+  std::string name;
+  const SafetensorsType* type = nullptr;
+  std::vector<std::uint64_t> shape{};
+  std::uint64_t begin = 0, end = 0;  ///< bytes within the data
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> tensors;  ///< as they stand
+  std::map<std::string, std::string> metadata;
+};
+
+/// Throws Error unless the text is a header and each tensor's bytes fit its type and shape. file
+/// names it in errors.
+SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
 
 }  // namespace cria

@@ -12,7 +12,7 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kAlignment = 8;  // of the data within the file
+constexpr std::size_t kAlignment = 8;  // alignment of the data within the file
 
 std::string header(const std::vector<SafetensorsDeclaration>& tensors,
                    const std::map<std::string, std::string>& metadata) {

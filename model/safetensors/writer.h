@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/safetensors/safetensors.h"
 
 namespace cria {
 
-/// What is written of one tensor.
+/// The properties of one tensor to write.
 struct SafetensorsDeclaration {
   std::string name;
   const SafetensorsType* type;
@@ -27,7 +27,7 @@ struct SafetensorsDeclaration {
 /// give the same bytes. Throws Error if the disk refuses.
 class SafetensorsWriter {
  public:
-  /// metadata: strings for "__metadata__", left out if there are none.
+  /// metadata: strings for "__metadata__", which is omitted if empty.
   SafetensorsWriter(std::string path, std::vector<SafetensorsDeclaration> tensors,
                     const std::map<std::string, std::string>& metadata = {});
   SafetensorsWriter(const SafetensorsWriter&) = delete;

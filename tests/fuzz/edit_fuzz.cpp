@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/sample/options.h"
-#include "model/gguf/edit.h"
+#include "model/gguf/rewrite.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"
 #include "tools/options/metadata_value.h"

@@ -1,6 +1,6 @@
 #include "tests/fuzz/mask_walk.h"
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "tests/fuzz/target.h"
 
 namespace cria::fuzz {

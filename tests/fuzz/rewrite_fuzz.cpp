@@ -2,8 +2,8 @@
 // reads them again.
 #include <cstring>
 
-#include "model/gguf/shards.h"
-#include "model/gguf/split.h"
+#include "model/gguf/parser.h"
+#include "model/gguf/rewrite.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"

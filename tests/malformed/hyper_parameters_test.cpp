@@ -168,7 +168,8 @@ TEST(MalformedHyperParameters, Case040Experts) {
       {says + "0" + key, experts(0)},
       {says + "9" + key, experts(9)},
       {says + "0" + key, with("expert_count", 8U)},
-      {"not known of this architecture: expected no such key, got 8 (key llama.expert_count)",
+      {"unknown for this architecture: expected the key to be absent, got 8 (key "
+       "llama.expert_count)",
        experts(2)},
   });
 }

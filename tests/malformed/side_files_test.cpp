@@ -86,7 +86,7 @@ TEST_F(MalformedSafetensors, ValidOneConverts) {
 TEST_F(MalformedSafetensors, Case102HeaderLength) {
   const std::string whole = read_file(directory_.path("model.safetensors")),
                     says = "bad length of the header: expected at most ";
-  expect_weights_refused("", "is no safetensors file: expected at least 9 bytes, got 0");
+  expect_weights_refused("", "not a safetensors file: expected at least 9 bytes, got 0");
   expect_weights_refused(raw(std::uint64_t{0}) + whole.substr(8), "*");
   for (const std::uint64_t length : {std::uint64_t{whole.size() - 7}, std::uint64_t{1} << 32,
                                      ~std::uint64_t{0}, ~std::uint64_t{7}})

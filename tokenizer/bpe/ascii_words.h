@@ -14,7 +14,7 @@ enum class AsciiWords : std::uint8_t {
   Gpt2,       ///< contraction | optional space and letters, digits or others | white space
   Tiktoken1,  ///< contraction | optional other and letters | a digit | others and line ends | white
               ///< space
-  Tiktoken3,  ///< likewise, up to three digits
+  Tiktoken3,  ///< like Tiktoken1, with up to three digits
 };
 
 namespace ascii {

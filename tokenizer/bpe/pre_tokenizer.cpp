@@ -2,11 +2,33 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "model/error.h"
-#include "tokenizer/bpe/word_kinds.h"
 
 namespace cria {
+
+namespace {
+
+// \b after digits, as in the authors' engine, Oniguruma. Its word characters are letters, marks,
+// letters among numbers and symbols, connectors, and the Latin-1 numbers ("10²"). A run that ends
+// otherwise is not split at all.
+constexpr std::string_view kDigitsAtWordEnd =
+    R"((?<!\d)\d++(?![\p{L}\p{M}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})"
+    R"(\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}]))";
+
+constexpr DigitGroups kGroups[] = {
+    {kCutsBeforeThrees, R"(\d++)", false},
+    {kDigitsInThreesAtWordEnds, kDigitsAtWordEnd, true},
+    {kNumbersInThrees, R"(\p{N}++)", true},
+};
+
+}  // namespace
+
+const DigitGroups* DigitGroups::of(std::string_view expression) {
+  const auto* const found = std::ranges::find(kGroups, expression, &DigitGroups::expression);
+  return found == std::end(kGroups) ? nullptr : found;
+}
 
 namespace {
 
@@ -34,8 +56,8 @@ std::string with_white_space(std::string_view pattern) {
   return out;
 }
 
-/// The expression with characters themselves in place of \x{263a} and \u263a, and as its authors
-/// wrote it where the table has another that does the same.
+/// The expression with characters in place of \x{263a} and \u263a, and in the authors' spelling if
+/// the table has an equivalent one.
 std::string canonical(std::string_view pattern) {
   if (pattern == kSpaceAtEnd) return R"(\s+$)";
   constexpr std::string_view kScript =

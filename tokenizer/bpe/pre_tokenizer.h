@@ -1,22 +1,82 @@
-// Cuts a text into the words that byte-pair merges do not cross, as the tokenizer.ggml.pre
-// of a vocabulary says.
+// Digits in groups of three, counted from the end of a run ("1 234 567"). The models' expressions
+// look ahead over the rest of the run at every place; counting once from its end gives the same
+// cuts in linear time.
 #pragma once
 
+#include <cstddef>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/file/utf8.h"
 #include "tokenizer/bpe/ascii_words.h"
-#include "tokenizer/bpe/digit_groups.h"
 #include "tokenizer/regex.h"
 
 namespace cria {
 
+// The expressions as the models' tokenizers have them.
+inline constexpr std::string_view kCutsBeforeThrees = R"((?=(\d{3})+(?!\d)))";
+inline constexpr std::string_view kDigitsInThreesAtWordEnds = R"(\d{1,3}(?=(?:\d{3})*\b))";
+inline constexpr std::string_view kNumbersInThrees = R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))";
+
+struct DigitGroups {
+  std::string_view expression;
+  std::string_view run;  ///< an expression for the whole runs that are cut
+  bool isolates;         ///< cuts also around the run; else only before full groups
+
+  /// Null for any other expression.
+  static const DigitGroups* of(std::string_view expression);
+
+  /// Calls sink(offset) for every cut of a run in the text, from left to right.
+  template <class Sink>
+  void cut(std::string_view text, RegexSpan span, Sink&& sink) const {
+    std::vector<std::size_t> digits;  // offsets; digits of some scripts have several bytes
+    for (std::size_t at = span.begin; at < span.end; ++at)
+      if ((text[at] & 0xC0) != 0x80) digits.push_back(at);
+    if (isolates && digits.size() % 3 != 0) sink(span.begin);
+    for (std::size_t i = digits.size() % 3; i < digits.size(); i += 3) sink(digits[i]);
+    if (isolates) sink(span.end);
+  }
+};
+
+// The ways to cut texts into words, and the names that files have for them (tokenizer.ggml.pre).
+
+/// One pre-tokenizer. Its expressions come from the models' own tokenizer.json and are applied in
+/// order.
+struct WordKind {
+  std::initializer_list<std::string_view> names;
+  std::initializer_list<std::string_view> patterns;
+  bool ignore_merges = false;  ///< a word that is a token is taken whole
+  bool joins_words = false;    ///< a word may hold a letter and a space after it
+};
+
+std::span<const WordKind> word_kinds();
+
+// Expressions that are known elsewhere too.
+inline constexpr std::string_view kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kTiktoken3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kTiktoken1 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// `\s+$` of the models, but not again from every space of a run that does not end the text.
+inline constexpr std::string_view kSpaceAtEnd = R"((?<!\s)\s++\z)";
+
+// Precedes the `\s*[\r
+// ]+` of a model whose next expressions split a run of spaces into many pre-tokens. A space inside
+// the run cannot start a match: no line end follows it.
+inline constexpr std::string_view kNotAfterSpace = R"((?:(?<!\s)|(?<=[\r\n])))";
+
+// Cuts a text into the words that byte-pair merges do not cross, as the tokenizer.ggml.pre
+// of a vocabulary says.
+
 /// Immutable; safe to use from several threads.
 class PreTokenizer {
  public:
-  /// By a name that files use; "" is "default". Throws Error (lists the known ones) for any other.
+  /// Finds a pre-tokenizer by the name in the file; "" is "default". Throws Error that lists the
+  /// known names.
   explicit PreTokenizer(std::string_view name);
 
   /// Every name, in the table's order.
@@ -27,16 +87,14 @@ class PreTokenizer {
   /// The expressions of a kind, characters as they are, as tokenizer.json has them. Throws
   /// Error as the constructor.
   static std::vector<std::string> expressions(std::string_view name);
-  /// Whether vocabularies of this kind take a word that is a token whole, whatever their merges
-  /// would make of it.
+  /// True if a pre-token that is a token is taken as it is, without merges.
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
 
-  /// Whether a word may hold a letter and a space after it; elsewhere texts are always cut between
-  /// these.
+  /// True if a pre-token may contain a letter followed by a space; others are always split there.
   [[nodiscard]] bool joins_words() const { return joins_words_; }
 
-  /// Calls sink(word) for every word, from left to right; together they are the text. Bytes that
-  /// are no UTF-8 form words of their own.
+  /// Calls sink(pre_token) from left to right; joined they give the text. Invalid UTF-8 becomes
+  /// pre-tokens of its own.
   template <class Sink>
   void split(std::string_view text, Sink&& sink) const;
 

@@ -1,8 +1,7 @@
-#include "tokenizer/bpe/word_kinds.h"
-
-#include "tokenizer/bpe/digit_groups.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
 
 namespace cria {
+
 namespace {
 
 constexpr std::string_view kTiktokenAll =
@@ -25,8 +24,8 @@ constexpr std::string_view kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// As gpt-4o, but for runs of Chinese characters, and no slash ends a word. The authors intersect
-// classes: what is in neither is left out of the complement here.
+// Like gpt-4o, with runs of Chinese characters apart and no slash at the end of a word. The authors
+// intersect classes; here the complement omits what is in neither.
 constexpr std::string_view kKimi =
     R"(\p{sc:Han}+)"
     R"(|[^\r\n\p{L}\p{N}]?[^\p{sc:Han}\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}]*[^\p{sc:Han}\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"

@@ -1,4 +1,4 @@
-#include "tokenizer/chat/builtin_templates.h"
+#include "tokenizer/chat/template_messages.h"
 
 #include <algorithm>
 
@@ -120,7 +120,7 @@ constexpr std::string_view kGptOss = R"({%- set channels = 'analysis, commentary
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|start|>assistant' -}}{%- endif -%})";
 
-// Thinking is kept only while the last question is being answered, by calls of tools say.
+// Keeps thinking only while the last question is being answered, for example by tool calls.
 constexpr std::string_view kQwen3 = R"({%- set last = namespace(question=-1) -%}
 {%- for message in messages -%}
   {%- if message.role == 'user' -%}{%- set last.question = loop.index0 -%}{%- endif -%}

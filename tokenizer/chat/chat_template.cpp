@@ -6,11 +6,9 @@
 
 #include "model/error.h"
 #include "model/vocabulary.h"
-#include "tokenizer/chat/builtin_templates.h"
 #include "tokenizer/chat/call_format.h"
-#include "tokenizer/chat/hermes_tools.h"
-#include "tokenizer/chat/message_values.h"
-#include "tokenizer/chat/text_parts.h"
+#include "tokenizer/chat/template_messages.h"
+#include "tokenizer/chat/transcript.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/json.h"
 

@@ -27,12 +27,12 @@ struct ChatMessage {
   std::string json = {};
 };
 
-/// What a template is given beside the messages.
+/// What a template gets beside the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
-  /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or
-  /// "". A template that knows no tools gets them in the form of Hermes, as a part of the system
-  /// message or, where it refuses one, of the first user's.
+  /// Further variables of the template (tools, documents, enable_thinking …) as a JSON object, or
+  /// "". A template without tool support gets the tools in Hermes form, in the system message or,
+  /// if it refuses one, in the first user message.
   std::string variables = {};
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
 };
@@ -40,19 +40,19 @@ struct RenderOptions {
 /// The texts that templates call bos_token, eos_token and so on.
 struct TemplateTokens {
   std::string bos, eos;  ///< as they stand in templates
-  std::string unk = {};  ///< likewise; undefined there where it is empty
-  std::string pad = {};  ///< likewise
-  std::string sep = {};  ///< likewise
-  /// Empty where the vocabulary has none.
+  std::string unk = {};  ///< in templates; undefined there if empty
+  std::string pad = {};  ///< same
+  std::string sep = {};  ///< same
+  /// Members are empty if the vocabulary has no such token.
   static TemplateTokens of(const Vocabulary& vocabulary);
 };
 
 /// Copies share what was parsed.
 class ChatTemplate {
  public:
-  /// The template of the model's file: Jinja2, or the name of a built-in one; where it has none the
-  /// built-in "plain", and note() says so. Throws Error with line and column for a template that
-  /// cannot be parsed.
+  /// Returns the template of the model's file: Jinja2, or the name of a built-in one. Without one
+  /// it is the built-in "plain", and note() says so. Throws Error with line and column if it cannot
+  /// be parsed.
   static ChatTemplate from_vocabulary(const Vocabulary& vocabulary);
   /// name: the file's, for errors.
   static ChatTemplate parse(std::string_view source, std::string name, TemplateTokens tokens);
@@ -60,10 +60,10 @@ class ChatTemplate {
   static std::optional<ChatTemplate> builtin(std::string_view name, TemplateTokens tokens);
   static std::string builtin_names();  ///< "chatml, llama2, …"
 
-  /// The conversation. Only what the template itself wrote is trusted there: contents never are,
-  /// and of the roles only the usual ones, as templates build markers of them. A content that is
-  /// missing beside calls of tools is "", unless the template asks for that. Throws Error with line
-  /// and column where the template fails or refuses the conversation.
+  /// Renders the conversation. Only text that the template wrote is trusted, and the usual role
+  /// names, from which templates build markers; contents never are. Missing content beside tool
+  /// calls is "", unless the template tests for that. Throws Error with line and column if the
+  /// template fails or refuses the conversation.
   [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const;
   /// Token ids of render(): markers become control tokens, what users wrote never does (no
@@ -76,14 +76,14 @@ class ChatTemplate {
   }  ///< in place of the model's
   /// Texts that end an answer although the model has no token for it.
   [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
-  /// How the answers of the template's models are built, known by the markers that it names.
-  /// variables: as in RenderOptions; without "tools" in them no calls are expected.
+  /// The format of the answers, known by the template's markers. variables: as in RenderOptions;
+  /// without "tools" no tool calls are expected.
   [[nodiscard]] AnswerFormat answer_format(const std::string& variables = {}) const;
-  /// Whether the template's text has this word, a variable's name say.
+  /// True if the template's source contains this word, such as a variable's name.
   [[nodiscard]] bool names(std::string_view word) const {
     return source_->find(word) != std::string::npos;
   }
-  /// What the user should know about the choice of this template, or "".
+  /// A note to the user on how this template was chosen, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
@@ -107,8 +107,8 @@ class ChatTemplate {
 /// is the model's to end.
 std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const jinja::Text& rendered);
 
-/// How many of a conversation's first tokens belong to its leading system message (0 if it has
-/// none): what a context that drops its oldest part should keep.
+/// Number of leading tokens that belong to the system message (0 without one): what a context shift
+/// should keep.
 std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                           const std::vector<ChatMessage>& messages, const RenderOptions& options);
 

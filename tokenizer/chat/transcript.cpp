@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tokenizer/chat/chat_template.h"
-#include "tokenizer/chat/text_parts.h"
 
 namespace cria {
 
@@ -17,8 +16,8 @@ std::vector<TokenId> Transcript::encode(const Tokenizer& tokenizer, const jinja:
   if (continued_by(rendered)) {
     const jinja::Text rest = rendered.part(text_.size(), rendered.size());
     const std::vector<TokenId> more = tokenizer.encode_parts(text_parts(rest));
-    // A tokenizer that puts a space before the first word would do so in the middle of the text,
-    // unless the rest begins with a control token, as in most templates.
+    // A tokenizer with a dummy space would insert one in the middle of the text, unless the rest
+    // begins with a control token, as in most templates.
     const bool seamless = more.empty() || !tokenizer.dummy_space_after(std::nullopt) ||
                           tokenizer.piece(more.front(), false).empty();
     if (seamless) {
@@ -38,7 +37,8 @@ void Transcript::answered(const Tokenizer& tokenizer, std::span<const TokenId> i
   std::string said;
   for (const TokenId id : ids) said += decoder.push(id);
   said += decoder.finish();
-  if (said != text) return;  // cut by a stop text, say: history will not show these tokens
+  if (said != text)
+    return;  // for example cut by a stop string: the history will not contain these tokens
   text_.append(text, false);
   ids_.insert(ids_.end(), ids.begin(), ids.end());
 }

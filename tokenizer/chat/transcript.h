@@ -1,4 +1,4 @@
-// The tokens of a conversation that goes on turn by turn.
+// Rendered text for the tokenizer.
 #pragma once
 
 #include <span>
@@ -10,15 +10,27 @@
 
 namespace cria {
 
-/// Keeps the ids of what was said: an answer's text, tokenized anew as a part of the history, need
-/// not give the ids that the model chose, and every id after a different one would have to be
-/// evaluated again.
+/// One part per run of one author. They point into the text.
+inline std::vector<TextPart> text_parts(const jinja::Text& text) {
+  std::vector<TextPart> parts;
+  std::size_t begin = 0;
+  for (const jinja::Text::Run& run : text.runs()) {
+    parts.push_back({std::string_view(text.bytes()).substr(begin, run.end - begin), run.trusted});
+    begin = run.end;
+  }
+  return parts;
+}
+
+// The tokens of a conversation that grows turn by turn.
+
+/// Keeps the ids of the conversation. Tokenizing an answer's text again need not give the ids that
+/// the model chose, and every id after a different one would be evaluated again.
 class Transcript {
  public:
   /// Ids of a rendered conversation (as encode_rendered). Where it begins with the last one and its
   /// answer, byte for byte and author for author, with the ids that these have already.
   std::vector<TokenId> encode(const Tokenizer& tokenizer, const jinja::Text& rendered);
-  /// What the model answered to the conversation that was encoded last, and how that reads.
+  /// Adds the model's answer to the conversation that was encoded last, as ids and as text.
   void answered(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text);
 
  private:

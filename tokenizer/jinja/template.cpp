@@ -8,7 +8,7 @@
 #include "tokenizer/jinja/run/interpreter.h"
 #include "tokenizer/jinja/syntax/lexer.h"
 #include "tokenizer/jinja/syntax/parser.h"
-#include "tokenizer/jinja/values/unicode.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
 namespace {

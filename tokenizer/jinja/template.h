@@ -1,10 +1,8 @@
 // Jinja2 as chat templates use it: the public header of tokenizer/jinja/.
-//
-// The language is described at https://jinja.palletsprojects.com/en/stable/templates/; as in
-// Hugging Face's chat templates blocks are trimmed (trim_blocks, lstrip_blocks), break and continue
-// are there, so are the functions raise_exception and strftime_now, values cannot be changed but
-// for namespaces, and tojson escapes no HTML; nor does anything else, so `safe` changes nothing.
-// There is no access to files or other templates.
+//  The language is described at https://jinja.palletsprojects.com/en/stable/templates/. As in
+//  Hugging Face's chat templates, blocks are trimmed (trim_blocks, lstrip_blocks), and break,
+//  continue, raise_exception and strftime_now exist. Values are immutable except namespaces. HTML
+//  is never escaped, so `safe` changes nothing. There is no access to files or other templates.
 #pragma once
 
 #include <ctime>
@@ -23,13 +21,13 @@ class Template {
   /// Throws Error with line and column; name: the file or what else it should be called there.
   static Template parse(std::string_view source, std::string name);
 
-  /// variables: by name (texts). Throws Error with line and column where Jinja2 would raise, or
-  /// where a limit is met.
+  /// variables: by name (texts). Throws Error with line and column where Jinja2 would raise, or if
+  /// a limit is exceeded.
   [[nodiscard]] Text render(const Dict& variables, const std::tm& now,
                             const Limits& limits = {}) const;
-  /// Whether a variable of this name is read somewhere.
+  /// True if the template reads a variable of this name.
   [[nodiscard]] bool reads(std::string_view variable) const;
-  /// Whether a member of this name may be: as an attribute, or by a text.
+  /// True if the template may read a member of this name, as an attribute or by a string.
   [[nodiscard]] bool reads_member(std::string_view name) const;
 
  private:

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "model/gguf/edit.h"
+#include "model/gguf/rewrite.h"
 #include "model/plural.h"
 #include "tokenizer/chat/chat_template.h"
 #include "tools/commands/commands.h"

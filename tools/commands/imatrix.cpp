@@ -5,7 +5,7 @@
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/quantize/importance_run.h"
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "engine/fingerprint.h"
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"

@@ -4,7 +4,7 @@
 
 #include "engine/convert/merge_adapters.h"
 #include "engine/execute/machine.h"
-#include "model/gguf/shards.h"
+#include "model/gguf/rewrite.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "model/error.h"
-#include "model/file/hash.h"
+#include "model/file/binary_file.h"
 #include "tools/options/input.h"
 #include "tools/terminal/standard_output.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/distribute/leader.h"
 #include "model/error.h"
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 #include "model/plural.h"
 #include "tools/options/find_model.h"
 #include "tools/report/json.h"

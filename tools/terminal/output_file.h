@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 
 namespace cria::tools {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "tests/engine/random.h"
 
 namespace cria {

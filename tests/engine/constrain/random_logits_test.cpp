@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "engine/constrain/constraint_state.h"
+#include "engine/constrain/token_masks.h"
 #include "engine/sample/sampler.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/random.h"

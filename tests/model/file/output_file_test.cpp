@@ -1,5 +1,5 @@
 // Files that are complete or not there, and side files with checksums.
-#include "model/file/output_file.h"
+#include "model/file/binary_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include <iterator>
 
 #include "model/error.h"
-#include "model/file/binary_file.h"
 
 namespace cria::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/gguf/edit.h"
+#include "model/gguf/rewrite.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "model/gguf/shards.h"
+#include "model/gguf/rewrite.h"
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
 

@@ -84,7 +84,7 @@ const SafetensorsDefect kSafetensorsDefects[] = {
      "bad length of the header"},
     {"Gguf", "GGUF" + std::string(60, '\0'), "expected a header that begins with {"},
     {"Html", "<!DOCTYPE html><html></html>", "an HTML page"},
-    {"HeaderNoJson", safetensors_file("{\"x\":}", ""), "the header is no JSON (at byte 13)"},
+    {"HeaderNoJson", safetensors_file("{\"x\":}", ""), "the header is not JSON (at byte 13)"},
     {"HeaderEnds", safetensors_file("{\"x\":{\"dtype\":\"U8\"", ""), "no JSON"},
     {"HeaderIsFollowed", safetensors_file("{}{}", ""), "no JSON"},
     {"InvalidUtf8", safetensors_file("{\"\xFF\":{}}", ""), "no JSON"},

@@ -1,5 +1,5 @@
 // Which special token does a text begin with?
-#include "tokenizer/tokens/special_tokens.h"
+#include "tokenizer/bpe/special_tokens.h"
 
 #include <gtest/gtest.h>
 

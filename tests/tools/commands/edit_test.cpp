@@ -171,7 +171,8 @@ TEST_F(Edit, RejectsInvalidKeys) {
   };
   const std::string demo = kDemo;
   for (const Case& wrong : std::vector<Case>{
-           {{"--remove", "no.such"}, demo + ": cannot remove: no such key (key no.such)"},
+           {{"--remove", "no.such"},
+            demo + ": cannot remove: the key does not exist (key no.such)"},
            {{"--remove", ""}, "empty key"},
            {{"--set", "general.alignment=u32:64"},
             "cannot be changed: it says how the file is laid out (key general.alignment)"},

@@ -1,5 +1,5 @@
 // Filters of one value.
-#include "tokenizer/jinja/builtins/filters.h"
+#include "tokenizer/jinja/builtins/builtins.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,10 +8,8 @@
 #include <cstdlib>
 
 #include "model/file/utf8.h"
-#include "tokenizer/jinja/builtins/json_text.h"
-#include "tokenizer/jinja/builtins/operators.h"
-#include "tokenizer/jinja/values/text_ops.h"
-#include "tokenizer/jinja/values/unicode.h"
+#include "tokenizer/jinja/values/json.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
 namespace {
@@ -210,7 +208,7 @@ std::optional<std::int64_t> parse_integer(const Text& text, int base) {
   return value;
 }
 
-/// Nothing of what is no number; throws Failure for one of more than 64 bits.
+/// Returns nullopt for NaN and infinity; throws Failure beyond 64 bits.
 std::optional<std::int64_t> truncated(double real) {
   if (!std::isfinite(real)) return std::nullopt;
   if (!(std::abs(real) < 9.2e18)) throw Failure("an integer is too large: more than 64 bits");

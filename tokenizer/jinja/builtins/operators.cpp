@@ -1,10 +1,10 @@
-#include "tokenizer/jinja/builtins/operators.h"
+#include "tokenizer/jinja/builtins/builtins.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tokenizer/jinja/values/text_ops.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
 namespace {
@@ -44,7 +44,7 @@ double modulo(double a, double b) {
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-/// As Python: what fmod leaves is taken away first, so that the quotient is almost a whole number.
+/// As Python: subtracts fmod's remainder first, so that the quotient is almost a whole number.
 double floor_divide(double a, double b) {
   const double rest = std::fmod(a, b);
   const double quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0);
@@ -248,7 +248,7 @@ bool less(Context& context, const Value& a, const Value& b) {
   }
   if (a.text() != nullptr && b.text() != nullptr) {
     context.budget.read(std::min(a.text()->size(), b.text()->size()));
-    return a.text()->bytes() < b.text()->bytes();  // UTF-8 sorts alike
+    return a.text()->bytes() < b.text()->bytes();  // UTF-8 sorts in the same order
   }
   if (a.list() != nullptr && b.list() != nullptr && same_kind(*a.list(), *b.list()) &&
       a.list()->kind <= List::Kind::Tuple) {

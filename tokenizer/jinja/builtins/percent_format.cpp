@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "tokenizer/jinja/builtins/operators.h"
-#include "tokenizer/jinja/values/unicode.h"
+#include "tokenizer/jinja/builtins/builtins.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
 namespace {

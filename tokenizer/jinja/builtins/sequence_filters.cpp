@@ -1,13 +1,9 @@
-// Filters that go through the elements of a sequence. Jinja makes generators of some, which do
-// their work when they are walked; here it is done at once, so an error in one whose result nobody
-// asks for is raised nevertheless.
+// Filters over the elements of a sequence. Jinja's generators work lazily; here the work is done at
+// once, so an error is raised even if the result is not used.
 #include <algorithm>
 
-#include "tokenizer/jinja/builtins/filters.h"
-#include "tokenizer/jinja/builtins/operators.h"
-#include "tokenizer/jinja/values/holders.h"
-#include "tokenizer/jinja/values/text_ops.h"
-#include "tokenizer/jinja/values/unicode.h"
+#include "tokenizer/jinja/builtins/builtins.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
 namespace {
@@ -17,9 +13,8 @@ Value generator(std::vector<Value> items) {
   return std::shared_ptr<Object>(std::make_shared<Generator>(std::move(items)));
 }
 
-/// What is found by a path such as "function.name" or "0".
-/// otherwise: in place of an undefined value, after each part of the path; undefined or none:
-/// nothing is.
+/// Follows a path such as "function.name" or "0". otherwise replaces an undefined value after each
+/// part of the path, unless it is undefined or none.
 Value at_path(Context& context, Value value, const Value& path, const Value& otherwise = {}) {
   const auto part_of = [&](const Value& key) {
     const Value found = item(context, value, key);
@@ -45,12 +40,12 @@ Value folded(const Value& value) {
   return value.text() == nullptr ? value : Value(map_runs(*value.text(), lower));
 }
 
-/// What elements are compared by.
+/// The sort key of elements.
 struct Key {
   Context& context;
   bool case_sensitive;
   Value attribute;       // undefined: the element itself
-  Value otherwise = {};  // of elements without it
+  Value otherwise = {};  // for elements without it
 
   [[nodiscard]] Value of(const Value& element) const {
     const Value value =
@@ -295,8 +290,7 @@ const std::string& name_argument(const Arguments& arguments, std::size_t i, cons
   return arguments.positional[i].text()->bytes();
 }
 
-// As in Jinja2, these four ask for nothing of what is false: none|map(…) is empty, whatever the
-// arguments.
+// As in Jinja2, these four accept any false value: none|map(…) is empty for all arguments.
 Value map_filter(Context& context, const Value& input, const Arguments& arguments) {
   std::vector<Value> out;
   if (!input.truth()) return generator({});

@@ -1,9 +1,7 @@
 // Tests: {{ x is defined }}.
 #include <algorithm>
 
-#include "tokenizer/jinja/builtins/filters.h"
-#include "tokenizer/jinja/builtins/methods.h"
-#include "tokenizer/jinja/builtins/operators.h"
+#include "tokenizer/jinja/builtins/builtins.h"
 
 namespace cria::jinja {
 namespace {

@@ -1,14 +1,99 @@
-// Statements; expressions are in expressions.cpp.
 #include "tokenizer/jinja/run/interpreter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/plural.h"
-#include "tokenizer/jinja/run/loop.h"
-#include "tokenizer/jinja/run/macro.h"
-#include "tokenizer/jinja/values/holders.h"
+#include "tokenizer/jinja/builtins/builtins.h"
 
 namespace cria::jinja {
+
+std::optional<Value> Loop::attribute(std::string_view name) {
+  const std::size_t n = items_->size();
+  if (name == "index") return Value::from_size(index_ + 1);
+  if (name == "index0") return Value::from_size(index_);
+  if (name == "revindex") return Value::from_size(n - index_);
+  if (name == "revindex0") return Value::from_size(n - index_ - 1);
+  if (name == "first") return index_ == 0;
+  if (name == "last") return index_ + 1 == n;
+  if (name == "length") return Value::from_size(n);
+  if (name == "depth") return depth_;
+  if (name == "depth0") return depth_ - 1;
+  if (name == "previtem")
+    return index_ == 0 ? Value::undefined("the first item has no previous one")
+                       : items()[index_ - 1];
+  if (name == "nextitem")
+    return index_ + 1 == n ? Value::undefined("the last item has no next one")
+                           : items()[index_ + 1];
+  const auto self = std::static_pointer_cast<Loop>(shared_from_this());
+  if (name == "cycle")
+    return function(
+        "cycle", [self](Context&, const Arguments& arguments) { return self->cycle(arguments); });
+  if (name == "changed")
+    return function("changed", [self](Context& context, const Arguments& arguments) -> Value {
+      return self->changed(context, arguments);
+    });
+  return std::nullopt;
+}
+
+Value Loop::cycle(const Arguments& arguments) const {
+  if (arguments.positional.empty()) throw Failure("no items for cycling given");
+  return arguments.positional[index_ % arguments.positional.size()];
+}
+
+bool Loop::changed(Context& context, const Arguments& arguments) {
+  const std::string now = context.shown(List(arguments.positional, List::Kind::Tuple)).bytes();
+  if (last_ == now) return false;
+  last_ = now;
+  return true;
+}
+
+Value Loop::call(Context&, const Arguments& arguments) {
+  const Bound args("loop", arguments, {"iterable"}, 1);
+  if (again_ == nullptr) throw Failure("the loop must have the 'recursive' marker to be called");
+  return again_(args[0], depth_ + 1);
+}
+
+MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& arguments) {
+  const std::string who = "macro '" + macro.name + "' ";
+  MacroArguments out;
+  const std::size_t n = macro.parameters.size();
+  out.parameters.resize(n);
+  std::vector<Value> varargs;
+  for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
+    if (i < n)
+      out.parameters[i] = arguments.positional[i];
+    else if (macro.uses_varargs)
+      varargs.push_back(arguments.positional[i]);
+    else
+      throw Failure(who + "takes not more than " + std::to_string(n) + " argument(s)");
+  }
+  Value caller = Value::undefined("No caller defined");
+  Dict kwargs;
+  for (const auto& [key, value] : arguments.named) {
+    const std::string& name = key.bytes();
+    const auto found =
+        std::ranges::find(macro.parameters, name, &std::pair<std::string, ExprPtr>::first);
+    if (found != macro.parameters.end()) {
+      auto& slot = out.parameters[static_cast<std::size_t>(found - macro.parameters.begin())];
+      if (slot) throw Failure(who + "got two values for argument '" + name + "'");
+      slot = value;
+    } else if (name == "caller" && macro.uses_caller) {
+      caller = value;
+    } else if (macro.uses_kwargs) {
+      kwargs.set(key, value);
+    } else {
+      throw Failure(who + "takes no keyword argument '" + name + "'");
+    }
+  }
+  if (macro.uses_caller) out.special.emplace_back("caller", caller);
+  if (macro.uses_varargs)
+    out.special.emplace_back("varargs", List(std::move(varargs), List::Kind::Tuple));
+  if (macro.uses_kwargs) out.special.emplace_back("kwargs", std::move(kwargs));
+  return out;
+}
+
+// Statements; expressions are in expressions.cpp.
 
 /// A scope of its own while it lives.
 class Interpreter::InnerScope {
@@ -142,8 +227,8 @@ Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std:
     if (flow == Flow::Break) break;
     completed = completed || flow == Flow::Normal;
   }
-  // As Jinja has it: else is run where no element came to the end of the body, be it that break or
-  // continue were met every time.
+  // As in Jinja2, `else` runs if no iteration reached the end of the body, even if all of them met
+  // break or continue.
   if (completed) return Flow::Normal;
   const InnerScope inner(*this, scope_);
   return run(block.otherwise);

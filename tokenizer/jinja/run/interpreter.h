@@ -1,14 +1,90 @@
-// Runs a template's tree.
+// Variables, in scopes inside of each other.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "tokenizer/jinja/builtins/call.h"
-#include "tokenizer/jinja/run/scope.h"
+#include "tokenizer/jinja/builtins/builtins.h"
 #include "tokenizer/jinja/syntax/ast.h"
+#include "tokenizer/jinja/values/value.h"
 
 namespace cria::jinja {
+
+class Scope {
+ public:
+  explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
+
+  /// Null if neither this scope nor an outer one has the variable.
+  [[nodiscard]] const Value* find(const std::string& name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
+      const auto found = scope->variables_.find(name);
+      if (found != scope->variables_.end()) return &found->second;
+    }
+    return nullptr;
+  }
+  /// Sets it here; outer variables of the same name are hidden, not changed.
+  void set(const std::string& name, Value value) {
+    variables_.insert_or_assign(name, std::move(value));
+  }
+  /// Its values may refer back to it.
+  void clear() { variables_.clear(); }
+
+ private:
+  std::shared_ptr<Scope> parent_;
+  std::unordered_map<std::string, Value> variables_;
+};
+
+// The variable `loop` of a for block.
+
+class Loop final : public Object {
+ public:
+  /// again renders the block for other items, one level deeper; empty if the block is not
+  /// recursive.
+  using Again = std::function<Value(const Value& items, std::int64_t depth)>;
+  Loop(std::shared_ptr<const std::vector<Value>> items, std::int64_t depth, Again again)
+      : items_(std::move(items)), depth_(depth), again_(std::move(again)) {}
+
+  [[nodiscard]] const std::vector<Value>& items() const { return *items_; }
+  void go_to(std::size_t index) { index_ = index; }
+
+  [[nodiscard]] std::string type_name() const override { return "LoopContext"; }
+  [[nodiscard]] Text shown() const override {
+    return {
+        "<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(items_->size()) + ">",
+        true};
+  }
+  [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;
+  [[nodiscard]] bool callable() const override { return again_ != nullptr; }
+  Value call(Context& context, const Arguments& arguments) override;
+
+ private:
+  Value cycle(const Arguments& arguments) const;
+  bool changed(Context& context, const Arguments& arguments);
+
+  std::shared_ptr<const std::vector<Value>> items_;
+  std::size_t index_ = 0;
+  std::int64_t depth_;  // from 1
+  Again again_;
+  std::optional<std::string> last_;  // as text: a value could be this loop
+};
+
+// Matches the arguments of a macro's call with its parameters.
+
+struct MacroArguments {
+  std::vector<std::optional<Value>> parameters;  ///< one per parameter of the definition
+  std::vector<std::pair<std::string, Value>>
+      special;  ///< caller, varargs, kwargs, where the macro uses them
+};
+
+/// Throws Failure for arguments that the macro does not take. Left out ones are allowed.
+MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& arguments);
+
+// Runs a template's tree.
 
 class Interpreter {
  public:
@@ -17,7 +93,7 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  /// What the template prints. Throws Failure; at() then tells where.
+  /// Returns the output. Throws Failure; at() then gives the place.
   Text render(const Body& body);
   [[nodiscard]] std::size_t at() const { return at_; }
 

@@ -102,7 +102,7 @@ struct Expr {
                    Test, Unary, Binary, Logic, Comparison, Concatenation, Conditional>;
   Variant node;
   std::size_t at;  ///< byte of the source
-  int depth;       ///< of the tree below: a chain of a million additions is a deep tree
+  int depth;       ///< depth of the tree below: a chain of a million additions is a deep tree
 };
 
 struct Statement;
@@ -141,8 +141,7 @@ struct SetBlock {
 };
 struct MacroDefinition {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>>
-      parameters;  ///< with their defaults, null where there is none
+  std::vector<std::pair<std::string, ExprPtr>> parameters;  ///< with defaults, or null
   Body body;
   bool uses_caller, uses_varargs, uses_kwargs;
 };

@@ -1,4 +1,4 @@
-#include "tokenizer/jinja/syntax/expression_parser.h"
+#include "tokenizer/jinja/syntax/parser.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "tokenizer/jinja/syntax/expression_parser.h"
-
 namespace cria::jinja {
 namespace {
 
@@ -22,8 +20,7 @@ class Parser {
  private:
   using Ends = std::initializer_list<std::string_view>;
 
-  /// Statements up to "{% end", whose name is not yet passed; up to the end of the template if
-  /// there is none.
+  /// Parses statements up to "{% end", whose name comes next, or to the end of the template.
   Body statements(Ends ends) {
     Body out;
     for (;;) {
@@ -153,7 +150,7 @@ class Parser {
     return out;
   }
 
-  /// (a, b=1); nothing if there are no parentheses.
+  /// Parses (a, b=1), or nothing without parentheses.
   void parameters(MacroDefinition& out) {
     if (!tokens_.skip_op("(")) return;
     while (!tokens_.is_op(")")) {

@@ -1,21 +1,30 @@
-// What a template may spend: it comes from a file, and files are hostile.
+// Errors while a template runs, before the place is known.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-#include "tokenizer/jinja/values/failure.h"
+#include <stdexcept>
+#include <string>
 
 namespace cria::jinja {
+
+/// Thrown by values, filters and methods; the interpreter adds line and column and makes an Error
+/// of it.
+class Failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Limits on what a template may spend: it comes from an untrusted file.
 
 struct Limits {
   std::uint64_t steps =
       4'000'000;                   ///< expressions, statements and elements: a fraction of a second
-  std::uint64_t bytes = 32 << 20;  ///< of all text and lists made on the way
+  std::uint64_t bytes = 32 << 20;  ///< for all texts and lists made on the way
   std::uint64_t steps_per_input_byte = 16;  ///< and more than that if the conversation is large
   std::uint64_t bytes_per_input_byte = 64;
-  int depth = 800;  ///< of calls, statements and expressions inside of each other
+  int depth = 800;  ///< nesting of calls, statements and expressions
 };
 
 /// Counts what was spent; throws Failure when it was too much.
@@ -62,7 +71,7 @@ class Budget {
     Budget& budget_;
     std::uint64_t bytes_;
   };
-  /// As take_values, as long as the result lives.
+  /// Like take_values, until the result is destroyed.
   [[nodiscard]] std::shared_ptr<const Loan> lend_values(std::uint64_t n) {
     step(n);
     return std::make_shared<const Loan>(*this, n * 32);

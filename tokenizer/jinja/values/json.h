@@ -3,18 +3,36 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
+#include "tokenizer/jinja/builtins/builtins.h"
 #include "tokenizer/jinja/values/value.h"
 
 namespace cria::jinja {
 
-/// Its texts are a stranger's: no marker in them is ever a control token. Throws Failure if it is
-/// nested too deeply or an integer has more than 64 bits.
+/// Texts are untrusted: markers in them never become control tokens. Throws Failure if the JSON is
+/// nested too deeply.
 Value from_json(const nlohmann::ordered_json& json);
-/// What becomes of integers from 2^63 to 2^64 - 1, with which templates cannot compute exactly.
+/// How to read integers from 2^63 to 2^64 - 1, with which templates cannot compute exactly.
 enum class LargeIntegers : std::uint8_t { Refuse, Keep };
-/// The same of a text, in linear time; throws Failure too where it is no JSON.
+/// Parses a text in linear time; throws Failure if it is not JSON.
 Value parse_json(std::string_view text, LargeIntegers large = LargeIntegers::Keep);
+
+// Values as JSON text, as Python's json.dumps writes it.
+
+struct JsonStyle {
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+  std::optional<Text> indent;  ///< indentation of one level; nullopt: all on one line
+  Text between_items = {", ", true}, after_key = {": ", true};
+};
+
+/// Throws Failure for what JSON cannot hold (an undefined value, a function).
+Text json_text(Context& context, const Value& value, const JsonStyle& style);
+
+/// The filter that chat templates know: tojson(ensure_ascii=false, indent=none, separators=none,
+/// sort_keys=false). Unlike Jinja's own it does not escape HTML.
+Value tojson(Context& context, const Value& value, const Arguments& arguments);
 
 }  // namespace cria::jinja

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tokenizer/jinja/values/budget.h"
-#include "tokenizer/jinja/values/failure.h"
 #include "tokenizer/jinja/values/text.h"
 
 namespace cria::jinja {
@@ -22,7 +21,7 @@ class Dict;
 class Object;
 struct List;
 
-/// Known without a walk, as values that share parts could take for ever to walk.
+/// Kept with the value, because walking values that share parts could take exponential time.
 struct Extent {
   int depth = 0;             ///< lists and dicts inside of each other
   std::uint64_t weight = 1;  ///< about the bytes of its printed form
@@ -69,11 +68,11 @@ class Value {
   [[nodiscard]] bool is_number() const {
     return integer().has_value() || is_float();
   }  ///< a bool is one too
-  /// Of an int or a bool.
+  /// Returns an int or a bool as integer; nullopt for other types.
   [[nodiscard]] std::optional<std::int64_t> integer() const;
-  /// Of a float that was an integer beyond an int64's range.
+  /// Returns a float that was an integer beyond the range of int64.
   [[nodiscard]] std::optional<std::uint64_t> large_integer() const;
-  /// Of any number.
+  /// Returns a number as double; nullopt for other types.
   [[nodiscard]] std::optional<double> real() const;
   [[nodiscard]] const Text* text() const;
   [[nodiscard]] const List* list() const;
@@ -89,9 +88,9 @@ class Value {
   [[nodiscard]] bool truth() const;
   /// Python's type(x).__name__.
   [[nodiscard]] std::string type_name() const;
-  /// What stands in the way of using an undefined value: "'x' is undefined".
+  /// The reason why an undefined value cannot be used: "'x' is undefined".
   [[nodiscard]] std::string why_undefined() const;
-  /// Of lists and dicts: all that is in them. Of the rest: no depth.
+  /// The size of lists and dicts with all they contain. Other types have depth 0.
   [[nodiscard]] Extent extent() const;
 
  private:
@@ -110,7 +109,7 @@ struct List {
   Kind kind;
   std::string range;  ///< how a range is printed: "range(0, 3)"
   Extent extent;
-  std::shared_ptr<const Budget::Loan> loan = {};  ///< of the memory, where it is given back
+  std::shared_ptr<const Budget::Loan> loan = {};  ///< memory that is given back on destruction
   /// Python allows list[i], and len(x) of all kinds.
   [[nodiscard]] bool indexable() const { return kind <= Kind::Range; }
 };
@@ -133,7 +132,7 @@ class Dict {
   [[nodiscard]] const Value* find_canonical(const std::string& key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, std::size_t> index_;  // of canonical keys
+  std::unordered_map<std::string, std::size_t> index_;  // by canonical key
   Extent extent_{1, 2};
 };
 
@@ -149,9 +148,9 @@ class Object : public std::enable_shared_from_this<Object> {
   Object& operator=(const Object&) = delete;
 
   [[nodiscard]] virtual std::string type_name() const = 0;
-  /// How it is printed; addresses, which Python would show, are left out.
+  /// The text printed for the object, without the addresses that Python would show.
   [[nodiscard]] virtual Text shown() const { return {"<" + type_name() + " object>", true}; }
-  /// Nothing: there is no such attribute.
+  /// Returns nullopt if the object has no such attribute.
   [[nodiscard]] virtual std::optional<Value> attribute(std::string_view) { return std::nullopt; }
   [[nodiscard]] virtual bool callable() const { return false; }
   virtual Value call(Context& context, const Arguments& arguments);
@@ -166,7 +165,7 @@ class Namespace final : public Object {
   Dict fields;
 };
 
-/// What map, select and their like give: it can be walked once, and has no length.
+/// The result of map, select and similar filters: it can be walked once and has no length.
 class Generator final : public Object {
  public:
   explicit Generator(std::vector<Value> values) : items(std::move(values)) {}

@@ -1,0 +1,224 @@
+// Reading JSON Schema: errors, the normal form, and the rules that write matching values.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constrain/code_points.h"
+#include "engine/constrain/constraint_error.h"
+#include "engine/constrain/json_text.h"
+
+namespace cria {
+
+/// A key as a part of a JSON pointer (RFC 6901).
+inline std::string pointer_part(std::string_view key) {
+  std::string out = "/";
+  for (const char c : key) {
+    if (c == '~' || c == '/')
+      out += c == '~' ? "~0" : "~1";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// For what is not supported; place: a JSON pointer.
+[[noreturn]] inline void refuse_schema(const std::string& what, const std::string& place) {
+  throw ConstraintError("schema: " + what, place.empty() ? "/" : place);
+}
+
+/// Throws for an invalid schema.
+[[noreturn]] inline void refuse_malformed_schema(const std::string& what,
+                                                 const std::string& place) {
+  throw ConstraintError("schema: " + what, place.empty() ? "/" : place, true);
+}
+
+inline void require_kind(bool holds, std::string_view kind, const std::string& at) {
+  if (!holds) refuse_malformed_schema("expected " + std::string(kind), at);
+}
+
+/// Keywords that hold other schemas of the same value.
+inline bool is_combination(std::string_view key) {
+  return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf";
+}
+
+/// Steps to copy or compare a text of this size, beyond those of a short one.
+inline std::size_t steps_of_text(std::size_t bytes) { return bytes / 32; }
+
+// JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what
+// holds together.
+
+using SchemaJson = nlohmann::ordered_json;
+/// Subschemas that all hold, by their numbers, ascending; none: any value.
+using SchemaSet = std::vector<std::uint32_t>;
+
+enum SchemaType : unsigned {
+  kNullType = 1,
+  kBooleanType = 2,
+  kIntegerType = 4,
+  kFractionType = 8,  ///< numbers that are not integers
+  kNumberType = kIntegerType | kFractionType,
+  kStringType = 16,
+  kArrayType = 32,
+  kObjectType = 64,
+  kAnyType = 127,
+};
+
+/// The values of an enum, in the schema's JSON.
+struct SchemaValues {
+  struct Value {
+    const SchemaJson* json;
+    std::size_t weight;  ///< steps that comparing it takes
+  };
+  std::vector<Value> list;
+  std::size_t weight = 0;  ///< total
+  HeldBytes held;
+};
+
+/// Names are those in the schema's JSON, and values are shared: there may be many that differ in
+/// little.
+struct SchemaAlternative {
+  unsigned types = kAnyType;
+  std::shared_ptr<const SchemaValues> values;  // null: any
+  NumberBounds bounds;
+  std::size_t least_length = 0, most_length = kNoLimit;  // for strings
+  std::vector<std::shared_ptr<const CharDfa>> patterns;
+  std::vector<SchemaSet> prefix;  // for arrays
+  SchemaSet items;                // behind the prefix
+  std::size_t least_items = 0, most_items = kNoLimit;
+  std::vector<std::pair<std::string_view, SchemaSet>> properties;
+  std::vector<std::string_view> required;
+  SchemaSet additional;  // other members than properties
+  SchemaSet names;       // names of all members, as texts
+  HeldBytes held;
+};
+
+/// Grows without copies.
+using SchemaAlternatives = std::deque<SchemaAlternative>;
+
+/// The alternatives of a oneOf: no value may satisfy two of them.
+struct SchemaExclusion {
+  std::string place;
+  std::vector<SchemaSet> schemas;
+};
+
+/// Throws ConstraintError with the place of what is not supported.
+class SchemaForms {
+ public:
+  /// The schema must outlive it.
+  SchemaForms(const SchemaJson& root, Budget& budget);
+
+  /// The whole schema.
+  [[nodiscard]] SchemaSet root() const { return {0}; }
+  /// The alternatives that satisfy all of the set; empty if no value does.
+  SchemaAlternatives alternatives(const SchemaSet& set);
+  bool satisfies(const SchemaJson& value, const SchemaSet& set);
+  bool satisfies(const SchemaJson& value, const SchemaAlternative& alternative);
+  /// All exclusions read so far; the caller keeps the schema alive.
+  [[nodiscard]] const std::vector<SchemaExclusion>& exclusive() const { return exclusive_; }
+  /// "/properties/a" of the first of them.
+  [[nodiscard]] std::string place(const SchemaSet& set) const;
+
+ private:
+  struct Subschema {
+    const SchemaJson* json;
+    std::string place;
+  };
+  using Alternatives = SchemaAlternatives;
+
+  std::uint32_t number(const SchemaJson& schema, const std::string& place);
+  Alternatives read(std::uint32_t id);
+  SchemaAlternative read_keywords(const SchemaJson& schema, const std::string& place);
+  bool read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
+                        const std::string& at, SchemaAlternative& out);
+  void read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                    SchemaAlternative& out);
+  bool read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                           SchemaAlternative& out);
+  bool read_string_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                           SchemaAlternative& out);
+  bool read_array_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                          SchemaAlternative& out);
+  bool read_object_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                           SchemaAlternative& out);
+  std::uint32_t referred(const SchemaJson& ref, const std::string& at);
+  std::uint32_t find_referred(const SchemaJson& ref, const std::string& at);
+  Alternatives any_of(const SchemaJson& list, const std::string& at);
+  Alternatives one_of(const SchemaJson& list, const std::string& at);
+  std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere,
+                                         const std::string& at);
+  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list,
+                                                const std::string& at);
+  std::shared_ptr<const SchemaValues> values_in_both(const std::shared_ptr<const SchemaValues>& a,
+                                                     const std::shared_ptr<const SchemaValues>& b);
+  Alternatives both(const Alternatives& a, const Alternatives& b);
+  void hold(SchemaAlternative& one);
+
+  const SchemaJson& root_;
+  Budget& budget_;
+  std::vector<Subschema> schemas_;
+  std::map<const SchemaJson*, std::uint32_t> numbers_;
+  std::map<std::string, std::shared_ptr<const CharDfa>> patterns_;
+  std::map<const SchemaJson*, std::shared_ptr<const SchemaValues>> values_;
+  std::map<const SchemaJson*, std::uint32_t> referred_;  // by the reference
+  std::set<std::uint32_t> open_;                         // being read
+  std::set<const SchemaJson*> one_ofs_;                  // already in exclusive_
+  std::vector<SchemaExclusion> exclusive_;
+};
+
+/// Both sets hold.
+SchemaSet united(const SchemaSet& a, const SchemaSet& b);
+
+// The rules of an automaton that write what satisfies a schema.
+
+class SchemaRules {
+ public:
+  SchemaRules(SchemaForms& forms, JsonText& json)
+      : forms_(forms), json_(json), builder_(json.builder()) {}
+
+  /// A value that satisfies them all.
+  void value(NodeId from, const SchemaSet& set, NodeId to);
+  /// Makes the rules that were called. After the last value().
+  void complete();
+  /// Throws ConstraintError with the place of a subschema that no value satisfies.
+  void check_values() const;
+
+ private:
+  struct Rule {
+    RuleId id;
+    SchemaSet set;
+  };
+  void alternative(NodeId from, const SchemaAlternative& one, NodeId to);
+  void string(NodeId from, const SchemaAlternative& one, NodeId to);
+  void array(NodeId from, const SchemaAlternative& one, NodeId to);
+  void object(NodeId from, const SchemaAlternative& one, NodeId to);
+  void further_members(NodeId from, const SchemaAlternative& one, NodeId to);
+  void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,
+                  NodeId to);
+  void pattern_text(NodeId from, CharDfa dfa,
+                    std::span<const std::shared_ptr<const CharDfa>> patterns,
+                    const SchemaAlternative& one, NodeId to);
+  bool may_be_name(std::string_view text, const SchemaAlternative& one);
+  /// True if the set is `false`, or is seen at once to allow nothing.
+  bool is_false(const SchemaSet& set);
+
+  SchemaForms& forms_;
+  JsonText& json_;
+  AutomatonBuilder& builder_;
+  std::map<SchemaSet, RuleId> rules_;
+  std::vector<Rule> order_;
+  std::size_t completed_ = 0;
+};
+
+/// The rule of what satisfies a schema (JSON text). Throws ConstraintError as
+/// Constraint::json_schema does.
+RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder);
+
+}  // namespace cria

@@ -1,0 +1,331 @@
+#include "tokenizer/chat/template_messages.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "model/error.h"
+#include "model/file/json.h"
+#include "tokenizer/chat/partial_marker.h"
+#include "tokenizer/jinja/values/json.h"
+
+namespace cria {
+
+namespace {
+
+using jinja::Dict;
+using jinja::List;
+using jinja::Text;
+using jinja::Value;
+
+/// Templates write '<|' + role + '|>': these roles count as written by the template.
+constexpr std::string_view kRoles[] = {"system", "user",    "assistant", "tool",        "developer",
+                                       "model",  "ipython", "function",  "tool_results"};
+
+Value role_text(const std::string& role) {
+  return Text(role, std::ranges::count(kRoles, role) != 0);
+}
+
+/// A content of several texts as one, for templates that know no parts.
+Value joined_parts(const List& parts) {
+  Text all;
+  for (const Value& part : parts.items) {
+    const Value* text =
+        part.dict() == nullptr ? nullptr : part.dict()->find(std::string_view("text"));
+    if (text == nullptr || text->text() == nullptr)
+      throw Error(
+          "", "a message holds something other than text, which this chat template does not know");
+    all.append(*text->text());
+  }
+  return all;
+}
+
+/// Copies the reasoning to "thinking", its name in gpt-oss's templates. There it is not part of a
+/// message that has content.
+void rename_reasoning(Dict& message) {
+  const Value* const thought = message.find(std::string_view("reasoning_content"));
+  const Value* const content = message.find(std::string_view("content"));
+  const bool silent =
+      content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
+  if (thought != nullptr && silent) message.set("thinking", *thought);
+}
+
+/// Parses a text as a JSON object; nullopt if it is not one, or too deeply nested for a template's
+/// values inside a message and its list.
+std::optional<Value> object_in(const Text& text) {
+  constexpr int kMaxDepth = List::kDeepest - 8;
+  try {
+    Value object = jinja::parse_json(text.bytes(), jinja::LargeIntegers::Refuse);
+    if (object.dict() != nullptr && object.extent().depth < kMaxDepth) return object;
+  } catch (const jinja::Failure&) {
+  }
+  return std::nullopt;
+}
+
+/// True if a call has no arguments: clients omit them, or send an empty text.
+bool no_arguments(const Value* arguments) {
+  if (arguments == nullptr || arguments->is_none()) return true;
+  return arguments->text() != nullptr && without_spaces(arguments->text()->bytes()).empty();
+}
+
+/// Returns arguments as an object if they are not one: most templates print them as JSON or iterate
+/// over them.
+std::optional<Value> as_object(const Value* arguments) {
+  if (no_arguments(arguments)) return Dict();
+  return arguments->text() == nullptr ? std::nullopt : object_in(*arguments->text());
+}
+
+std::optional<Value> as_text(const Value* arguments) {
+  return no_arguments(arguments) ? std::optional<Value>(Text("{}", false)) : std::nullopt;
+}
+
+/// Replaces a text that is not an object, such as the arguments of an answer that was cut.
+std::optional<Value> as_no_arguments(const Value* arguments) {
+  return arguments->text() == nullptr ? std::nullopt : std::optional<Value>(Dict());
+}
+
+/// Replaces the arguments of each call for which `change` returns others. True if there were any.
+template <std::optional<Value> (*change)(const Value* arguments)>
+bool change_arguments(Dict& message) {
+  const Value* const calls = message.find(std::string_view("tool_calls"));
+  if (calls == nullptr || calls->list() == nullptr) return false;
+  std::vector<Value> out = calls->list()->items;
+  bool any = false;
+  for (Value& call : out) {
+    const Value* const inner =
+        call.dict() == nullptr ? nullptr : call.dict()->find(std::string_view("function"));
+    const Dict* const called = inner == nullptr ? call.dict() : inner->dict();
+    if (called == nullptr) continue;
+    const auto other = change(called->find(std::string_view("arguments")));
+    if (!other) continue;
+    Dict function = *called;
+    function.set("arguments", *other);
+    if (inner == nullptr) {
+      call = std::move(function);
+    } else {
+      Dict outer = *call.dict();
+      outer.set("function", std::move(function));
+      call = std::move(outer);
+    }
+    any = true;
+  }
+  if (any) message.set("tool_calls", List(std::move(out)));
+  return any;
+}
+
+/// Sets the content of a message that only calls tools to "": most templates expect a text and
+/// would fail, or print "None". True if it had none.
+bool fill_content(Dict& message) {
+  const Value* const calls = message.find(std::string_view("tool_calls"));
+  if (calls == nullptr || calls->list() == nullptr || calls->list()->items.empty()) return false;
+  const Value* const content = message.find(std::string_view("content"));
+  if (content != nullptr && !content->is_none()) return false;
+  message.set("content", Text("", true));
+  return true;
+}
+
+/// Returns the messages with `change` applied to those that call tools; nullopt if nothing changed.
+std::optional<std::vector<Value>> changed(const std::vector<Value>& messages,
+                                          bool (*change)(Dict&)) {
+  std::optional<std::vector<Value>> out;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].dict()->find(std::string_view("tool_calls")) == nullptr) continue;
+    Dict dict = *messages[i].dict();
+    if (!change(dict)) continue;
+    if (!out) out = messages;
+    (*out)[i] = std::move(dict);
+  }
+  return out;
+}
+
+/// True if the template tests whether a content is none, as in "message.content is none" or
+/// "message['content'] is not none".
+bool asks_for_no_content(std::string_view source) {
+  for (const std::string_view name : {"content", "content']", "content\"]"})
+    for (const std::string_view test : {" is none", " is not none", " == none", " != none"})
+      if (source.find(std::string(name) + std::string(test)) != std::string_view::npos) return true;
+  return false;
+}
+
+/// What a template reads from messages, known by the words in its source.
+struct TemplateAsks {
+  bool parts;       ///< parts of a content: a template that iterates over them names their text
+  bool no_content;  ///< tests for missing content beside tool calls
+  bool thinking;    ///< reasoning under the name that gpt-oss uses
+
+  explicit TemplateAsks(std::string_view source) {
+    const auto names = [&](std::string_view word) {
+      return source.find(word) != std::string_view::npos;
+    };
+    parts = names("'text'") || names("\"text\"") || names(".text");
+    no_content = asks_for_no_content(source);
+    thinking = names("thinking") && !names("reasoning_content");
+  }
+};
+
+Value message_value(const ChatMessage& message, const TemplateAsks& asks) {
+  Dict out;
+  if (!message.json.empty()) {
+    out = json_object(message.json, "message");
+    const Value* content = out.find(std::string_view("content"));
+    if (content != nullptr && content->list() != nullptr && !asks.parts)
+      out.set("content", joined_parts(*content->list()));
+    if (asks.thinking) rename_reasoning(out);
+  } else {
+    out.set("role", {});
+    out.set("content", Text(message.content, false));
+  }
+  out.set("role", role_text(message.role));
+  return out;
+}
+
+}  // namespace
+
+MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source) {
+  const TemplateAsks asks(source);
+  std::vector<Value> as_sent;
+  for (const ChatMessage& message : messages) as_sent.push_back(message_value(message, asks));
+  MessageForms forms;
+  std::vector<Value> objects;
+  const auto add = [&](std::vector<Value> form) {
+    objects = form;
+    if (auto unpacked = changed(form, change_arguments<as_object>)) {
+      objects = std::move(*unpacked);
+      forms.push_back(objects);
+    }
+    auto texts =
+        changed(form, change_arguments<as_text>);  // for one that joins the arguments to a text
+    forms.push_back(texts ? std::move(*texts) : std::move(form));
+  };
+  auto filled = changed(as_sent, fill_content);
+  if (!filled || asks.no_content) add(std::move(as_sent));
+  if (filled) add(std::move(*filled));
+  if (auto emptied = changed(objects, change_arguments<as_no_arguments>))
+    forms.push_back(std::move(*emptied));
+  return forms;
+}
+
+Dict json_object(const std::string& json, const char* what) {
+  if (json.empty()) return {};
+  try {
+    const Value value = jinja::parse_json(json);
+    if (const Dict* dict = value.dict()) return *dict;
+  } catch (const jinja::Failure& failure) {
+    throw Error("", std::string(what) + ": " + failure.what());
+  }
+  throw Error("", std::string(what) + ": expected a JSON object");
+}
+
+namespace {
+
+using ToolJson = nlohmann::ordered_json;
+
+// Short: small models have small contexts, and a tool's parameters say what it does.
+std::string told_tools(const std::string& tools) {
+  std::string text = "You can call these tools:\n<tools>\n";
+  for (const ToolJson& tool : ToolJson::parse(tools, nullptr, false)) text += tool.dump() + "\n";
+  return text +
+         "</tools>\nTo call one, write:\n"
+         "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
+}
+
+/// Parses the text as JSON. Returns the text itself if it is too large: the library's ordered
+/// objects compare each new key with all earlier ones and print recursively.
+ToolJson parsed_arguments(const std::string& text) {
+  try {
+    return parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
+  } catch (const Error&) {
+    return ToolJson::accept(text) ? ToolJson(text) : ToolJson::object();
+  }
+}
+
+std::string called_tools(const ToolJson& calls) {
+  std::string text;
+  for (const ToolJson& call : calls) {
+    const ToolJson& function =
+        call.is_object() && call.contains("function") ? call["function"] : call;
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
+      throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
+    ToolJson arguments = function.value("arguments", ToolJson::object());
+    if (arguments.is_null()) arguments = ToolJson::object();
+    if (arguments.is_string())
+      arguments = parsed_arguments(arguments.get_ref<const std::string&>());
+    const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
+    text += "\n<tool_call>\n" + said.dump() + "\n</tool_call>";
+  }
+  return text;
+}
+
+ToolJson fields_of(const ChatMessage& message) {
+  return message.json.empty() ? ToolJson::object() : ToolJson::parse(message.json, nullptr, false);
+}
+
+bool has_calls(const ToolJson& fields) {
+  return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
+}
+
+/// A content of several texts as one.
+std::string content_text(const ChatMessage& message, const ToolJson& fields) {
+  if (!fields.is_object() || !fields.contains("content")) return message.content;
+  if (fields["content"].is_string()) return fields["content"].get<std::string>();
+  if (!fields["content"].is_array()) return message.content;
+  std::string text;
+  for (const ToolJson& part : fields["content"]) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
+      throw Error("",
+                  "a message holds something other than text, which a chat template without tools "
+                  "cannot tell");
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+/// In the system message, which is the first one, or in front of the first user's.
+void tell_tools(const std::string& tools, const std::string& role,
+                std::vector<ChatMessage>& messages) {
+  const bool as_system = role == "system";
+  const auto at =
+      as_system ? messages.begin() : std::ranges::find(messages, role, &ChatMessage::role);
+  if (at == messages.end() || at->role != role) {
+    messages.insert(messages.begin(), {role, told_tools(tools)});
+    return;
+  }
+  const std::string own = content_text(*at, fields_of(*at)), told = told_tools(tools);
+  *at = {role, as_system ? own + "\n\n" + told : told + "\n\n" + own};
+}
+
+}  // namespace
+
+bool has_tool_calls(const std::vector<ChatMessage>& messages) {
+  return std::ranges::any_of(
+      messages, [](const ChatMessage& message) { return has_calls(fields_of(message)); });
+}
+
+std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
+                                            const std::string& tools, const std::string& role) {
+  std::vector<ChatMessage> out;
+  bool after_result = false;
+  for (const ChatMessage& message : messages) {
+    const ToolJson fields = fields_of(message);
+    const bool is_result = message.role == "tool";
+    ChatMessage as_text = message;
+    if (is_result) {
+      as_text = {"user",
+                 "<tool_response>\n" + content_text(message, fields) + "\n</tool_response>"};
+    } else if (has_calls(fields)) {
+      const std::string said = content_text(message, fields),
+                        calls = called_tools(fields["tool_calls"]);
+      as_text = {message.role, said + calls.substr(said.empty() && !calls.empty() ? 1 : 0)};
+    }
+    if (is_result && after_result)  // many templates refuse two messages of a user in a row
+      out.back().content += "\n" + as_text.content;
+    else
+      out.push_back(std::move(as_text));
+    after_result = is_result;
+  }
+  if (!tools.empty()) tell_tools(tools, role, out);
+  return out;
+}
+
+}  // namespace cria
