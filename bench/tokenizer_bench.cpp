@@ -98,7 +98,7 @@ void register_vocabulary(const std::string& path, const OpenVocabulary& open,
     if (open.vocabulary.model != "gpt2") continue;
     for (const bool shortcuts : {true, false}) {
       auto words = std::make_shared<PreTokenizer>(open.vocabulary.pre);
-      if (!shortcuts) words->without_shortcuts();
+      if (!shortcuts) words->without_rules();
       benchmark::RegisterBenchmark(((shortcuts ? "Split" : "SplitByRegex") + suffix).c_str(),
                                    [=](auto& state) { bench_split(state, *words, text.bytes); });
     }

@@ -53,6 +53,7 @@ class VocabularyReader {
     flags();
     charsmap();
     out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
+    out_.tool_template = file_.find_string("tokenizer.chat_template.tool_use").value_or("");
     end_of_generation();
     suppressed();
     stripping();

@@ -48,6 +48,7 @@ struct Vocabulary {
   bool remove_extra_whitespaces = false;
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty
   std::string chat_template;         ///< tokenizer.chat_template or ""
+  std::string tool_template;         ///< the one for requests with tools, or ""
   std::vector<std::string> warnings;
 
   /// True if a token strips the white space before it, or after it.

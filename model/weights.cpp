@@ -20,6 +20,14 @@ std::string shape_text(const Weights::Shape& shape) {
 /// scale.
 constexpr std::string_view kInputScale = ".input_scale";
 
+/// True if the shapes are equal, but for further dimensions of 1 that some writers keep.
+bool fits(const Weights::Shape& found, const Weights::Shape& expected) {
+  return found.size() >= expected.size() &&
+         std::equal(expected.begin(), expected.end(), found.begin()) &&
+         std::all_of(found.begin() + static_cast<std::ptrdiff_t>(expected.size()), found.end(),
+                     [](std::uint64_t n) { return n == 1; });
+}
+
 }  // namespace
 
 const TensorView& WantedTensors::add(const std::string& name,
@@ -49,7 +57,7 @@ const TensorView& Weights::find(const std::string& name, const Shape& shape, boo
   if (wanted_ != nullptr) return wanted_->add(name, shape, matrix);
   const TensorView* const tensor = file_.tensor(name);
   if (tensor == nullptr) fail("missing tensor: expected shape " + shape_text(shape), name);
-  if (tensor->shape != shape)
+  if (!fits(tensor->shape, shape))
     fail("wrong shape: expected " + shape_text(shape) + ", got " + tensor->shape_string(), name);
   if (tensor->data == nullptr) fail("the file does not hold the tensor's data", name);
   used_.insert(tensor->name);

@@ -21,11 +21,11 @@ std::string message_of(int error) {
 }  // namespace
 
 struct Regex::Code {
-  explicit Code(std::string_view pattern) {
+  Code(std::string_view pattern, Text text) {
     int error = 0;
     std::size_t offset = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                         PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
+                         text == Text::Utf8 ? PCRE2_UTF | PCRE2_UCP : 0, &error, &offset, nullptr);
     if (code == nullptr)
       throw Error("", "not a regular expression: " + message_of(error) + " at character " +
                           std::to_string(offset) + " of \"" + std::string(pattern) + '"');
@@ -39,7 +39,8 @@ struct Regex::Code {
   bool jit;  ///< false where no memory may be executable: the interpreter does it
 };
 
-Regex::Regex(std::string_view pattern) : code_(std::make_shared<const Code>(pattern)) {}
+Regex::Regex(std::string_view pattern, Text text)
+    : code_(std::make_shared<const Code>(pattern, text)) {}
 
 struct Regex::Search::State {
   explicit State(std::shared_ptr<const Code> c)

@@ -119,7 +119,7 @@ Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId 
   auto found = std::ranges::find(markers_, marker);
   if (found == markers_.end()) found = markers_.insert(found, marker);
   const auto index = static_cast<std::size_t>(found - markers_.begin());
-  if (index >= Automaton::kMaxMarkers) throw Error("too many markers");
+  if (index >= Automaton::kMaxMarkers) throw ConstraintError("more than 8 control tokens are not supported", "");
   const auto symbol = static_cast<Symbol>(256 + index);
   edge(from, symbol, symbol, to);
   return symbol;
@@ -158,8 +158,8 @@ std::vector<bool> AutomatonBuilder::empty_rules() const {
   return empty;
 }
 
-// By rule: the rules that it may call before it has read anything. Cycles within a rule are loops,
-// not recursion.
+// Returns, for each rule, the rules that it may call before it has read anything. Cycles within a
+// rule are loops, not recursion.
 std::vector<std::vector<RuleId>> AutomatonBuilder::first_calls() const {
   const std::vector<bool> empty = empty_rules();
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });

@@ -147,7 +147,7 @@ class AutomatonBuilder {
 
   /// A rule that may call itself before it has read anything.
   [[nodiscard]] std::optional<RuleId> left_recursive() const;
-  /// By rule: true if any text leads from its start to its end.
+  /// For each rule, true if any text leads from its start to its end.
   [[nodiscard]] std::vector<bool> productive() const;
   /// Nothing where no text gets from the root's start to its end. No rule is left recursive.
   [[nodiscard]] std::optional<Automaton> finish(RuleId root) const;

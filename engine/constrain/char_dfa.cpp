@@ -116,6 +116,28 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget) {
   return trimmed(out, budget);
 }
 
+CharDfa complement(const CharDfa& dfa, Budget& budget) {
+  if (dfa.states.empty()) return all_but({}, budget);
+  CharDfa out;
+  const auto any = static_cast<std::uint32_t>(dfa.states.size());
+  for (const CharDfa::State& state : dfa.states) {
+    CharDfa::State other;
+    other.accepts = !state.accepts;
+    char32_t next = 0;
+    for (const CharDfa::Edge& edge : state.edges) {
+      if (edge.codes.low > next) other.edges.push_back({{next, edge.codes.low - 1}, any});
+      other.edges.push_back(edge);
+      next = edge.codes.high + 1;
+    }
+    if (next <= kLastCode) other.edges.push_back({{next, kLastCode}, any});
+    budget.steps(1 + other.edges.size());
+    count_state(other, budget);
+    out.states.push_back(std::move(other));
+  }
+  out.states.push_back({{{{0, kLastCode}, any}}, true});
+  return trimmed(out, budget);
+}
+
 CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget) {
   if (const auto longest = longest_text(dfa); longest && *longest <= most) most = kNoLimit;
   if (least == 0 && most == kNoLimit) return dfa;
@@ -175,7 +197,7 @@ CharDfa all_but(std::span<const std::string_view> texts, Budget& budget) {
 }
 
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to) {
-  constexpr std::size_t kFewRanges = 16;
+  constexpr std::size_t kMaxInlineRanges = 16;
   std::map<CodeSet, RuleId> rules;  // rules of larger sets, which take thousands of edges
   const auto read = [&](NodeId begin, const CodeSet& codes, NodeId end) {
     (json ? json_char_edges : utf8_edges)(builder, begin, codes, end);
@@ -190,7 +212,7 @@ void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool
     for (const auto& [target, ranges] : by_target) {
       builder.budget().steps(8 * ranges.size());
       const CodeSet codes = normalized(ranges);
-      if (codes.size() <= kFewRanges) {
+      if (codes.size() <= kMaxInlineRanges) {
         read(nodes[s], codes, nodes[target]);
         continue;
       }

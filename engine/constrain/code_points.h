@@ -1,7 +1,6 @@
 // Sets of code points, and how each is written in bytes.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,42 +10,32 @@
 #include <vector>
 
 #include "engine/constrain/automaton.h"
+#include "tokenizer/unicode/unicode.h"
 
 namespace cria {
 
-struct CodeRange {
-  char32_t low, high;
-  auto operator<=>(const CodeRange&) const = default;
-};
-/// Ascending, apart from each other; without surrogates.
-using CodeSet = std::vector<CodeRange>;
-
 inline constexpr char32_t kLastCode = 0x10FFFF;
-/// All code points but surrogates.
+/// All code points but surrogates. The sets of this directory never contain surrogates.
 CodeSet all_codes();
 /// Puts ranges in order, joins those that touch, and takes surrogates out.
 CodeSet normalized(std::vector<CodeRange> ranges);
 CodeSet complement(const CodeSet& set);
 CodeSet intersection(const CodeSet& a, const CodeSet& b);
-bool contains(const CodeSet& set, char32_t code);
 
-/// Adds edges that read one code point of the set: as UTF-8, or as written in a JSON string (with
-/// escapes of every kind; quotes, backslashes and control characters only escaped).
+/// Adds edges that read one code point of the set: as UTF-8, or in a JSON string. There quotes,
+/// backslashes and control characters are escaped, and others may be.
 void utf8_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 void json_char_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 
-// Sets of code points by what Unicode says of them.
-
-/// By what stands within the braces of \p{…} as ECMAScript has it: a general category ("Lu",
-/// "Uppercase_Letter", "gc=Lu"), a script ("Script=Greek", "scx=Grek") or a property that a code
-/// point has or has not ("Alphabetic"). Nothing where there is no such property. PCRE2 is asked
-/// about all code points, which takes a hundredth of a second.
+/// The code points of \p{…} in ECMAScript: a general category ("Lu", "Uppercase_Letter", "gc=Lu"),
+/// a script ("Script=Greek", "scx=Grek") or a binary property ("Alphabetic"). nullopt for an
+/// unknown property.
 std::optional<CodeSet> codes_with_property(std::string_view property, Budget& budget);
 
 // Languages of texts as deterministic automata over code points: patterns, lengths, names that are
 // taken.
 
-/// Every state leads to an accepting one; without states there is no text. The first is the start.
+/// Every state leads to an accepting one. Without states there is no text; the first is the start.
 struct CharDfa {
   struct Edge {
     CodeRange codes;
@@ -67,6 +56,8 @@ inline constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 CharDfa trimmed(const CharDfa& dfa, Budget& budget);
 /// Texts of both.
 CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget);
+/// All other texts.
+CharDfa complement(const CharDfa& dfa, Budget& budget);
 /// Texts of [least, most] code points.
 CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget);
 /// All texts but these.

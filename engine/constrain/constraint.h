@@ -28,7 +28,7 @@ bool can_require_calls(CallForm form);
 
 /// A compiled constraint: immutable, and shared by answers and threads. It caches the allowed next
 /// tokens, so keep the object for repeated use. Compiling is limited to a number of steps and 64
-/// MiB; beyond that it throws ConstraintError, on every machine alike.
+/// MiB, equal on every machine; beyond that it throws ConstraintError.
 class Constraint {
  public:
   struct State;                                       // engine/constrain/constraint_state.h

@@ -217,6 +217,17 @@ class GbnfGrammar {
   }
 
   // An element as a rule of its own: it may stand there several times.
+  /// The rest of <TEXT>, a token, or of <[ID]>.
+  std::string token_element(std::string_view close) {
+    std::string text;
+    while (!in_.take(close)) {
+      builder_.budget().steps();
+      append_utf8(text, in_.character());
+      if (text.size() > 256) in_.fail("expected > behind the text of a token");
+    }
+    return text;
+  }
+
   RuleId element(std::size_t depth) {
     const std::size_t at = in_.at();
     if (GbnfReader::is_name_char(in_.peek())) return rule_named(in_.name(), at);
@@ -235,6 +246,10 @@ class GbnfGrammar {
       utf8_edges(builder_, from, bracket(), to);
     } else if (in_.take(".")) {
       utf8_edges(builder_, from, all_codes(), to);
+    } else if (in_.take("<[")) {
+      builder_.control(from, "<[" + token_element("]>") + "]>", to);
+    } else if (in_.take("<")) {
+      builder_.marker(from, "<" + token_element(">") + ">", to);
     } else if (in_.take("(")) {
       in_.space(true);
       choice(from, to, depth + 1);

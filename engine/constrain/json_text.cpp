@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -70,6 +71,7 @@ class Magnitudes {
   struct Place {
     std::size_t length, at;  // digits before the point; kMaxDigits + 1: after it
     bool low, high;
+    std::uint32_t rest = 0;  // remainder of the digits so far, divided by the step
     auto operator<=>(const Place&) const = default;
   };
   static constexpr std::size_t kFraction = kMaxDigits + 1;
@@ -91,19 +93,29 @@ class Magnitudes {
         after_whole(made, place);
     } else {
       if (place.at > 0 && may_end(place)) builder_.silent(made, to_);
-      if (place.at < kMaxDigits) digit(made, place);
+      if (place.at < most_decimals()) digit(made, place);
     }
     return made;
   }
 
+  [[nodiscard]] std::size_t most_decimals() const {
+    return bounds_.step == 0 ? kMaxDigits : bounds_.step_decimals;
+  }
+
   void after_whole(NodeId from, const Place& place) {
-    const Place behind{kFraction, 0, place.low, place.high};
+    const Place behind{kFraction, 0, place.low, place.high, place.rest};
     if (may_end(behind)) builder_.silent(from, to_);
-    if (!integer_) builder_.edge(from, '.', '.', node(behind));
+    if (!integer_ && most_decimals() > 0) builder_.edge(from, '.', '.', node(behind));
   }
 
   // True if a number that ends here is within the bounds.
   [[nodiscard]] bool may_end(const Place& place) const {
+    if (bounds_.step != 0) {
+      std::uint64_t rest = place.rest;
+      for (std::size_t i = place.at; i < bounds_.step_decimals; ++i)
+        rest = rest * 10 % bounds_.step;
+      if (rest != 0) return false;
+    }
     if (place.low) {
       const bool less = bounds_.low->value.fraction.size() > place.at;
       if (less || bounds_.low->open) return false;
@@ -118,8 +130,11 @@ class Magnitudes {
     const int high = place.high ? digit_of(bounds_.high->value, place) : 9;
     for (int d = std::max(low, least); d <= high;) {
       const bool on_low = place.low && d == low, on_high = place.high && d == high;
-      const int last = on_low || on_high ? d : place.high ? high - 1 : 9;
+      const bool alone = on_low || on_high || bounds_.step > 1;
+      const int last = alone ? d : place.high ? high - 1 : 9;
       Place next{place.length, place.at + 1, on_low, on_high};
+      if (bounds_.step > 1)
+        next.rest = (place.rest * 10 + static_cast<std::uint32_t>(d)) % bounds_.step;
       builder_.edge(from, static_cast<Symbol>('0' + d), static_cast<Symbol>('0' + last),
                     node(next));
       d = last + 1;
@@ -176,7 +191,26 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.negative ? compare_magnitudes(b, a) : compare_magnitudes(a, b);
 }
 
+bool NumberBounds::set_step(const Decimal& value) {
+  constexpr std::size_t kMaxDigitsOfStep = 4;
+  std::string digits = value.whole + value.fraction;
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  if (digits.size() > kMaxDigitsOfStep || value.fraction.size() > kMaxDigits || digits == "0")
+    return false;
+  step = static_cast<std::uint32_t>(std::stoul(digits));
+  step_decimals = value.fraction.size();
+  return true;
+}
+
 bool NumberBounds::hold(const Decimal& value) const {
+  if (step != 0) {
+    if (value.fraction.size() > step_decimals) return false;
+    std::uint64_t rest = 0;
+    const std::string zeros(step_decimals - value.fraction.size(), '0');
+    for (const char digit : value.whole + value.fraction + zeros)
+      rest = (rest * 10 + static_cast<std::uint64_t>(digit - '0')) % step;
+    if (rest != 0) return false;
+  }
   const int over = low ? compare(value, low->value) : 1,
             under = high ? compare(high->value, value) : 1;
   return (over > 0 || (over == 0 && !low->open)) && (under > 0 || (under == 0 && !high->open));
@@ -187,6 +221,14 @@ bool NumberBounds::beyond_digits() const {
   return (low && !low->value.negative && is_long(*low)) ||
          (high && high->value.negative && is_long(*high));
 }
+
+namespace {
+
+[[noreturn]] void throw_large_step() {
+  throw ConstraintError("schema: the common multiple of multipleOf is too large", "");
+}
+
+}  // namespace
 
 NumberBounds tighter(const NumberBounds& a, const NumberBounds& b) {
   NumberBounds out = a;
@@ -200,6 +242,22 @@ NumberBounds tighter(const NumberBounds& a, const NumberBounds& b) {
   };
   take(out.low, b.low, 1);
   take(out.high, b.high, -1);
+  if (b.step == 0 || a.step == 0) {
+    if (a.step == 0) out.step = b.step, out.step_decimals = b.step_decimals;
+    return out;
+  }
+  // A multiple of both, as integers of the finer unit.
+  out.step_decimals = std::max(a.step_decimals, b.step_decimals);
+  const auto in_units = [&](const NumberBounds& bounds) {
+    std::uint64_t units = bounds.step;
+    for (std::size_t i = bounds.step_decimals; i < out.step_decimals; ++i) units *= 10;
+    return units;
+  };
+  constexpr std::uint64_t kMaxStep = 100'000;
+  if (out.step_decimals > std::min(a.step_decimals, b.step_decimals) + 4) throw_large_step();
+  const std::uint64_t common = std::lcm(in_units(a), in_units(b));
+  if (common > kMaxStep) throw_large_step();
+  out.step = static_cast<std::uint32_t>(common);
   return out;
 }
 

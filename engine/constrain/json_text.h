@@ -34,7 +34,11 @@ struct NumberBounds {
     bool open;  ///< the value itself is outside
   };
   std::optional<Bound> low, high;
-  [[nodiscard]] bool none() const { return !low && !high; }
+  std::uint32_t step = 0;  ///< 0: any; else multiples of step / 10^step_decimals
+  std::size_t step_decimals = 0;
+  [[nodiscard]] bool none() const { return !low && !high && step == 0; }
+  /// False if the step has too many digits.
+  bool set_step(const Decimal& value);
   [[nodiscard]] bool hold(const Decimal& value) const;
   /// True if every number within the bounds has more digits before the point than can be written.
   [[nodiscard]] bool beyond_digits() const;

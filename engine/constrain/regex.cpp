@@ -226,9 +226,50 @@ class RegexNfa {
   std::vector<Kernel> kernels_;
 };
 
+// Returns the end of the group that starts the text, or (outer) the first | outside of groups; npos
+// without one.
+std::size_t find_end(std::string_view text, bool outer) {
+  std::size_t depth = 0;
+  bool in_bracket = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\')
+      ++i;
+    else if (in_bracket || c == '[')
+      in_bracket = c != ']';
+    else if (c == '(')
+      ++depth;
+    else if (c == ')' && --depth == 0 && !outer)
+      return i + 1;
+    else if (c == '|' && depth == 0 && outer)
+      return i;
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
+// Look-ahead at the beginning is a condition on the whole text: that it does or does not begin with
+// a match.
 CharDfa regex_dfa(std::string_view expression, bool anywhere, Budget& budget) {
+  std::vector<CharDfa> conditions;
+  std::string_view rest = expression;
+  if (rest.starts_with('^')) {
+    rest.remove_prefix(1);
+    while (rest.starts_with("(?=") || rest.starts_with("(?!")) {
+      const std::size_t end = find_end(rest, false);
+      if (end == std::string_view::npos) break;
+      const std::string inner(rest.substr(3, end - 4));
+      CharDfa begins = regex_dfa("^(?:" + inner + ")", true, budget);
+      conditions.push_back(rest[2] == '=' ? std::move(begins) : complement(begins, budget));
+      rest.remove_prefix(end);
+    }
+  }
+  if (!conditions.empty() && find_end(rest, true) == std::string_view::npos) {
+    CharDfa dfa = regex_dfa("^" + std::string(rest), anywhere, budget);
+    for (const CharDfa& condition : conditions) dfa = product(dfa, condition, budget);
+    return dfa;
+  }
   return RegexNfa(parse_regex(expression, budget), anywhere, budget).determinized();
 }
 

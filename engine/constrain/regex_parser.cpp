@@ -95,7 +95,7 @@ class RegexParser {
 
   RegexNode group(std::size_t depth) {
     if (take("?=") || take("?!") || take("?<=") || take("?<!"))
-      fail("look-around is not supported");
+      fail("look-around is supported only as look-ahead after ^");
     if (take("?<")) {
       const std::size_t end = rest_.find('>');
       if (end == std::string_view::npos || end == 0) fail("a group's name does not end");

@@ -49,7 +49,7 @@ inline bool is_combination(std::string_view key) {
   return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf";
 }
 
-/// Steps to copy or compare a text of this size, beyond those of a short one.
+/// Steps to copy or compare a text of this size, in addition to those of a short one.
 inline std::size_t steps_of_text(std::size_t bytes) { return bytes / 32; }
 
 // JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what
@@ -93,10 +93,12 @@ struct SchemaAlternative {
   std::vector<SchemaSet> prefix;  // for arrays
   SchemaSet items;                // behind the prefix
   std::size_t least_items = 0, most_items = kNoLimit;
+  bool unique_items = false;
   std::vector<std::pair<std::string_view, SchemaSet>> properties;
   std::vector<std::string_view> required;
   SchemaSet additional;  // other members than properties
   SchemaSet names;       // names of all members, as texts
+  std::size_t least_members = 0, most_members = kNoLimit;
   HeldBytes held;
 };
 
@@ -198,6 +200,7 @@ class SchemaRules {
   void alternative(NodeId from, const SchemaAlternative& one, NodeId to);
   void string(NodeId from, const SchemaAlternative& one, NodeId to);
   void array(NodeId from, const SchemaAlternative& one, NodeId to);
+  void unique_array(NodeId from, const SchemaAlternative& one, NodeId to);
   void object(NodeId from, const SchemaAlternative& one, NodeId to);
   void further_members(NodeId from, const SchemaAlternative& one, NodeId to);
   void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,

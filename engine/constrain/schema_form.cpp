@@ -47,6 +47,9 @@ SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b)
     if (std::ranges::count(out.patterns, pattern) == 0) out.patterns.push_back(pattern);
   out.least_items = std::max(a.least_items, b.least_items);
   out.most_items = std::min(a.most_items, b.most_items);
+  out.unique_items = a.unique_items || b.unique_items;
+  out.least_members = std::max(a.least_members, b.least_members);
+  out.most_members = std::min(a.most_members, b.most_members);
   out.prefix.resize(std::max(a.prefix.size(), b.prefix.size()));
   for (std::size_t i = 0; i < out.prefix.size(); ++i)
     out.prefix[i] = united(i < a.prefix.size() ? a.prefix[i] : a.items,
@@ -158,7 +161,7 @@ SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std:
   return out;
 }
 
-// As anyOf. A later pass checks that no value satisfies two of them.
+// Like anyOf. A later pass checks that no value satisfies two of them.
 SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
   Alternatives out = any_of(list, at);
   if (!one_ofs_.insert(&list).second) return out;
@@ -226,9 +229,16 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
       return false;
     for (std::size_t i = 0; i < value.size(); ++i)
       if (!satisfies(value[i], i < one.prefix.size() ? one.prefix[i] : one.items)) return false;
+    if (!one.unique_items) return true;
+    budget_.steps(value.size() * value.size());
+    for (std::size_t i = 0; i < value.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (same_value(value[i], value[j])) return false;
     return true;
   }
-  if ((one.types & kObjectType) == 0) return false;
+  if ((one.types & kObjectType) == 0 || value.size() < one.least_members ||
+      value.size() > one.most_members)
+    return false;
   budget_.steps(value.size() * (1 + one.required.size() + one.properties.size()));
   for (const std::string_view name : one.required)
     if (!value.contains(name)) return false;

@@ -29,11 +29,29 @@ std::size_t count_of(const SchemaJson& value, const std::string& at) {
 }
 
 bool is_annotation(std::string_view key) {
-  constexpr std::string_view kNames[] = {
-      "title",           "description",      "default",       "examples",  "$schema", "$id",
-      "$comment",        "deprecated",       "readOnly",      "writeOnly", "$defs",   "definitions",
-      "contentEncoding", "contentMediaType", "contentSchema", "example"};
-  return std::ranges::count(kNames, key) != 0;
+  constexpr std::string_view kNames[] = {"title",
+                                         "description",
+                                         "default",
+                                         "examples",
+                                         "$schema",
+                                         "$id",
+                                         "$comment",
+                                         "deprecated",
+                                         "readOnly",
+                                         "writeOnly",
+                                         "$defs",
+                                         "definitions",
+                                         "contentEncoding",
+                                         "contentMediaType",
+                                         "contentSchema",
+                                         "example",
+                                         "$anchor",
+                                         "$vocabulary",
+                                         "externalDocs",
+                                         "xml",
+                                         "enumDescriptions",
+                                         "enumNames"};
+  return key.starts_with("x-") || std::ranges::count(kNames, key) != 0;
 }
 
 // An integer beyond 64 bits was read as a double and may have changed.
@@ -83,7 +101,7 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
   SchemaAlternative out;
   for (const auto& [key, value] : schema.items()) {
     budget_.steps(16 + steps_of_text(place.size() + key.size()));
-    if (is_annotation(key) || is_combination(key)) continue;
+    if (is_annotation(key) || is_combination(key) || key == "nullable") continue;
     // OpenAPI's, which says by what member alternatives differ.
     if (key == "discriminator" && (schema.contains("oneOf") || schema.contains("anyOf"))) continue;
     const std::string at = place + pointer_part(key);
@@ -95,6 +113,10 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
     if (std::ranges::none_of(out.properties, has_name))
       out.properties.emplace_back(name, out.additional);
   }
+  // OpenAPI's keyword for null in addition to the type.
+  if (const auto nullable = schema.find("nullable");
+      nullable != schema.end() && *nullable == true && schema.contains("type"))
+    out.types |= kNullType;
   hold(out);
   return out;
 }
@@ -181,8 +203,17 @@ bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& 
                                       const std::string& at, SchemaAlternative& out) {
   const bool low = key == "minimum" || key == "exclusiveMinimum";
   const bool high = key == "maximum" || key == "exclusiveMaximum";
-  if (!low && !high) return false;
+  const bool step = key == "multipleOf";
+  if (!low && !high && !step) return false;
   require_kind(value.is_number(), "a number", at);
+  if (step) {
+    require_kind(value.get<double>() > 0, "a number above 0", at);
+    NumberBounds bounds;
+    if (!bounds.set_step(Decimal::of(value)))
+      refuse_schema("multipleOf is not supported for this number", at);
+    out.bounds = tighter(out.bounds, bounds);
+    return true;
+  }
   const NumberBounds::Bound bound{Decimal::of(value), key.starts_with("exclusive")};
   NumberBounds bounds;
   (low ? bounds.low : bounds.high) = bound;
@@ -234,6 +265,9 @@ bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& v
     out.least_items = count_of(value, at);
   } else if (key == "maxItems") {
     out.most_items = count_of(value, at);
+  } else if (key == "uniqueItems") {
+    require_kind(value.is_boolean(), "true or false", at);
+    out.unique_items = value.get<bool>();
   } else {
     return false;
   }
@@ -258,6 +292,10 @@ bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& 
     out.additional = {number(value, at)};
   } else if (key == "propertyNames") {
     out.names = {number(value, at)};
+  } else if (key == "minProperties") {
+    out.least_members = count_of(value, at);
+  } else if (key == "maxProperties") {
+    out.most_members = count_of(value, at);
   } else {
     return false;
   }

@@ -1,6 +1,9 @@
 #include "engine/constrain/schema.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
 
 #include "engine/constrain/token_masks.h"
 #include "model/file/json.h"
@@ -19,13 +22,67 @@ bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) 
   return builder.productive()[root];
 }
 
+// The members that all values of a set have, and that are of an enum, with their values as JSON.
+using Discriminators = std::map<std::string_view, std::set<std::string>>;
+
+// Empty if values other than objects satisfy the set.
+Discriminators discriminators_of(SchemaForms& forms, const SchemaSet& set, Budget& budget) {
+  Discriminators out;
+  bool first = true;
+  for (const SchemaAlternative& one : forms.alternatives(set)) {
+    if (one.types != kObjectType || one.values) return {};
+    Discriminators own;
+    for (const auto& [name, member] : one.properties) {
+      budget.steps(8 + one.required.size());
+      if (std::ranges::count(one.required, name) == 0) continue;
+      std::set<std::string> values;
+      for (const SchemaAlternative& value : forms.alternatives(member)) {
+        if (!value.values) {
+          values.clear();
+          break;
+        }
+        budget.steps(value.values->weight);
+        for (const SchemaValues::Value& each : value.values->list) values.insert(each.json->dump());
+      }
+      if (values.empty()) continue;
+      if (first)
+        own.emplace(name, std::move(values));
+      else if (const auto found = out.find(name); found != out.end())
+        own.emplace(name, std::move(values)).first->second.merge(found->second);
+    }
+    out = std::move(own);
+    first = false;
+  }
+  return out;
+}
+
+// True if a member tells the two apart. Equal values may differ as JSON texts, so only strings do.
+bool are_apart(const Discriminators& a, const Discriminators& b, Budget& budget) {
+  const auto are_strings = [](const std::set<std::string>& values) {
+    return std::ranges::all_of(values, [](const std::string& text) { return text[0] == '"'; });
+  };
+  for (const auto& [name, values] : a) {
+    budget.steps(4);
+    const auto other = b.find(name);
+    if (other == b.end() || !are_strings(values) || !are_strings(other->second)) continue;
+    budget.steps(values.size());
+    if (std::ranges::none_of(values, [&](const auto& v) { return other->second.contains(v); }))
+      return true;
+  }
+  return false;
+}
+
 // Throws ConstraintError where a value may satisfy two alternatives of a oneOf. Asking may read
 // further ones.
 void check_exclusive(SchemaForms& forms, Budget& budget) {
   for (std::size_t n = 0; n < forms.exclusive().size(); ++n) {
     const SchemaExclusion one = forms.exclusive()[n];
+    std::vector<Discriminators> members;
+    for (const SchemaSet& schema : one.schemas)
+      members.push_back(discriminators_of(forms, schema, budget));
     for (std::size_t i = 0; i < one.schemas.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
+        if (are_apart(members[i], members[j], budget)) continue;
         if (!schema_has_value(forms, united(one.schemas[j], one.schemas[i]), budget)) continue;
         const std::string pair = std::to_string(j) + " and " + std::to_string(i);
         throw ConstraintError("schema: alternatives that overlap are not supported: " + pair,
@@ -140,8 +197,10 @@ void SchemaRules::pattern_text(NodeId from, CharDfa dfa,
 
 // Nodes: before an item, behind it. What follows the last that differs from the next is a loop.
 void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
-  if (one.prefix.empty() && one.items.empty() && one.least_items == 0 && one.most_items == kNoLimit)
+  if (one.prefix.empty() && one.items.empty() && one.least_items == 0 &&
+      one.most_items == kNoLimit && !one.unique_items)
     return json_.any_array(from, to);
+  if (one.unique_items && one.most_items > 1) return unique_array(from, one, to);
   const NodeId open = builder_.node(), close = builder_.node();
   builder_.edge(from, '[', '[', open);
   builder_.edge(close, ']', ']', to);
@@ -168,8 +227,45 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
   json_.comma(behind, before);
 }
 
-// before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier
-// one has come.
+// A node for each set of values that have come.
+void SchemaRules::unique_array(NodeId from, const SchemaAlternative& one, NodeId to) {
+  constexpr std::size_t kMaxValues = 8;
+  std::vector<const SchemaJson*> values;
+  for (const SchemaAlternative& item : forms_.alternatives(one.items)) {
+    if (!item.values || !one.prefix.empty() || item.values->list.size() > kMaxValues)
+      refuse_schema("uniqueItems is supported only for items of an enum with at most 8 values",
+                    forms_.place(one.items));
+    for (const SchemaValues::Value& value : item.values->list) {
+      const auto is_it = [&](const SchemaJson* other) { return same_value(*other, *value.json); };
+      if (std::ranges::none_of(values, is_it) && forms_.satisfies(*value.json, item))
+        values.push_back(value.json);
+    }
+  }
+  if (values.size() > kMaxValues)
+    refuse_schema("uniqueItems is supported only for items of an enum with at most 8 values",
+                  forms_.place(one.items));
+  const NodeId open = builder_.node(), close = builder_.node();
+  builder_.edge(from, '[', '[', open);
+  builder_.edge(close, ']', ']', to);
+  std::vector<NodeId> behind(std::size_t{1} << values.size());
+  for (NodeId& node : behind) node = builder_.node();
+  for (std::size_t set = 0; set < behind.size(); ++set) {
+    const auto count = static_cast<std::size_t>(std::popcount(set));
+    const NodeId at = set == 0 ? open : behind[set], before = builder_.node();
+    if (count >= one.least_items) json_.space(at, close);
+    if (count >= one.most_items) continue;
+    if (set == 0)
+      json_.space(at, before);
+    else
+      json_.comma(at, before);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (const std::size_t bit = std::size_t{1} << i; (set & bit) == 0)
+        json_.value(before, *values[i], behind[set | bit]);
+  }
+}
+
+// States count the members so far, up to the last count that matters. before[i]: a member must
+// come, property i or a later one; behind[i]: property i-1 or an earlier one has come.
 void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
   std::vector<std::pair<std::string_view, SchemaSet>> named;
   std::vector<bool> required, possible;
@@ -182,36 +278,50 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
     possible.push_back(may);
     required.push_back(must);
   }
-  if (one.properties.empty() && one.additional.empty() && one.names.empty())
+  const bool limited = one.most_members != kNoLimit;
+  const std::size_t min = one.least_members > one.required.size() ? one.least_members : 0;
+  if (one.properties.empty() && one.additional.empty() && one.names.empty() && !limited && min == 0)
     return json_.any_object(from, to);
+  const bool further = !is_false(one.additional);
+  if (min > 1 && further)  // names of further members may repeat
+    refuse_schema("minProperties above 1 is supported only without additional properties",
+                  forms_.place(one.additional));
   const std::size_t n = named.size();
+  const std::size_t last_count = !limited  ? min
+                                 : further ? one.most_members
+                                           : std::min(one.most_members, n);
   const auto last = std::find(required.rbegin(), required.rend(), true);
   const auto least =
       static_cast<std::size_t>(required.rend() - last);  // one past the last that must come
-  std::vector<NodeId> before, behind;
-  for (std::size_t i = 0; i <= n; ++i) {
-    before.push_back(builder_.node());
-    behind.push_back(builder_.node());
-  }
   const NodeId open = builder_.node(), close = builder_.node();
   builder_.edge(from, '{', '{', open);
-  json_.space(open, before[0]);
   builder_.edge(close, '}', '}', to);
-  if (least == 0) json_.space(open, close);
-  const bool further = !is_false(one.additional);
-  for (std::size_t i = 0; i <= n; ++i) {
-    if (i > 0 || further) {
-      if (i >= least) json_.space(behind[i], close);
-      if (i < n || further) json_.comma(behind[i], before[i]);
+  std::vector<std::vector<NodeId>> before(last_count + 1), behind(last_count + 1);
+  for (std::size_t count = 0; count <= last_count; ++count) {
+    for (std::size_t i = 0; i <= n; ++i) {
+      before[count].push_back(builder_.node());
+      behind[count].push_back(builder_.node());
     }
-    if (i == n) break;
-    const NodeId key = builder_.node(), begin = builder_.node();
-    builder_.text(before[i], SchemaJson(std::string(named[i].first)).dump(), key);
-    json_.colon(key, begin);
-    if (possible[i]) value(begin, named[i].second, behind[i + 1]);
-    if (!required[i]) builder_.silent(before[i], before[i + 1]);
   }
-  if (further) further_members(before[n], one, behind[n]);
+  json_.space(open, before[0][0]);
+  if (least == 0 && min == 0) json_.space(open, close);
+  for (std::size_t count = 0; count <= last_count; ++count) {
+    const bool more = !limited || count < last_count;
+    const std::size_t next = std::min(count + 1, last_count);
+    for (std::size_t i = 0; i <= n; ++i) {
+      if (i > 0 || further) {
+        if (i >= least && count >= min) json_.space(behind[count][i], close);
+        if (more && (i < n || further)) json_.comma(behind[count][i], before[count][i]);
+      }
+      if (i == n || !more) continue;
+      const NodeId key = builder_.node(), begin = builder_.node();
+      builder_.text(before[count][i], SchemaJson(std::string(named[i].first)).dump(), key);
+      json_.colon(key, begin);
+      if (possible[i]) value(begin, named[i].second, behind[next][i + 1]);
+      if (!required[i]) builder_.silent(before[count][i], before[count][i + 1]);
+    }
+    if (more && further) further_members(before[count][n], one, behind[next][n]);
+  }
 }
 
 void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, NodeId to) {

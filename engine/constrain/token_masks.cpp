@@ -41,7 +41,9 @@ constexpr std::size_t kMaxRunBytes = std::size_t{64} << 20, kMaxMaskBytes = std:
 TokenMasks::TokenMasks(const Automaton& automaton, const TokenTrie& trie)
     : trie_(trie), runs_(automaton), path_(trie.deepest + 1U) {
   for (const auto& [id, text] : trie_.controls) {
-    const auto found = std::ranges::find(automaton.markers, text);
+    auto found = std::ranges::find(automaton.markers, text);
+    if (found == automaton.markers.end())  // a grammar may name the token by its id
+      found = std::ranges::find(automaton.markers, "<[" + std::to_string(id) + "]>");
     const auto symbol = found == automaton.markers.end()
                             ? Automaton::kOtherControl
                             : static_cast<Symbol>(256 + (found - automaton.markers.begin()));
@@ -51,7 +53,7 @@ TokenMasks::TokenMasks(const Automaton& automaton, const TokenTrie& trie)
     plain_edges_.emplace_back(automaton, static_cast<PlainKind>(kind));
 }
 
-// What all stacks of a state do with a class of characters.
+// Returns the effect of a class of characters on all stacks of a state.
 PlainEdges::Reads TokenMasks::reads(PlainKind kind, Runs::State state) {
   using Reads = PlainEdges::Reads;
   PlainEdges& edges = plain_edges_[static_cast<std::size_t>(kind)];
@@ -102,8 +104,8 @@ void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) 
   }
 }
 
-// If all characters of a class are treated alike, in any number: sets the mask from the state at
-// the chain's beginning.
+// Sets the mask from the state at the chain's beginning if any number of characters of a class have
+// the same effect.
 bool TokenMasks::find_plain(PlainKind kind, TokenBits& bits) {
   using Reads = PlainEdges::Reads;
   if (reads(kind, chain_[0]) != Reads::All) return false;

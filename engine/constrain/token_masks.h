@@ -1,5 +1,5 @@
-// A vocabulary's tokens by their leading plain characters. If a constraint treats these alike, most
-// tokens need not be examined.
+// A vocabulary's tokens by their leading plain characters. Most tokens need not be examined if a
+// constraint treats these in the same way.
 #pragma once
 
 #include <array>
@@ -31,9 +31,9 @@ struct PlainTokens {
   /// In longer tokens, the character after these counts as the first that is not plain.
   static constexpr std::size_t kMaxChars = 32;
 
-  /// By n: tokens of at most n characters, all plain.
+  /// whole[n]: tokens of at most n characters, all plain.
   std::array<TokenBits, kMaxChars + 1> whole;
-  /// By n: the other tokens, whose first n characters and no more are plain, without these
+  /// rests[n]: the other tokens, whose first n characters and no more are plain, without these
   /// characters.
   std::array<TextTrie, kMaxChars + 1> rests;
 

@@ -194,7 +194,7 @@ std::vector<TextTrie::Text> TokenTrie::texts() const {
 
 namespace {
 
-// By byte of a text, and at its end: true if the rest is plain.
+// Sets plain[i] to true if the text is plain from byte i to its end.
 void find_plain_ends(std::string_view text, std::vector<bool>& plain) {
   plain.assign(text.size() + 1, false);
   for (std::size_t at = 0; at < text.size();) {

@@ -1,5 +1,5 @@
-// Classes of characters that make up much of a vocabulary and that constraints often treat alike; a
-// vocabulary's tokens as a trie.
+// Classes of characters that make up much of a vocabulary and that constraints often treat in the
+// same way; a vocabulary's tokens as a trie.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ std::size_t plain_char(PlainKind kind, std::string_view text);
 /// A byte that is such a character.
 inline constexpr unsigned char kPlainByte = 'a';
 
-/// What an automaton's nodes do with the characters of a class.
+/// The effect of a class of characters on an automaton's nodes.
 class PlainEdges {
  public:
   /// The automaton must outlive it.
@@ -94,7 +94,7 @@ struct TokenTrie : TextTrie {
   std::vector<TokenId> ends;
   std::vector<std::pair<TokenId, std::string>> controls;
   std::size_t vocabulary_size = 0;
-  /// By node: true if all texts continue with PlainKind::Json only.
+  /// plain_below[node]: true if all texts continue with PlainKind::Json only.
   std::vector<bool> plain_below;
 
   /// Texts of the first `most` tokens.

@@ -8,7 +8,6 @@
 
 #include "model/error.h"
 #include "model/file/binary_file.h"
-#include "model/file/cursor.h"
 #include "model/file/mapping.h"
 #include "model/gguf/writer.h"
 #include "model/limits.h"

@@ -36,16 +36,21 @@ inline Utf8Char first_char(std::string_view text) {
   return {bytes, code, true, false};
 }
 
-/// Bytes at the start of a text that are UTF-8.
+/// Number of ASCII bytes at the start of a text.
+inline std::size_t ascii_prefix(std::string_view text) {
+  std::size_t at = 0;
+  for (std::uint64_t eight = 0; text.size() - at >= 8; at += 8) {
+    std::memcpy(&eight, text.data() + at, 8);
+    if ((eight & 0x8080808080808080U) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
+/// Number of bytes at the start of a text that are valid UTF-8.
 inline std::size_t valid_prefix(std::string_view text) {
   std::size_t at = 0;
-  while (at < text.size()) {
-    std::uint64_t eight = 0;
-    if (text.size() - at >= 8) std::memcpy(&eight, text.data() + at, 8);
-    if (text.size() - at >= 8 && (eight & 0x8080808080808080U) == 0) {
-      at += 8;
-      continue;
-    }
+  while ((at += ascii_prefix(text.substr(at))) < text.size()) {
     const Utf8Char c = first_char(text.substr(at));
     if (!c.valid) break;
     at += c.bytes;

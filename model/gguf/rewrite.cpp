@@ -137,11 +137,11 @@ std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix,
                                const SplitLimits& limits) {
   const auto tensors = file.tensors();
   std::vector<Shard> shards;
-  std::uint64_t room = 0;  // bytes that the current file may still take
+  std::uint64_t capacity = 0;  // bytes left in the current file
   const auto open = [&](std::size_t first) {
     const std::uint64_t keys = shard_writer(file, "", shards.size(), 1)->file_bytes();
     shards.push_back({"", first, first, 0});
-    room = limits.bytes > keys + file.alignment() ? limits.bytes - keys - file.alignment() : 0;
+    capacity = limits.bytes > keys + file.alignment() ? limits.bytes - keys - file.alignment() : 0;
   };
   open(0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -149,13 +149,13 @@ std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix,
     const bool too_many = limits.tensors != 0 && i - shards.back().begin == limits.tensors;
     // The first file may hold metadata only.
     if (too_many ||
-        (limits.bytes != 0 && bytes > room && (shards.size() == 1 || i > shards.back().begin)))
+        (limits.bytes != 0 && bytes > capacity && (shards.size() == 1 || i > shards.back().begin)))
       open(i);
-    if (limits.bytes != 0 && bytes > room)
-      throw file.error("larger than a file may be: expected at most " + counted(room, "byte") +
+    if (limits.bytes != 0 && bytes > capacity)
+      throw file.error("larger than a file may be: expected at most " + counted(capacity, "byte") +
                            ", got " + std::to_string(bytes),
                        "tensor " + std::string(tensors[i].name));
-    room -= limits.bytes != 0 ? bytes : 0;
+    capacity -= limits.bytes != 0 ? bytes : 0;
     shards.back().end = i + 1;
   }
   if (shards.size() > 65535)

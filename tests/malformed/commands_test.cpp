@@ -1,5 +1,5 @@
-// What the other subcommands make of bad files: they read them by the same view, and write nothing
-// of what they refuse.
+// The other subcommands on bad files: they use the same reader, and write nothing if they refuse a
+// file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -56,7 +56,7 @@ TEST(MalformedCommands, HeadersAreRefusedByAll) {
   }
 }
 
-// What is inside may be shown, or refused with one line; nothing crashes.
+// Contents are shown, or refused with one line; nothing crashes.
 TEST(MalformedCommands, ContentsAreRefusedOrShown) {
   const std::vector<std::function<void(Image&)>> harms = {
       [](Image& m) { m.tensors.back().data.pop_back(); },
@@ -95,7 +95,7 @@ TEST(MalformedCommands, ContentsAreRefusedOrShown) {
   }
 }
 
-// What is shown of an array is not what is in it.
+// Long arrays are shown by their length only.
 TEST(MalformedCommands, InspectShowsLongArraysInLittleMemory) {
   Image image = valid_model();
   const std::uint64_t n = 4 << 20;

@@ -1,4 +1,4 @@
-// Cases 1 to 14: what is no file, no GGUF file, or ends too early.
+// Cases 1 to 14: paths that are not files, files that are not GGUF, and files that end too early.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -195,7 +195,7 @@ TEST(MalformedHyperParameters, Case041VocabularySizes) {
          m.tensor("output.weight").data.resize(265 * 68);
        }},
   });
-  Image padded = valid_model();  // rows beyond the token list, as many models have
+  Image padded = valid_model();  // rows beyond the token list, as in many models
   for (const char* name : {"token_embd.weight", "output.weight"}) {
     padded.tensor(name).shape[1] += 6;
     padded.tensor(name).data += std::string(6 * 68, '\0');
@@ -223,7 +223,7 @@ TEST(MalformedHyperParameters, Case042WrongTypes) {
                                        {says + "f32 or f64, got string", std::string("1e4")}});
   expect_refused({{says + "string, got u32 (key general.name)",
                    [](Image& m) { m.set("general.name") = 7U; }}});
-  Image wide = valid_model();  // other widths are no other types
+  Image wide = valid_model();  // other widths of integers
   wide.set("llama.block_count") = std::uint64_t{2};
   wide.set("llama.embedding_length") = std::int16_t{64};
   wide.set("llama.attention.layer_norm_rms_epsilon") = double{1e-5F};

@@ -54,7 +54,7 @@ Image::Key& Image::key(std::string_view name) { return named(keys, name); }
 Image::Tensor& Image::tensor(std::string_view name) { return named(tensors, name); }
 
 void Image::erase(std::string_view name) {
-  named(keys, name);  // a defect that is none would be a test that cannot fail
+  named(keys, name);  // a defect without effect would be a test that cannot fail
   std::erase_if(keys, [name](const Key& key) { return key.name == name; });
 }
 

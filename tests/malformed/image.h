@@ -1,5 +1,5 @@
-// A GGUF file as a list of parts that nobody checks: every part can be made wrong before
-// the bytes are written.
+// A GGUF file as a list of unchecked parts: every part can be made wrong before the bytes are
+// written.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct Image {
     std::string name;
     GgufData value;
     std::optional<std::uint32_t> type = {};    ///< instead of the value's own
-    std::optional<std::string> payload = {};   ///< likewise: what follows the type
-    std::optional<std::uint64_t> length = {};  ///< of the name, instead of the true one
+    std::optional<std::string> payload = {};   ///< bytes after the type
+    std::optional<std::uint64_t> length = {};  ///< length of the name, instead of the true one
   };
   struct Tensor {
     std::string name;
@@ -39,7 +39,7 @@ struct Image {
   std::uint64_t alignment = 32;
   std::string tail;  ///< after the data of the last tensor
 
-  /// The key's value; a new key at the end where there is none.
+  /// Returns the key's value, which is new and last if the key does not exist.
   GgufData& set(std::string_view name);
   /// A key before all others, whose place in the file is known: its name's length stands at
   /// byte 24 (version 3).
@@ -70,7 +70,7 @@ std::string raw(T value) {
 Image valid_model();
 /// The same with a byte-pair vocabulary.
 Image valid_byte_pair_model();
-/// Its vocabulary alone.
+/// The vocabulary of the valid model.
 Image valid_vocabulary();
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Cases 65 to 75: tensors that are not those of the model, and numbers that are none.
+// Cases 65 to 75: tensors that do not fit the model, NaN and infinity.
 #include <gtest/gtest.h>
 
 #include "kernels/formats/f16.h"
@@ -186,7 +186,7 @@ TEST(MalformedModel, Case074NanValues) {
       {says + "nan at value 96 (node token_embd, tensor token_embd.weight)", embedding(1, kNan)},
       {says + "*inf at value 96 (node token_embd, tensor token_embd.weight)", embedding(1, -kInf)},
   });
-  Image unused = valid_model();  // the row of a token that nobody says
+  Image unused = valid_model();  // the row of a token that never occurs
   embedding(200, kNan)(unused);
   expect_same_answer(unused);
   const TempDirectory directory;

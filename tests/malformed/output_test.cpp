@@ -96,8 +96,7 @@ TEST_F(MalformedOutput, DevicesAndDirectories) {
       directory_.path("none/out.gguf") + ": cannot write: No such file or directory");
 }
 
-// At whatever moment the signal comes, the target is what it was or complete, and nothing lies
-// beside it.
+// Whenever the signal comes, the target is unchanged or complete, and no other file remains.
 TEST_F(MalformedOutput, SignalsInTheMiddle) {
   const std::string whole = directory_.path("whole.gguf"), out = directory_.path("sig/out.gguf"),
                     old = "what was there before";

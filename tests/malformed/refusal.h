@@ -38,10 +38,10 @@ struct Defect {
 /// Each defect alone makes `cria run` refuse the file.
 void expect_refused(const std::vector<Defect>& defects, const Image& valid = valid_model(),
                     std::initializer_list<std::string> more = {});
-/// The same for bytes that are no image at all.
+/// The same for bytes that no Image can describe.
 void expect_bytes_refused(std::string_view bytes, std::string_view says);
 
-/// The file is odd but works: the answer is that of the valid one.
+/// The file is unusual but valid: the answer equals the valid file's.
 void expect_same_answer(const Image& odd, const Image& valid = valid_model());
 /// The file is odd but works, with an answer of its own.
 Result expect_answer(const Image& odd, std::initializer_list<std::string> more = {});

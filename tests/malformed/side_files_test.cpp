@@ -167,7 +167,7 @@ TEST(MalformedPrompt, Case104InvalidUtf8) {
   for (const Image& image : {valid_model(), valid_byte_pair_model()}) {
     const std::string model = directory.write("model.gguf", image.bytes());
     const std::string bytes =
-        "H\xFF\xC0\xAF\xED\xA0\x80\xF8 \xE2\x82";  // every kind of byte that is no character
+        "H\xFF\xC0\xAF\xED\xA0\x80\xF8 \xE2\x82";  // every kind of invalid byte
     const Result ids = limited({"tokenize", "-m", model, "--ids"}, bytes);
     EXPECT_EQ(ids.code, 0) << ids.err;
     const Result back = limited({"tokenize", "-m", model, "--decode"}, ids.out);

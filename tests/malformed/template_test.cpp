@@ -1,4 +1,4 @@
-// Cases 88 to 91: chat templates, which are programs from strangers.
+// Cases 88 to 91: chat templates, which are untrusted programs.
 #include <gtest/gtest.h>
 
 #include "tests/malformed/refusal.h"

@@ -95,7 +95,7 @@ TEST(MalformedTokenizer, Case079Merges) {
           {bad + "' h'" + key, element(kMerges, 1, std::string(" h"))},
       },
       valid_byte_pair_model());
-  Image strange = valid_byte_pair_model();  // parts and results that are no tokens
+  Image strange = valid_byte_pair_model();  // parts and results that are not tokens
   array(strange, kMerges).values.emplace_back(std::string("q x"));
   array(strange, kMerges).values.emplace_back(std::string("nothing here"));
   expect_same_answer(strange, valid_byte_pair_model());
@@ -155,7 +155,7 @@ TEST(MalformedTokenizer, Case082ByteTokens) {
                            "' (key tokenizer.ggml.tokens)",
                        element(kTokens, 10, text)});
   expect_refused(defects);
-  Image missing = valid_model();  // of bytes that the prompt has not
+  Image missing = valid_model();  // bytes that the prompt does not contain
   for (const std::size_t byte : {std::size_t{0}, std::size_t{200}}) {
     element(kTokens, kByteTokens + byte, "x" + std::to_string(byte))(missing);
     element(kTypes, kByteTokens + byte, 1)(missing);
@@ -232,7 +232,7 @@ TEST(MalformedTokenizer, Case087DuplicatesLoad) {
   element(kTypes, kByteTokens, 1)(image);
   expect_same_answer(image);
   Image pairs = valid_byte_pair_model();
-  element(kTokens, 200, std::string("Hi"))(pairs);  // of two the last counts
+  element(kTokens, 200, std::string("Hi"))(pairs);  // the last of two counts
   expect_same_answer(pairs, valid_byte_pair_model());
 }
 

@@ -84,8 +84,8 @@ TEST(Config, ReadsRopeScaling) {
   EXPECT_EQ(ModelConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
 }
 
-// As a whole, 1 + 0.1 ln 8 here, it is what is computed; another one is that of nobody who reads
-// such files.
+// The magnitude of YaRN as a whole, here 1 + 0.1 ln 8, is what cria computes. Programs that read
+// such files ignore any other value.
 TEST(Config, WarnsOfAnotherMagnitude) {
   TinyModel yarn;
   yarn.key("rope.scaling.type") = std::string("yarn");

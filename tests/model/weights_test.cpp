@@ -34,6 +34,15 @@ std::vector<std::string> read(const GgufFile& file) {
   return weights.finish();
 }
 
+// Some writers keep all four dimensions.
+TEST(Weights, IgnoresTrailingDimensionsOfOne) {
+  TinyModel model;
+  model.tensor("blk.0.attn_k.weight").shape = {64, 32, 1, 1};
+  model.tensor("output_norm.weight").shape = {64, 1};
+  const GgufFile file = model.open();
+  EXPECT_TRUE(read(file).empty());
+}
+
 TEST(Weights, FindsTensorsAndRowsOfThem) {
   const GgufFile file = TinyModel().open();
   EXPECT_TRUE(read(file).empty());
@@ -173,8 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
                      "wrong shape: expected [96, 64], got [64, 96] (tensor blk.0.ffn_down.weight)",
                      shaped("blk.0.ffn_down.weight", {64, 96})},
         WeightDefect{"WrongRank",
-                     "wrong shape: expected [64, 32], got [64, 32, 1] (tensor blk.0.attn_k.weight)",
-                     shaped("blk.0.attn_k.weight", {64, 32, 1})},
+                     "wrong shape: expected [64, 32], got [64, 32, 2] (tensor blk.0.attn_k.weight)",
+                     shaped("blk.0.attn_k.weight", {64, 32, 2})},
         WeightDefect{"NormLength",
                      "wrong shape: expected [64], got [32] (tensor blk.0.ffn_norm.weight)",
                      shaped("blk.0.ffn_norm.weight", {32})},

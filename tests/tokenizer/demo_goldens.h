@@ -1,5 +1,5 @@
-// Texts and their ids in the demo model's vocabulary, as the sentencepiece library gives them for
-// the original tokenizer.model of the demo model (not for the one that cria rebuilds from the GGUF
+// Texts and their ids in the demo model's vocabulary, computed by the sentencepiece library from
+// the demo model's original tokenizer.model (not from the one that cria rebuilds from the GGUF
 // file).
 #pragma once
 

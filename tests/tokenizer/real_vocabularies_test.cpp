@@ -1,5 +1,5 @@
-// Vocabularies of real models: texts come back exactly. Beside the bundled one are those that you
-// name, which belong to others: CRIA_TEST_VOCABULARIES="a.gguf:b.gguf" CRIA_TEST_TEXTS="long.txt".
+// Vocabularies of real models: decoding returns the text. The bundled model is always tested; name
+// others with CRIA_TEST_VOCABULARIES="a.gguf:b.gguf" CRIA_TEST_TEXTS="long.txt".
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Text that arrives in pieces gives the tokens of the whole; offsets say where they are.
+// Streamed text gives the tokens and offsets of the whole text.
 #include <gtest/gtest.h>
 
 #include "tests/tokenizer/vocabularies.h"

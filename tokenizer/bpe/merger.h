@@ -90,18 +90,18 @@ class Merger {
   /// Replaces the symbols of a word (fewer than 2^32) by those that remain. Time n log n, and n²
   /// for the few symbols of a usual word, where that is less.
   void run(const Rules& rules, std::vector<Symbol>& symbols) {
-    if (symbols.size() <= kFew)
-      run_few(rules, symbols);
+    if (symbols.size() <= kMaxSmall)
+      run_small(rules, symbols);
     else
-      run_many(rules, symbols);
+      run_large(rules, symbols);
   }
 
  private:
-  static constexpr std::size_t kFew = 40;
+  static constexpr std::size_t kMaxSmall = 40;
   static constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
 
-  void run_few(const Rules& rules, std::vector<Symbol>& symbols) {
-    std::array<Merge, kFew> pairs;  // pairs[i]: symbol i and its right neighbour
+  void run_small(const Rules& rules, std::vector<Symbol>& symbols) {
+    std::array<Merge, kMaxSmall> pairs;  // pairs[i]: symbol i and its right neighbour
     std::size_t n = symbols.size();
     for (std::size_t i = 0; i + 1 < n; ++i) pairs[i] = rules.find(symbols[i], symbols[i + 1]);
     while (n > 1) {
@@ -126,7 +126,7 @@ class Merger {
     Merge pair;  ///< with the next node
     std::uint32_t previous, next;
   };
-  void run_many(const Rules& rules, std::vector<Symbol>& symbols) {
+  void run_large(const Rules& rules, std::vector<Symbol>& symbols) {
     const auto n = static_cast<std::uint32_t>(symbols.size());
     nodes_.resize(n);
     for (std::uint32_t i = 0; i < n; ++i)

@@ -32,30 +32,6 @@ const DigitGroups* DigitGroups::of(std::string_view expression) {
 
 namespace {
 
-/// The expression with \s and \S as its authors' engines have them, Unicode's White_Space: PCRE2
-/// adds U+180E.
-std::string with_white_space(std::string_view pattern) {
-  constexpr std::string_view kWhiteSpace =
-      R"(\x{9}-\x{d} \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-  std::string out;
-  bool in_class = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '\\') {
-      in_class = pattern[i] == '[' || (in_class && pattern[i] != ']');
-      out += pattern[i];
-      continue;
-    }
-    const char escaped = pattern[++i];
-    if (escaped == 's' && in_class)
-      out += kWhiteSpace;
-    else if (escaped == 's' || escaped == 'S')
-      out.append(escaped == 's' ? "[" : "[^").append(kWhiteSpace).append("]");
-    else
-      out += {'\\', escaped};
-  }
-  return out;
-}
-
 /// The expression with characters in place of \x{263a} and \u263a, and in the authors' spelling if
 /// the table has an equivalent one.
 std::string canonical(std::string_view pattern) {
@@ -87,11 +63,26 @@ std::string canonical(std::string_view pattern) {
   return out;
 }
 
-AsciiWords shortcut(std::string_view pattern) {
-  return pattern == kGpt2        ? AsciiWords::Gpt2
-         : pattern == kTiktoken1 ? AsciiWords::Tiktoken1
-         : pattern == kTiktoken3 ? AsciiWords::Tiktoken3
-                                 : AsciiWords::None;
+/// The canonical expression with escapes for line ends and without repetitions by one.
+std::string comparable(std::string_view pattern) {
+  std::string out;
+  const std::string text = canonical(pattern);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' || text[i] == '\n')
+      out += text[i] == '\r' ? "\\r" : "\\n";
+    else if (std::string_view(text).substr(i).starts_with("{1}"))
+      i += 2;
+    else
+      out += text[i];
+  }
+  return out;
+}
+
+WordRules rules_of(std::string_view pattern) {
+  return pattern == kGpt2        ? WordRules::Gpt2
+         : pattern == kTiktoken1 ? WordRules::Tiktoken1
+         : pattern == kTiktoken3 ? WordRules::Tiktoken3
+                                 : WordRules::None;
 }
 
 const WordKind& find_kind(std::string_view name) {
@@ -111,17 +102,27 @@ const WordKind& find_kind(std::string_view name) {
   return *kind;
 }
 
+/// The expressions to search with.
+std::vector<std::string_view> matched(const WordKind& kind) {
+  std::vector<std::string_view> expressions;
+  for (const std::string_view pattern : kind.patterns) {
+    const DigitGroups* const groups = DigitGroups::of(pattern);
+    expressions.push_back(groups != nullptr ? groups->runs : pattern);
+  }
+  return expressions;
+}
+
 }  // namespace
 
-PreTokenizer::PreTokenizer(std::string_view name) {
-  const WordKind& kind = find_kind(name);
-  ignore_merges_ = kind.ignore_merges;
-  joins_words_ = kind.joins_words;
-  for (const std::string_view pattern : kind.patterns) {
-    const DigitGroups* groups = DigitGroups::of(pattern);
-    stages_.push_back({Regex(with_white_space(groups != nullptr ? groups->run : pattern)),
-                       shortcut(pattern), groups});
-  }
+PreTokenizer::PreTokenizer(std::string_view name) : PreTokenizer(find_kind(name)) {}
+
+PreTokenizer::PreTokenizer(const WordKind& kind)
+    : classes_(matched(kind)), ignore_merges_(kind.ignore_merges), joins_words_(kind.joins_words) {
+  const std::vector<std::string_view> expressions = matched(kind);
+  std::size_t i = 0;
+  for (const std::string_view pattern : kind.patterns)
+    stages_.push_back({Regex(classes_.translate(expressions[i++]), Regex::Text::Bytes),
+                       rules_of(pattern), DigitGroups::of(pattern)});
 }
 
 std::string_view PreTokenizer::name_of(const std::vector<std::string>& expressions,
@@ -131,7 +132,7 @@ std::string_view PreTokenizer::name_of(const std::vector<std::string>& expressio
     const bool same =
         std::equal(kind.patterns.begin(), kind.patterns.end(), expressions.begin(),
                    expressions.end(), [](std::string_view ours, std::string_view theirs) {
-                     return canonical(ours) == canonical(theirs);
+                     return comparable(ours) == comparable(theirs);
                    });
     if (same && (name.empty() || kind.ignore_merges == ignores_merges)) name = *kind.names.begin();
     if (same && kind.ignore_merges == ignores_merges) break;

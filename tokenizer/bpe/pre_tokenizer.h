@@ -1,6 +1,5 @@
-// Digits in groups of three, counted from the end of a run ("1 234 567"). The models' expressions
-// look ahead over the rest of the run at every place; counting once from its end gives the same
-// cuts in linear time.
+// Splits a text into the words that byte-pair merges do not cross, by the pre-tokenizer that the
+// vocabulary names (tokenizer.ggml.pre).
 #pragma once
 
 #include <cstddef>
@@ -11,37 +10,36 @@
 #include <vector>
 
 #include "model/file/utf8.h"
-#include "tokenizer/bpe/ascii_words.h"
+#include "tokenizer/bpe/character_classes.h"
+#include "tokenizer/bpe/word_rules.h"
 #include "tokenizer/regex.h"
 
 namespace cria {
 
-// The expressions as the models' tokenizers have them.
+// Digits in groups of three, counted from the end of a run ("1 234 567"). The models' expressions
+// look ahead over the rest of the run at every place; counting once from its end gives the same
+// splits in linear time.
 inline constexpr std::string_view kCutsBeforeThrees = R"((?=(\d{3})+(?!\d)))";
 inline constexpr std::string_view kDigitsInThreesAtWordEnds = R"(\d{1,3}(?=(?:\d{3})*\b))";
 inline constexpr std::string_view kNumbersInThrees = R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))";
 
 struct DigitGroups {
   std::string_view expression;
-  std::string_view run;  ///< an expression for the whole runs that are cut
-  bool isolates;         ///< cuts also around the run; else only before full groups
+  std::string_view runs;  ///< an expression for whole runs of digits
+  bool isolates;          ///< splits also around the run; else only before full groups
 
   /// Null for any other expression.
   static const DigitGroups* of(std::string_view expression);
 
-  /// Calls sink(offset) for every cut of a run in the text, from left to right.
+  /// Calls sink(offset) for every split of a run of digits, from left to right.
   template <class Sink>
-  void cut(std::string_view text, RegexSpan span, Sink&& sink) const {
-    std::vector<std::size_t> digits;  // offsets; digits of some scripts have several bytes
-    for (std::size_t at = span.begin; at < span.end; ++at)
-      if ((text[at] & 0xC0) != 0x80) digits.push_back(at);
-    if (isolates && digits.size() % 3 != 0) sink(span.begin);
-    for (std::size_t i = digits.size() % 3; i < digits.size(); i += 3) sink(digits[i]);
-    if (isolates) sink(span.end);
+  void split(RegexSpan run, Sink&& sink) const {
+    const std::size_t first = (run.end - run.begin) % 3;
+    if (isolates && first != 0) sink(run.begin);
+    for (std::size_t at = run.begin + first; at < run.end; at += 3) sink(at);
+    if (isolates) sink(run.end);
   }
 };
-
-// The ways to cut texts into words, and the names that files have for them (tokenizer.ggml.pre).
 
 /// One pre-tokenizer. Its expressions come from the models' own tokenizer.json and are applied in
 /// order.
@@ -64,13 +62,9 @@ inline constexpr std::string_view kTiktoken1 =
 // `\s+$` of the models, but not again from every space of a run that does not end the text.
 inline constexpr std::string_view kSpaceAtEnd = R"((?<!\s)\s++\z)";
 
-// Precedes the `\s*[\r
-// ]+` of a model whose next expressions split a run of spaces into many pre-tokens. A space inside
-// the run cannot start a match: no line end follows it.
+// Precedes the expression of a model's line ends whose next expressions split a run of spaces into
+// many words. A space inside the run cannot start a match: no line end follows it.
 inline constexpr std::string_view kNotAfterSpace = R"((?:(?<!\s)|(?<=[\r\n])))";
-
-// Cuts a text into the words that byte-pair merges do not cross, as the tokenizer.ggml.pre
-// of a vocabulary says.
 
 /// Immutable; safe to use from several threads.
 class PreTokenizer {
@@ -87,37 +81,41 @@ class PreTokenizer {
   /// The expressions of a kind, characters as they are, as tokenizer.json has them. Throws
   /// Error as the constructor.
   static std::vector<std::string> expressions(std::string_view name);
-  /// True if a pre-token that is a token is taken as it is, without merges.
+  /// True if a word that is a token is taken as it is, without merges.
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
 
-  /// True if a pre-token may contain a letter followed by a space; others are always split there.
+  /// True if a word may contain a letter followed by a space; others are always split there.
   [[nodiscard]] bool joins_words() const { return joins_words_; }
 
-  /// Calls sink(pre_token) from left to right; joined they give the text. Invalid UTF-8 becomes
-  /// pre-tokens of its own.
+  /// Calls sink(word) from left to right; joined they give the text. Invalid UTF-8 becomes
+  /// words of its own.
   template <class Sink>
   void split(std::string_view text, Sink&& sink) const;
 
-  /// Only for tests: split without the shortcut for ASCII.
-  void without_shortcuts() {
-    for (Stage& stage : stages_) stage.words = AsciiWords::None;
+  /// For tests: uses the expressions only.
+  void without_rules() {
+    for (Stage& stage : stages_) stage.rules = WordRules::None;
   }
 
  private:
-  /// One regular expression: its matches and what lies between them are the pieces for the next
-  /// one.
+  /// One expression. Its matches and the texts between them go to the next stage.
   struct Stage {
-    Regex regex;
-    AsciiWords words;           ///< the same words in ASCII text without the expression
-    const DigitGroups* groups;  ///< how a match, a run of digits, is cut further; or null
+    Regex regex;                ///< over bytes of CharacterClasses
+    WordRules rules;            ///< find the same words without the expression
+    const DigitGroups* groups;  ///< how a match, a run of digits, is split further; or null
   };
 
-  template <class Sink>
-  void split_valid(std::vector<Regex::Search>& searches, std::size_t stage, std::string_view text,
-                   Sink& sink) const;
+  explicit PreTokenizer(const WordKind& kind);
 
+  template <class Sink>
+  void split_valid(std::vector<Regex::Search>& searches, std::string_view text, Sink& sink) const;
+  template <class Sink>
+  void split_classes(std::vector<Regex::Search>& searches, std::size_t stage,
+                     std::string_view classes, Sink& sink) const;
+
+  CharacterClasses classes_;
   std::vector<Stage> stages_;
-  bool ignore_merges_ = false, joins_words_ = false;
+  bool ignore_merges_, joins_words_;
 };
 
 template <class Sink>
@@ -127,7 +125,7 @@ void PreTokenizer::split(std::string_view text, Sink&& sink) const {
   for (const Stage& stage : stages_) searches.emplace_back(stage.regex);
   while (!text.empty()) {
     const std::size_t valid = valid_prefix(text);
-    if (valid > 0) split_valid(searches, 0, text.substr(0, valid), sink);
+    if (valid > 0) split_valid(searches, text.substr(0, valid), sink);
     text.remove_prefix(valid);
     std::size_t invalid = 0;
     while (invalid < text.size() && !first_char(text.substr(invalid)).valid) ++invalid;
@@ -137,38 +135,54 @@ void PreTokenizer::split(std::string_view text, Sink&& sink) const {
 }
 
 template <class Sink>
-void PreTokenizer::split_valid(std::vector<Regex::Search>& searches, std::size_t stage,
-                               std::string_view text, Sink& sink) const {
-  if (stage == stages_.size()) return sink(text);
-  const auto piece = [&](std::size_t begin, std::size_t end) {
-    if (begin < end) split_valid(searches, stage + 1, text.substr(begin, end - begin), sink);
+void PreTokenizer::split_valid(std::vector<Regex::Search>& searches, std::string_view text,
+                               Sink& sink) const {
+  if (ascii_prefix(text) == text.size()) return split_classes(searches, 0, text, sink);
+  std::string classes;
+  classes_.append_classes(text, classes);
+  auto word = [&](std::string_view characters) {
+    std::size_t bytes = 0;
+    for (const char c : characters)
+      bytes += static_cast<unsigned char>(c) < 0x80 ? 1 : first_char(text.substr(bytes)).bytes;
+    sink(text.substr(0, bytes));
+    text.remove_prefix(bytes);
   };
-  if (stages_[stage].groups != nullptr) {
-    std::size_t from = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const auto run = searches[stage].next(text, at);
-      if (!run) break;
-      stages_[stage].groups->cut(text, *run, [&](std::size_t cut) {
-        piece(from, cut);
-        from = cut;
-      });
-      at = run->end;
+  split_classes(searches, 0, classes, word);
+}
+
+template <class Sink>
+void PreTokenizer::split_classes(std::vector<Regex::Search>& searches, std::size_t stage,
+                                 std::string_view classes, Sink& sink) const {
+  if (stage == stages_.size()) return sink(classes);
+  const auto piece = [&](std::size_t begin, std::size_t end) {
+    if (begin < end) split_classes(searches, stage + 1, classes.substr(begin, end - begin), sink);
+  };
+  const auto& [regex, rules, groups] = stages_[stage];
+  std::size_t from = 0;
+  if (rules != WordRules::None) {
+    for (; from < classes.size();) {
+      const std::size_t end = WordScanner(classes_.word_classes(), classes, from).end(rules);
+      piece(from, end);
+      from = end;
     }
-    return piece(from, text.size());
+    return;
   }
-  const AsciiWords words = stages_[stage].words;
-  for (std::size_t at = 0; at < text.size();) {
-    if (const std::size_t end = ascii_word_end(words, text, at); end > at) {
-      piece(at, end);
-      at = end;
-      continue;
+  for (std::size_t at = 0; at < classes.size();) {
+    const auto match = searches[stage].next(classes, at);
+    if (!match) break;
+    const auto split_at = [&](std::size_t place) {
+      piece(from, place);
+      from = place;
+    };
+    if (groups != nullptr) {
+      groups->split(*match, split_at);
+    } else {
+      split_at(match->begin);
+      split_at(match->end);
     }
-    const auto match = searches[stage].next(text, at);
-    if (!match) return piece(at, text.size());
-    piece(at, match->begin);
-    piece(match->begin, match->end);
     at = match->end;
   }
+  piece(from, classes.size());
 }
 
 }  // namespace cria

@@ -1,5 +1,4 @@
-// What each token is to the tokenizer: the file's type, corrected where files are known to be
-// wrong.
+// The role of each token: the file's type, corrected if files are known to be wrong.
 #pragma once
 
 #include <array>

@@ -175,7 +175,8 @@ class CharacterPairs {
   }
   [[nodiscard]] bool contains(char32_t left, char32_t right) const {
     const std::uint32_t a = small(left), b = small(right);
-    return a < kSmall && b < kSmall ? few_[a * kSmall + b] : others_.contains(key(left, right));
+    return a < kSmall && b < kSmall ? ascii_pairs_[a * kSmall + b]
+                                    : others_.contains(key(left, right));
   }
 
  private:
@@ -189,12 +190,12 @@ class CharacterPairs {
   void insert(char32_t left, char32_t right) {
     const std::uint32_t a = small(left), b = small(right);
     if (a < kSmall && b < kSmall)
-      few_.set(a * kSmall + b);
+      ascii_pairs_.set(a * kSmall + b);
     else
       others_.insert(key(left, right));
   }
 
-  std::bitset<kSmall * kSmall> few_;
+  std::bitset<kSmall * kSmall> ascii_pairs_;
   std::unordered_set<std::uint64_t> others_;
 };
 

@@ -27,10 +27,10 @@ std::string tools_among(const std::string& variables) {
   return tools.is_array() && !tools.empty() ? tools.dump() : "";
 }
 
-/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool).
-/// 2000 messages may do so; more would allow a hostile template too long a time.
+/// Some templates look at all other messages for every one (Gemma 4, gpt-oss). Requests have up to
+/// 4096 messages.
 jinja::Limits limits_for(std::size_t messages) {
-  const std::uint64_t n = std::min<std::uint64_t>(messages, 2000);
+  const std::uint64_t n = std::min<std::uint64_t>(messages, 4096);
   jinja::Limits limits;
   limits.steps += 8 * n * n;
   return limits;
@@ -94,8 +94,13 @@ ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
     return plain;
   }
   if (auto named = builtin(source, tokens)) return *named;
-  return parse(source, (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template",
-               tokens);
+  const std::string name =
+      (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template";
+  ChatTemplate out = parse(source, name, tokens);
+  if (!vocabulary.tool_template.empty())
+    out.tool_template_ = std::make_shared<const ChatTemplate>(
+        parse(vocabulary.tool_template, name + " for tools", tokens));
+  return out;
 }
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, TemplateTokens tokens) {
@@ -104,6 +109,7 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, Temp
       std::move(tokens));
   out.source_ = std::make_shared<const std::string>(source);
   out.format_ = AnswerFormat::of_template(source);
+  out.contents_ = std::make_shared<const ContentForms>(ContentForms::probe(*out.template_));
   if (out.template_->reads("tools") && out.template_->reads_member("tool_calls"))
     if (const CallForm form = rendered_call_form(out); form != CallForm::None)
       out.format_.calls = form;
@@ -125,7 +131,22 @@ std::string ChatTemplate::builtin_names() {
   return names;
 }
 
+void ChatTemplate::set_tokens(TemplateTokens tokens) {
+  if (tool_template_ != nullptr) {
+    ChatTemplate for_tools = *tool_template_;
+    for_tools.set_tokens(tokens);
+    tool_template_ = std::make_shared<const ChatTemplate>(std::move(for_tools));
+  }
+  tokens_ = std::move(tokens);
+}
+
+const ChatTemplate& ChatTemplate::chosen(const std::string& variables) const {
+  return tool_template_ == nullptr || tools_among(variables).empty() ? *this : *tool_template_;
+}
+
 AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
+  if (const ChatTemplate& other = chosen(variables); &other != this)
+    return other.answer_format(variables);
   AnswerFormat format = format_;
   format.tools = tools_among(variables);
   if (format.tools.empty())
@@ -137,11 +158,21 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
 
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
                           const RenderOptions& options) const {
+  const ChatTemplate& used = chosen(options.variables);
+  Text text = used.render_with_tools(messages, options);
+  require_question(messages, *used.contents_, text.bytes());
+  return text;
+}
+
+Text ChatTemplate::render_with_tools(const std::vector<ChatMessage>& messages,
+                                     const RenderOptions& options) const {
   const std::string tools = template_->reads("tools") ? "" : tools_among(options.variables);
   if (tools.empty() && (template_->reads_member("tool_calls") || !has_tool_calls(messages)))
     return render_messages(messages, options);
+  ToolTexts texts;
+  if (template_->reads("tools")) texts = {format_.calls, contents_->tool != ContentForm::Unknown};
   const auto with_tools_told_by = [&](const char* role) {
-    return render_messages(with_tools_as_text(messages, tools, role), options);
+    return render_messages(with_tools_as_text(messages, tools, role, texts), options);
   };
   try {
     return with_tools_told_by("system");
@@ -157,7 +188,7 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
 
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const {
-  MessageForms forms = message_forms(messages, *source_);
+  MessageForms forms = message_forms(messages, *source_, *contents_);
   for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
     try {
       return render_values(std::move(forms[i]), options);

@@ -18,6 +18,9 @@ class Value;
 }  // namespace cria::jinja
 
 namespace cria {
+
+struct ContentForms;
+
 /// One message of a conversation.
 struct ChatMessage {
   std::string role;     ///< "system", "user", "assistant", …
@@ -27,7 +30,7 @@ struct ChatMessage {
   std::string json = {};
 };
 
-/// What a template gets beside the messages.
+/// The input of a template in addition to the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
   /// Further variables of the template (tools, documents, enable_thinking …) as a JSON object, or
@@ -50,9 +53,9 @@ struct TemplateTokens {
 /// Copies share what was parsed.
 class ChatTemplate {
  public:
-  /// Returns the template of the model's file: Jinja2, or the name of a built-in one. Without one
-  /// it is the built-in "plain", and note() says so. Throws Error with line and column if it cannot
-  /// be parsed.
+  /// Returns the templates of the model's file, with and without tools: Jinja2, or the name of a
+  /// built-in one. Without one it is the built-in "plain", and note() says so. Throws Error with
+  /// line and column if it cannot be parsed.
   static ChatTemplate from_vocabulary(const Vocabulary& vocabulary);
   /// name: the file's, for errors.
   static ChatTemplate parse(std::string_view source, std::string name, TemplateTokens tokens);
@@ -61,9 +64,9 @@ class ChatTemplate {
   static std::string builtin_names();  ///< "chatml, llama2, …"
 
   /// Renders the conversation. Only text that the template wrote is trusted, and the usual role
-  /// names, from which templates build markers; contents never are. Missing content beside tool
-  /// calls is "", unless the template tests for that. Throws Error with line and column if the
-  /// template fails or refuses the conversation.
+  /// names, from which templates build markers; contents never are. Missing content of tool calls
+  /// is "", unless the template tests for that. Throws Error with line and column if the template
+  /// fails or refuses the conversation, or omits the last question.
   [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const;
   /// Token ids of render(): markers become control tokens, what users wrote never does (no
@@ -71,9 +74,7 @@ class ChatTemplate {
   [[nodiscard]] std::vector<TokenId> encode(const Tokenizer& tokenizer,
                                             const std::vector<ChatMessage>& messages,
                                             const RenderOptions& options) const;
-  void set_tokens(TemplateTokens tokens) {
-    tokens_ = std::move(tokens);
-  }  ///< in place of the model's
+  void set_tokens(TemplateTokens tokens);  ///< replaces the model's
   /// Texts that end an answer although the model has no token for it.
   [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
   /// The format of the answers, known by the template's markers. variables: as in RenderOptions;
@@ -89,6 +90,10 @@ class ChatTemplate {
  private:
   ChatTemplate(std::shared_ptr<const jinja::Template> parsed, TemplateTokens tokens)
       : template_(std::move(parsed)), tokens_(std::move(tokens)) {}
+  /// The template for these variables.
+  [[nodiscard]] const ChatTemplate& chosen(const std::string& variables) const;
+  [[nodiscard]] jinja::Text render_with_tools(const std::vector<ChatMessage>& messages,
+                                              const RenderOptions& options) const;
   [[nodiscard]] jinja::Text render_messages(const std::vector<ChatMessage>& messages,
                                             const RenderOptions& options) const;
   [[nodiscard]] jinja::Text render_values(std::vector<jinja::Value> messages,
@@ -97,6 +102,8 @@ class ChatTemplate {
   std::shared_ptr<const jinja::Template> template_;
   TemplateTokens tokens_;
   std::shared_ptr<const std::string> source_;
+  std::shared_ptr<const ContentForms> contents_;
+  std::shared_ptr<const ChatTemplate> tool_template_;  ///< may be null
   AnswerFormat format_;
   std::vector<std::string> stops_;
   std::string note_;

@@ -1,6 +1,7 @@
 #include "tokenizer/chat/template_messages.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -18,6 +19,27 @@ using jinja::Dict;
 using jinja::List;
 using jinja::Text;
 using jinja::Value;
+
+using ToolJson = nlohmann::ordered_json;
+
+ToolJson fields_of(const ChatMessage& message) {
+  return message.json.empty() ? ToolJson::object() : ToolJson::parse(message.json, nullptr, false);
+}
+
+/// A content of several texts as one.
+std::string content_text(const ChatMessage& message, const ToolJson& fields) {
+  if (!fields.is_object() || !fields.contains("content")) return message.content;
+  if (fields["content"].is_string()) return fields["content"].get<std::string>();
+  if (!fields["content"].is_array()) return message.content;
+  std::string text;
+  for (const ToolJson& part : fields["content"]) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
+      throw Error(
+          "", "a message contains something other than text, which this chat template cannot show");
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
 
 /// Templates write '<|' + role + '|>': these roles count as written by the template.
 constexpr std::string_view kRoles[] = {"system", "user",    "assistant", "tool",        "developer",
@@ -56,7 +78,7 @@ void rename_reasoning(Dict& message) {
 std::optional<Value> object_in(const Text& text) {
   constexpr int kMaxDepth = List::kDeepest - 8;
   try {
-    Value object = jinja::parse_json(text.bytes(), jinja::LargeIntegers::Refuse);
+    Value object = jinja::parse_json(text.bytes());
     if (object.dict() != nullptr && object.extent().depth < kMaxDepth) return object;
   } catch (const jinja::Failure&) {
   }
@@ -139,8 +161,7 @@ std::optional<std::vector<Value>> changed(const std::vector<Value>& messages,
   return out;
 }
 
-/// True if the template tests whether a content is none, as in "message.content is none" or
-/// "message['content'] is not none".
+/// True if the template tests for missing content, as in "message.content is none".
 bool asks_for_no_content(std::string_view source) {
   for (const std::string_view name : {"content", "content']", "content\"]"})
     for (const std::string_view test : {" is none", " is not none", " == none", " != none"})
@@ -148,10 +169,10 @@ bool asks_for_no_content(std::string_view source) {
   return false;
 }
 
-/// What a template reads from messages, known by the words in its source.
+/// The members of messages that a template reads, known by the words in its source.
 struct TemplateAsks {
   bool parts;       ///< parts of a content: a template that iterates over them names their text
-  bool no_content;  ///< tests for missing content beside tool calls
+  bool no_content;  ///< tests for missing content of tool calls
   bool thinking;    ///< reasoning under the name that gpt-oss uses
 
   explicit TemplateAsks(std::string_view source) {
@@ -164,28 +185,158 @@ struct TemplateAsks {
   }
 };
 
-Value message_value(const ChatMessage& message, const TemplateAsks& asks) {
+Value one_part(const Value& text) {
+  Dict part;
+  part.set("type", "text");
+  part.set("text", text);
+  return List({part});
+}
+
+Value message_value(const ChatMessage& message, const TemplateAsks& asks, ContentForm form) {
+  const bool takes_parts = form == ContentForm::Unknown ? asks.parts : form >= ContentForm::Parts;
   Dict out;
   if (!message.json.empty()) {
     out = json_object(message.json, "message");
     const Value* content = out.find(std::string_view("content"));
-    if (content != nullptr && content->list() != nullptr && !asks.parts)
+    if (content != nullptr && content->list() != nullptr && !takes_parts)
       out.set("content", joined_parts(*content->list()));
+    else if (content != nullptr && content->text() != nullptr && form == ContentForm::Parts)
+      out.set("content", one_part(*content));
     if (asks.thinking) rename_reasoning(out);
   } else {
     out.set("role", {});
-    out.set("content", Text(message.content, false));
+    const Value content = Text(message.content, false);
+    out.set("content", form == ContentForm::Parts ? one_part(content) : content);
   }
   out.set("role", role_text(message.role));
   return out;
 }
 
+/// Renders short conversations to find out how contents reach the text.
+class Prober {
+ public:
+  explicit Prober(const jinja::Template& parsed) : template_(parsed) {}
+
+  ContentForms probe() {
+    ContentForms forms{};
+    forms.user = form({}, "user", {});
+    if (forms.user == ContentForm::Unknown) forms.user = form({{"system", "a"}}, "user", {});
+    const auto user = [&](const char* text) { return Message{"user", content(text, forms.user)}; };
+    forms.system = form({}, "system", {user("a")});
+    forms.assistant = form({user("a")}, "assistant", {user("b")});
+    forms.tool = form({user("a"), {"assistant", content("b", forms.assistant)}}, "tool", {});
+    return forms;
+  }
+
+ private:
+  using Message = std::pair<const char*, Value>;
+  static constexpr std::string_view kNeedle = "NeedleOfCria";
+
+  static Value content(const char* text, ContentForm form) {
+    return form == ContentForm::Parts ? one_part(text) : Value(text);
+  }
+  ContentForm form(const std::vector<Message>& before, const char* role,
+                   const std::vector<Message>& after) const {
+    const Value needle = Text(std::string(kNeedle), false);
+    const auto arrives = [&](Value content) {
+      std::vector<Message> all = before;
+      all.emplace_back(role, std::move(content));
+      all.insert(all.end(), after.begin(), after.end());
+      return shows_needle(rendered(all));
+    };
+    const bool text = arrives(needle), parts = arrives(one_part(needle));
+    return text && parts ? ContentForm::Both
+           : text        ? ContentForm::Text
+           : parts       ? ContentForm::Parts
+                         : ContentForm::Unknown;
+  }
+  [[nodiscard]] std::string rendered(const std::vector<Message>& messages) const {
+    std::vector<Value> list;
+    for (const auto& [role, content] : messages) {
+      Dict message;
+      message.set("role", role);
+      message.set("content", content);
+      list.emplace_back(std::move(message));
+    }
+    Dict variables;
+    variables.set("messages", List(std::move(list)));
+    variables.set("add_generation_prompt", false);
+    variables.set("bos_token", "");
+    variables.set("eos_token", "");
+    try {
+      return template_.render(variables, {}, {.steps = 200'000, .bytes = 4 << 20}).bytes();
+    } catch (const Error&) {
+      return "";
+    }
+  }
+  /// Not in quotes: a list of parts that is printed as a whole is of no use.
+  static bool shows_needle(std::string_view text) {
+    const std::size_t at = text.find(kNeedle), end = at + kNeedle.size();
+    if (at == std::string_view::npos) return false;
+    const auto is_quote = [](char c) { return c == '\'' || c == '"'; };
+    return at == 0 || end == text.size() || !is_quote(text[at - 1]) || !is_quote(text[end]);
+  }
+
+  const jinja::Template& template_;
+};
+
+char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+/// The longest runs of ASCII letters and digits.
+std::vector<std::string_view> longest_words(std::string_view text) {
+  constexpr std::size_t kWords = 3;
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    for (end = begin; end < text.size(); ++end) {
+      const char c = lower_ascii(text[end]);
+      if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) break;
+    }
+    if (end == begin || (words.size() == kWords && end - begin <= words.back().size())) continue;
+    if (words.size() == kWords) words.pop_back();
+    words.push_back(text.substr(begin, end - begin));
+    std::ranges::sort(words, std::greater(), &std::string_view::size);
+  }
+  return words;
+}
+
 }  // namespace
 
-MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source) {
+ContentForms ContentForms::probe(const jinja::Template& parsed) { return Prober(parsed).probe(); }
+
+ContentForm ContentForms::of(std::string_view role) const {
+  return role == "system" || role == "developer" ? system
+         : role == "user"                        ? user
+         : role == "assistant"                   ? assistant
+         : role == "tool"                        ? tool
+                                                 : ContentForm::Unknown;
+}
+
+// Templates trim contents and cut markers out, so one of the longest words is enough.
+void require_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
+                      std::string_view text) {
+  if (messages.empty() || messages.back().role != "user" || contents.user == ContentForm::Unknown)
+    return;
+  std::string question;
+  try {
+    question = content_text(messages.back(), fields_of(messages.back()));
+  } catch (const Error&) {
+    return;  // pictures
+  }
+  const std::vector<std::string_view> words = longest_words(question);
+  const auto arrives = [&](std::string_view word) {
+    const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
+  };
+  if (!words.empty() && std::ranges::none_of(words, arrives))
+    throw Error("", "the chat template leaves out the text of the last message");
+}
+
+MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
+                           const ContentForms& contents) {
   const TemplateAsks asks(source);
   std::vector<Value> as_sent;
-  for (const ChatMessage& message : messages) as_sent.push_back(message_value(message, asks));
+  for (const ChatMessage& message : messages)
+    as_sent.push_back(message_value(message, asks, contents.of(message.role)));
   MessageForms forms;
   std::vector<Value> objects;
   const auto add = [&](std::vector<Value> form) {
@@ -219,8 +370,6 @@ Dict json_object(const std::string& json, const char* what) {
 
 namespace {
 
-using ToolJson = nlohmann::ordered_json;
-
 // Short: small models have small contexts, and a tool's parameters say what it does.
 std::string told_tools(const std::string& tools) {
   std::string text = "You can call these tools:\n<tools>\n";
@@ -240,8 +389,9 @@ ToolJson parsed_arguments(const std::string& text) {
   }
 }
 
-std::string called_tools(const ToolJson& calls) {
+std::string called_tools(const ToolJson& calls, CallForm form) {
   std::string text;
+  ToolJson list = ToolJson::array();
   for (const ToolJson& call : calls) {
     const ToolJson& function =
         call.is_object() && call.contains("function") ? call["function"] : call;
@@ -252,33 +402,17 @@ std::string called_tools(const ToolJson& calls) {
     if (arguments.is_string())
       arguments = parsed_arguments(arguments.get_ref<const std::string&>());
     const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
-    text += "\n<tool_call>\n" + said.dump() + "\n</tool_call>";
+    list.push_back(said);
+    text += form == CallForm::Hermes ? "\n<tool_call>\n" + said.dump() + "\n</tool_call>"
+                                     : "\n" + said.dump();
   }
+  if (form == CallForm::Granite) return "\n<|tool_call|>" + list.dump();
+  if (form == CallForm::Mistral) return "\n[TOOL_CALLS]" + list.dump();
   return text;
-}
-
-ToolJson fields_of(const ChatMessage& message) {
-  return message.json.empty() ? ToolJson::object() : ToolJson::parse(message.json, nullptr, false);
 }
 
 bool has_calls(const ToolJson& fields) {
   return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
-}
-
-/// A content of several texts as one.
-std::string content_text(const ChatMessage& message, const ToolJson& fields) {
-  if (!fields.is_object() || !fields.contains("content")) return message.content;
-  if (fields["content"].is_string()) return fields["content"].get<std::string>();
-  if (!fields["content"].is_array()) return message.content;
-  std::string text;
-  for (const ToolJson& part : fields["content"]) {
-    if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
-      throw Error("",
-                  "a message holds something other than text, which a chat template without tools "
-                  "cannot tell");
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return text;
 }
 
 /// In the system message, which is the first one, or in front of the first user's.
@@ -303,19 +437,20 @@ bool has_tool_calls(const std::vector<ChatMessage>& messages) {
 }
 
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
-                                            const std::string& tools, const std::string& role) {
+                                            const std::string& tools, const std::string& role,
+                                            const ToolTexts& texts) {
   std::vector<ChatMessage> out;
   bool after_result = false;
   for (const ChatMessage& message : messages) {
     const ToolJson fields = fields_of(message);
-    const bool is_result = message.role == "tool";
+    const bool is_result = message.role == "tool" && !texts.keep_results;
     ChatMessage as_text = message;
     if (is_result) {
       as_text = {"user",
                  "<tool_response>\n" + content_text(message, fields) + "\n</tool_response>"};
     } else if (has_calls(fields)) {
       const std::string said = content_text(message, fields),
-                        calls = called_tools(fields["tool_calls"]);
+                        calls = called_tools(fields["tool_calls"], texts.form);
       as_text = {message.role, said + calls.substr(said.empty() && !calls.empty() ? 1 : 0)};
     }
     if (is_result && after_result)  // many templates refuse two messages of a user in a row

@@ -1,4 +1,5 @@
-// The chat templates that cria brings along, for models whose files have none.
+// The input of chat templates: messages as values, tools as text for templates without tool calls.
+// The built-in templates for models without one.
 #pragma once
 
 #include <span>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tokenizer/chat/chat_template.h"
+#include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/value.h"
 
 namespace cria {
@@ -21,26 +23,48 @@ std::span<const BuiltinTemplate> builtin_templates();
 /// Null for an unknown name.
 const BuiltinTemplate* find_builtin_template(std::string_view name);
 
-// The messages of a conversation as a template's values.
+/// The form in which a template shows a message's content.
+enum class ContentForm : std::uint8_t {
+  Unknown,  ///< not at all, or the template rejects the probe
+  Text,     ///< as a string
+  Parts,    ///< as a list of parts
+  Both,
+};
+/// The forms by role, found by rendering short conversations.
+struct ContentForms {
+  ContentForm system, user, assistant, tool;
+
+  static ContentForms probe(const jinja::Template& parsed);
+  [[nodiscard]] ContentForm of(std::string_view role) const;
+};
 
 /// Alternative lists of all messages, at least one; the first that the template accepts counts.
 using MessageForms = std::vector<std::vector<jinja::Value>>;
 /// Returns the forms for a template with this source. Throws Error for messages that are not JSON
 /// objects, and for parts without text if the template does not know parts.
-MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source);
+MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
+                           const ContentForms& contents);
+
+/// Throws Error if the text lacks the last question.
+void require_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
+                      std::string_view text);
 
 /// "": an empty object. what: for errors. Throws Error.
 jinja::Dict json_object(const std::string& json, const char* what);
 
-// Tools for templates that know none.
-
 /// True if a message calls tools.
 bool has_tool_calls(const std::vector<ChatMessage>& messages);
 
+/// The form of tool calls and results as text.
+struct ToolTexts {
+  CallForm form = CallForm::Hermes;  ///< format of calls; None: JSON without markers
+  bool keep_results = false;         ///< results stay messages of the role "tool"
+};
 /// Returns the conversation as plain texts. tools (a JSON array, or "") go into the system message
-/// or before the first user's text (role: "system" or "user"); tool calls and results are written
-/// in Hermes form. Throws Error for a call without a name and for content other than text.
+/// or before the first user's text (role: "system" or "user"). Throws Error for a call without a
+/// name and for content other than text.
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
-                                            const std::string& tools, const std::string& role);
+                                            const std::string& tools, const std::string& role,
+                                            const ToolTexts& texts);
 
 }  // namespace cria

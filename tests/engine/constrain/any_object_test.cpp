@@ -49,7 +49,7 @@ TEST(AnyObject, SessionOutputParses) {
   EXPECT_GT(whole, 0U);
 }
 
-// Where nothing is left that may come, the answer is cut: what shall never come does not.
+// If no allowed token remains, the answer is cut: excluded text never appears.
 TEST(AnyObject, WhatShallNeverComeDoesNot) {
   const Tokenizer& tokenizer = test::demo_model().tokenizer();
   for (const float temperature : {0.F, 1.F}) {

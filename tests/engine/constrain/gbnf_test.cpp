@@ -82,8 +82,8 @@ TEST(Gbnf, ReportsThePlaceOfAnError) {
   EXPECT_THROW(Constraint::gbnf(deep), ConstraintError);
 }
 
-// The ways to read a text are not followed one by one; where they are too many all the same, it is
-// said. A rule that ends with a call of itself is a loop: nothing piles up.
+// Parses are not followed one by one; too many of them are an error. A rule that ends with a call
+// of itself is a loop and uses no stack.
 TEST(Gbnf, ParsesLongTextsOfTailRecursiveRules) {
   const auto repeated = [](const std::string& text, const std::string& last) {
     std::string all;

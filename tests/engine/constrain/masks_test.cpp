@@ -1,4 +1,5 @@
-// Masks are what the slow definition says: a token may come if a whole text goes on with its bytes.
+// Masks follow the slow definition: a token is allowed if some complete text continues with its
+// bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -168,6 +169,22 @@ TEST(Masks, RejectDisallowedTokens) {
   EXPECT_TRUE(run.finished());
 }
 
+TEST(Masks, ReadTheTokensThatAGrammarNames) {
+  MaskRandom random(5);
+  const auto trie = made_vocabulary(random);
+  const TokenId call = trie->controls[0].first, end = trie->controls[1].first,
+                other = trie->controls[2].first;
+  const auto grammar =
+      Constraint::gbnf("root ::= <tool_call> [a-z]* <[" + std::to_string(other) + "]> \"ok\"");
+  TokenMasks::Run run(grammar->state().masks(trie), trie);
+  EXPECT_FALSE(run.accept('a'));
+  EXPECT_TRUE(run.accept(call));
+  EXPECT_TRUE(run.accept('a'));
+  EXPECT_FALSE(run.accept(end));
+  EXPECT_TRUE(run.accept(other));
+  EXPECT_EQ(run.forced(8), "ok");
+}
+
 constexpr const char* kDearGrammar = "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n";
 
 // One "a" of 65536 at most, and always the only byte: states are found until it costs too much.
@@ -184,7 +201,7 @@ TEST(Masks, WhatMustFollowIsFoundAtLittleCost) {
   }
 }
 
-// The same masks up to the same error, whoever asks what must follow.
+// The masks, up to the same error, do not depend on calls of forced().
 TEST(Masks, WhatMustFollowChangesNothing) {
   MaskRandom random(4);
   const auto trie = made_vocabulary(random);

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What of a schema is not satisfied, or "". Of the keywords that the schemas below use.
+// Describes what a value violates, or "". Knows the keywords of the schemas below.
 class SchemaCheck {
  public:
   explicit SchemaCheck(const Json& root) : root_(root) {}
@@ -199,7 +199,7 @@ class RandomAnswers {
         closing_.push_back(id);
   }
 
-  /// The text, or "" where it has no end within so many tokens.
+  /// Returns the text, or "" if it does not end within this many tokens.
   std::string answer(const Constraint& constraint, std::size_t most) {
     Sampler sampler(options_, logits_.size());
     ++*options_.seed;

@@ -46,7 +46,7 @@ TEST(Regex, ReadsCodePoints) {
   EXPECT_FALSE(one->accepts("öb🦙😀\n"));
 }
 
-// By each kind of name.
+// Names of each kind.
 TEST(Regex, ReadsUnicodeProperties) {
   const auto takes = [](const char* expression, std::initializer_list<const char*> yes,
                         std::initializer_list<const char*> no) {

@@ -29,6 +29,36 @@ TEST(Schema, TakesWhatSatisfiesIt) {
       {R"({"type":"number","exclusiveMinimum":-1.5,"maximum":-0.5})",
        {"-0.5", "-1", "-1.49", "-0.50"},
        {"-1.5", "-0.4", "0", "-2"}},
+      {R"({"type":"integer","multipleOf":7,"minimum":-14,"maximum":100})",
+       {"0", "7", "-7", "-14", "98"},
+       {"1", "6", "-21", "105", "10", "-0"}},
+      {R"({"type":"number","multipleOf":0.25,"exclusiveMinimum":0})",
+       {"0.25", "3", "12.5", "12.75", "12.50"},
+       {"0", "0.1", "0.3", "12.750", "1.125", "-0.25"}},
+      {R"({"allOf":[{"multipleOf":4},{"multipleOf":0.6}],"type":"number"})",
+       {"0", "12", "-24", "12.0"},
+       {"4", "6", "0.6", "1.2"}},
+      {R"({"type":"string","nullable":true,"x-order":{"a":1},"$anchor":"here","externalDocs":{}})",
+       {"\"a\"", "null"},
+       {"1"}},
+      {R"({"type":"string","nullable":false})", {"\"\""}, {"null"}},
+      {R"({"type":"object","minProperties":1,"additionalProperties":{"type":"null"}})",
+       {R"({"a":null})", R"({"a":null,"b":null})"},
+       {"{}", R"({"a":1})"}},
+      {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,
+        "minProperties":2,"maxProperties":2})",
+       {R"({"a":1,"b":2})", R"({"a":1,"c":2})", R"({"b":1,"c":2})"},
+       {"{}", R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
+      {R"({"type":"object","required":["a"],"properties":{"a":{"const":1}},"maxProperties":2})",
+       {R"({"a":1})", R"({"a":1,"x":2})"},
+       {R"({"x":2})", R"({"a":1,"x":2,"y":3})"}},
+      {R"({"type":"array","items":{"enum":["a","b",3]},"uniqueItems":true,"minItems":1,"maxItems":2})",
+       {R"(["a"])", R"(["b","a"])", "[3, \"a\"]"},
+       {"[]", R"(["a","a"])", R"(["a","b",3])"}},
+      {R"({"enum":[[1,1],[1,2]],"uniqueItems":true})", {"[1,2]"}, {"[1,1]"}},
+      {R"({"type":"string","pattern":"^(?=.*[0-9])(?!.*z)[a-z0-9]{2,4}$"})",
+       {"\"a1\"", "\"7abc\""},
+       {"\"ab\"", "\"z1\"", "\"1\"", "\"1abcd\""}},
       {R"({"type":"number"})",
        {"0", "-0.5", "1e5", "1.5E-20", "2e289"},
        {"2e290", "01", ".5", "1e1000", "+1"}},
@@ -197,6 +227,20 @@ TEST(Schema, TakesWhatSatisfiesIt) {
   }
 }
 
+TEST(Schema, TakesManyDiscriminatedAlternatives) {
+  std::string schema = R"({"oneOf":[)";
+  for (int i = 0; i < 100; ++i) {
+    const std::string kind = std::to_string(i);
+    schema += std::string(i > 0 ? "," : "") +
+              R"({"type":"object","properties":{"kind":{"const":"k)" + kind +
+              R"("},"a":{"type":"string"},"b":{"type":"array","items":{"type":"integer"}}},)" +
+              R"("required":["kind","a"]})";
+  }
+  const auto constraint = Constraint::json_schema(schema + "]}");
+  EXPECT_TRUE(constraint->accepts(R"({"kind":"k7","a":"x","b":[1]})"));
+  EXPECT_FALSE(constraint->accepts(R"({"kind":"k100","a":"x"})"));
+}
+
 TEST(Schema, IsRefusedWithThePlace) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type":"hiccup"})", "/type"},
@@ -210,7 +254,13 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"$ref":"#"})", "/"},
       {R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "/"},
       {R"({"type":"string","pattern":"([a-z"})", "/pattern"},
-      {R"({"type":"string","pattern":"^(?=a)b"})", "/pattern"},
+      {R"({"type":"string","pattern":"^(?=a)b"})", "/"},
+      {R"({"type":"string","pattern":"a(?=b)c"})", "/pattern"},
+      {R"({"type":"string","pattern":"^(?=a)b|c"})", "/pattern"},
+      {R"({"type":"string","pattern":"(?<!a)b"})", "/pattern"},
+      {R"({"type":"number","multipleOf":0})", "/multipleOf"},
+      {R"({"type":"number","multipleOf":1234567})", "/multipleOf"},
+      {R"({"type":"object","minProperties":2})", "/"},
       {R"({"type":"string","pattern":"^(a)\\1$"})", "/pattern"},
       {R"({"type":"array","minItems":3,"maxItems":2})", "/"},
       {R"({"type":"object","properties":{"n":{"type":"integer","minimum":5,"maximum":4}}})",
@@ -219,7 +269,8 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"enum":["a"],"type":"integer"})", "/"},
       {R"({"type":"string","minLength":4,"maxLength":3})", "/"},
       {R"({"type":"string","pattern":"^a{5}$","maxLength":3})", "/"},
-      {R"({"uniqueItems":true})", "/uniqueItems"},
+      {R"({"uniqueItems":true})", "/"},
+      {R"({"uniqueItems":1})", "/uniqueItems"},
       {R"({"exclusiveMinimum":true})", "/exclusiveMinimum"},
       {R"({"items":[{}],"prefixItems":[{}]})", "/items"},
       {R"({"items":{},"additionalItems":false})", "/additionalItems"},
@@ -232,7 +283,7 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"properties":{"a":{"items":{"oneOf":[{"const":1},{"type":"integer"}]}}}})",
        "/properties/a/items/oneOf"},
       {R"({"type":"integer","minimum":1.2,"maximum":1.8})", "/"},
-      // Doubles do not tell such numbers from their neighbours.
+      // Doubles cannot tell such numbers from their neighbours.
       {R"({"const":18446744073709551616})", "/const"},
       {R"({"properties":{"a":{"enum":[1,{"b":[-9223372036854775809]}]}}})", "/properties/a/enum"},
       {R"({"properties":{"a":{"type":["integer","null"],"minimum":12345678901234567890123}}})",
@@ -273,8 +324,8 @@ TEST(Schema, RejectsExpensiveSchemas) {
     EXPECT_THROW(Constraint::json_schema(schema), ConstraintError) << schema.substr(0, 80);
 }
 
-// Definitions that refer to the next one, each out of so many alternatives: the text is nested no
-// deeper than they are.
+// Definitions that refer to the next one, each with several alternatives: the schema's text is
+// nested only a few levels deep.
 std::string chain_of_references(int definitions, int alternatives) {
   std::string out = R"({"$ref":"#/$defs/0","$defs":{)";
   for (int i = 0; i < definitions; ++i) {

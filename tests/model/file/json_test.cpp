@@ -22,9 +22,9 @@ TEST(Json, ReadsUpToTheLimits) {
 }
 
 TEST(Json, RejectsInvalidJson) {
-  EXPECT_EQ(json_error_in("{\"a\": }"), "test.json: is no JSON (at byte 7)");
-  EXPECT_EQ(json_error_in(""), "test.json: is no JSON (at byte 1)");
-  EXPECT_NE(json_error_in("{\"a\": 1e999}").find("test.json: is no JSON that can be read"),
+  EXPECT_EQ(json_error_in("{\"a\": }"), "test.json: is not JSON (at byte 7)");
+  EXPECT_EQ(json_error_in(""), "test.json: is not JSON (at byte 1)");
+  EXPECT_NE(json_error_in("{\"a\": 1e999}").find("test.json: cannot be read as JSON"),
             std::string::npos);
   EXPECT_NE(json_error_in("\"\xC0\x80\"").find("not JSON"), std::string::npos);
   EXPECT_NE(json_error_in("[1] [2]").find("not JSON"), std::string::npos);
@@ -41,7 +41,7 @@ TEST(Json, RefusesWhatExceedsALimit) {
             "test.json: too many JSON values: expected at most 2");
 }
 
-// As a tokenizer.json has its merges; their square would take hours.
+// Like the merges of a tokenizer.json; quadratic time would take hours.
 TEST(Json, ManyArraysInOne) {
   std::string text = "[[]";
   for (int i = 1; i < 1'000'000; ++i) text += ",[]";

@@ -76,7 +76,7 @@ const std::string kGoodFields = R"("dtype":"U8","shape":[4],"data_offsets":[0,4]
 const SafetensorsDefect kSafetensorsDefects[] = {
     {"Empty", "", "expected at least 9 bytes, got 0"},
     {"EightBytes", std::string(8, '\0'), "expected at least 9 bytes, got 8"},
-    {"LengthZero", length_and(0, "{}"), "no JSON"},
+    {"LengthZero", length_and(0, "{}"), "not JSON"},
     {"LengthPastTheEnd", length_and(3, "{}"),
      "bad length of the header: expected at most 2 bytes, got 3 (at byte 0)"},
     {"LengthHuge", length_and(~std::uint64_t{0}, "{}"), "bad length of the header"},
@@ -85,9 +85,9 @@ const SafetensorsDefect kSafetensorsDefects[] = {
     {"Gguf", "GGUF" + std::string(60, '\0'), "expected a header that begins with {"},
     {"Html", "<!DOCTYPE html><html></html>", "an HTML page"},
     {"HeaderNoJson", safetensors_file("{\"x\":}", ""), "the header is not JSON (at byte 13)"},
-    {"HeaderEnds", safetensors_file("{\"x\":{\"dtype\":\"U8\"", ""), "no JSON"},
-    {"HeaderIsFollowed", safetensors_file("{}{}", ""), "no JSON"},
-    {"InvalidUtf8", safetensors_file("{\"\xFF\":{}}", ""), "no JSON"},
+    {"HeaderEnds", safetensors_file("{\"x\":{\"dtype\":\"U8\"", ""), "not JSON"},
+    {"HeaderIsFollowed", safetensors_file("{}{}", ""), "not JSON"},
+    {"InvalidUtf8", safetensors_file("{\"\xFF\":{}}", ""), "not JSON"},
     {"Deep", safetensors_file("{\"x\":" + std::string(100'000, '['), ""), "expected {\"NAME\""},
     {"DeepObjects", safetensors_file(R"({"x":{"dtype":{"x":{"x":{}}}}})", ""),
      "expected {\"NAME\""},
@@ -116,10 +116,10 @@ const SafetensorsDefect kSafetensorsDefects[] = {
     {"TypeNull", header_with(R"("dtype":null,"shape":[4],"data_offsets":[0,4])"), "got null"},
     {"ShapeNegative", header_with(R"("dtype":"U8","shape":[-4],"data_offsets":[0,4])"), "negative"},
     {"ShapeFraction", header_with(R"("dtype":"U8","shape":[4.5],"data_offsets":[0,4])"),
-     "no integer"},
+     "not an integer"},
     {"ShapeLarge",
      header_with(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])"),
-     "no integer"},
+     "not an integer"},
     {"ShapeWraps",
      header_with(R"("dtype":"U8","shape":[4294967296,4294967297],"data_offsets":[0,4294967296])"),
      "2^64"},
@@ -231,7 +231,7 @@ TEST(SafetensorsDirectory, NamesTheFaultyFile) {
   EXPECT_NE(files.error().find("no weight_map"), std::string::npos) << files.error();
   EXPECT_NE(error_of([&] {
               return SafetensorsDirectory::open(files.directory.file("nowhere"));
-            }).find("no directory"),
+            }).find("not a directory"),
             std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Byte-level byte-pair vocabularies: merges, special tokens, bytes that are no text.
+// Byte-level byte-pair vocabularies: merges, special tokens, bytes that are not text.
 #include <gtest/gtest.h>
 
 #include <random>

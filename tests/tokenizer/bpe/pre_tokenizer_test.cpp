@@ -1,4 +1,4 @@
-// How texts are cut into words.
+// Splitting texts into words.
 #include "tokenizer/bpe/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -116,6 +116,25 @@ TEST(PreTokenizer, OtherScriptsAndLineEnds) {
       << "runs of spaces by powers of two";
 }
 
+// Classes come from our own table, not from the system's libraries.
+TEST(PreTokenizer, KnowsUnicode15) {
+  EXPECT_EQ(words("deepseek-v3", " \U0001FAE8"), Words{" \U0001FAE8"});
+  EXPECT_EQ(words("qwen2", "\U00031350's"), (Words{"\U00031350", "'s"}));
+  EXPECT_EQ(words("gpt-4o", "\U0001E030a"), Words{"\U0001E030a"}) << "a modifier letter";
+}
+
+TEST(PreTokenizer, RecognizesEquivalentExpressions) {
+  EXPECT_EQ(PreTokenizer::name_of({R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^)"
+                                   "\r\n"
+                                   R"(\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N})"
+                                   "\r\n"
+                                   R"(]+|\s*[)"
+                                   "\r\n"
+                                   R"(]+|\s+(?!\S)|\s+)"},
+                                  false),
+            "seed-coder");
+}
+
 TEST(PreTokenizer, UnknownNamesListTheKnownOnes) {
   try {
     (void)PreTokenizer("no-such-name");
@@ -176,7 +195,7 @@ TEST(PreTokenizer, ShortcutsChangeNothing) {
   for (const char* name : {"gpt-2", "llama-bpe", "qwen2", "starcoder", "falcon", "default"}) {
     const PreTokenizer fast(name);
     PreTokenizer slow(name);
-    slow.without_shortcuts();
+    slow.without_rules();
     for (int i = 0; i < 4000; ++i) {
       const std::string text = random_text(random, random() % 16);
       ASSERT_EQ(words(fast, text), words(slow, text)) << name;
@@ -231,11 +250,12 @@ TEST(PreTokenizer, WhiteSpaceOfJais2AsItsAuthorsExpressionCutsIt) {
     for (auto n = random() % 16; n > 0; --n) text += kParts[random() % std::size(kParts)];
     ASSERT_EQ(words(pre, text), matches(authors, text)) << text;
   }
-  const std::string spaces(8'000'000, ' ');  // as many steps as the square of this would take hours
+  const std::string spaces(8'000'000, ' ');  // quadratic time would take hours
   EXPECT_EQ(words(pre, spaces).size(), spaces.size() / 512);
 }
 
-// Each of these made some engine's expression look at every rest of the text from every place.
+// For each of these, some engine's expression looked at the whole rest of the text from every
+// place.
 TEST(PreTokenizer, LongRunsOfOneCharacterTakeNoSquareOfTheirLength) {
   constexpr std::size_t kLength = 300'000;
   for (const std::string_view name : PreTokenizer::names()) {

@@ -205,7 +205,7 @@ TEST(ChatTemplate, BuiltInFormats) {
   EXPECT_FALSE(ChatTemplate::builtin("nope", {}));
 }
 
-// As the models' makers print it.
+// Compared with the output of the makers' templates.
 TEST(ChatTemplate, BuiltInToolsAndThinking) {
   const auto qwen = ChatTemplate::builtin("qwen3", {});
   EXPECT_EQ(qwen->answer_format().open, "<think>");
@@ -365,7 +365,7 @@ TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
 }
 
 // Schemas of tools have them as bounds.
-TEST(ChatTemplate, IntegersOf64BitsAreRenderedWithTheirDigits) {
+TEST(ChatTemplate, RendersLargeIntegersWithTheirDigits) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{{ n|tojson }} {{ n[1] }} {{ n[1] > n[0] }} {{ n[1] == n[0] }}", "test", {});
   const auto shown = [&](const std::string& numbers) {
@@ -377,7 +377,8 @@ TEST(ChatTemplate, IntegersOf64BitsAreRenderedWithTheirDigits) {
             "[0, 18446744073709551615] 18446744073709551615 True False");
   EXPECT_EQ(shown("[9223372036854775807, 9223372036854775808]").substr(0, 62),
             "[9223372036854775807, 9223372036854775808] 9223372036854775808");
-  EXPECT_THROW((void)shown("[0, 18446744073709551616]"), Error);
+  EXPECT_EQ(shown("[-123456789012345678901234567890, 1]").substr(0, 39),
+            "[-123456789012345678901234567890, 1] 1 ");
 }
 
 // Or a model that once wrote such arguments could never be asked again.
@@ -400,7 +401,7 @@ TEST(ChatTemplate, KeepsUnparsableArguments) {
   EXPECT_EQ(is_text(many), "False") << "in linear time";
   for (const char* integer :
        {"18446744073709551615", "12345678901234567890123", "-9223372036854775809"})
-    EXPECT_EQ(is_text(std::string("{\"a\": ") + integer + "}"), "True") << integer;
+    EXPECT_EQ(is_text(std::string("{\"a\": ") + integer + "}"), "False") << integer;
   EXPECT_EQ(is_text(R"({"a": 1e30})"), "False");
   EXPECT_EQ(is_text(R"({"a": )"), "True");
   EXPECT_EQ(is_text("[1]"), "True");
@@ -408,7 +409,7 @@ TEST(ChatTemplate, KeepsUnparsableArguments) {
   EXPECT_EQ(is_text(level), "True");
 }
 
-/// What a template prints of a call whose members, beside its name, these are.
+/// Renders a call with these members beside its name.
 std::string shown_call(const std::string& source, const std::string& members) {
   const ChatTemplate chat =
       ChatTemplate::parse("{% set f = messages[0].tool_calls[0].function %}" + source, "test", {});
@@ -440,7 +441,7 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
   }
 }
 
-// An answer that was cut off: the conversation can go on.
+// The arguments of an answer that was cut must not end the conversation.
 TEST(ChatTemplate, DropsInvalidArgumentsIfTheTemplateRejectsThem) {
   const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
   EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut),
@@ -448,7 +449,7 @@ TEST(ChatTemplate, DropsInvalidArgumentsIfTheTemplateRejectsThem) {
   EXPECT_EQ(shown_call("{{ f.arguments }}", cut), R"({"city": "Ro)");
 }
 
-// As clients send a call back that they got: without a content.
+// Clients send a call back without content, as they received it.
 TEST(ChatTemplate, CallsWithoutAContent) {
   const std::string call =
       R"("tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}])";
@@ -471,7 +472,7 @@ TEST(ChatTemplate, CallsWithoutAContent) {
   EXPECT_EQ(render(asks, "\"content\": \"a\", "), "text");
 }
 
-// The template of gpt-oss looks through all later messages for every call of a tool.
+// The template of gpt-oss looks through all later messages for every tool call.
 TEST(ChatTemplate, RendersLongConversationsWithLookahead) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
@@ -488,6 +489,73 @@ TEST(ChatTemplate, RendersLongConversationsWithLookahead) {
     talk.push_back({"tool", "text of a file"});
   }
   EXPECT_EQ(chat.render(talk, {}).bytes(), "");
+}
+
+TEST(ChatTemplate, GivesContentInTheFormOfTheTemplate) {
+  const std::string parts =
+      "{% for m in messages %}[{{ m.role }}]{% for p in m.content %}"
+      "{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{% endfor %}";
+  const std::string first = "{{ messages[0].role }}:{{ messages[0]['content'][0]['text'] }}";
+  const std::string strings =
+      "{% for m in messages %}[{{ m.role }}]{{ m.content|trim }}{% endfor %}";
+  const std::vector<ChatMessage> as_text{{"system", "Be kind."}, {"user", "Hi there"}};
+  const std::vector<ChatMessage> as_parts{
+      {"system", "Be kind."},
+      json_message("user", R"({"role": "user", "content": [{"type": "text", "text": "Hi"},
+                               {"type": "text", "text": " there"}]})")};
+  for (const auto& source : {parts, strings}) {
+    const ChatTemplate chat = ChatTemplate::parse(source, "test", {});
+    EXPECT_EQ(chat.render(as_text, {}).bytes(), "[system]Be kind.[user]Hi there");
+    EXPECT_EQ(chat.render(as_parts, {}).bytes(), "[system]Be kind.[user]Hi there");
+  }
+  EXPECT_EQ(ChatTemplate::parse(first, "test", {}).render({{"user", "Hi"}}, {}).bytes(), "user:Hi");
+}
+
+TEST(ChatTemplate, ReportsALostQuestion) {
+  const ChatTemplate chat = ChatTemplate::parse("{{ messages[0].content }}", "test", {});
+  EXPECT_EQ(chat.render({{"user", "Hi"}}, {}).bytes(), "Hi");
+  EXPECT_THROW((void)chat.render({{"user", "Hi"}, {"assistant", "Yes?"}, {"user", "Bye"}}, {}),
+               Error);
+}
+
+TEST(ChatTemplate, UsesTheTemplateForTools) {
+  Vocabulary vocabulary = demo().vocabulary;
+  vocabulary.chat_template = "{{ messages[0].content }}";
+  vocabulary.tool_template = "{{ tools[0].name }}: {{ messages[0].content }}";
+  const ChatTemplate chat = ChatTemplate::from_vocabulary(vocabulary);
+  EXPECT_EQ(chat.render({{"user", "Hi"}}, {}).bytes(), "Hi");
+  EXPECT_EQ(chat.render({{"user", "Hi"}}, {.variables = R"({"tools": [{"name": "f"}]})"}).bytes(),
+            "f: Hi");
+}
+
+TEST(ChatTemplate, KeepsSupportedToolResults) {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% if tools %}<|tool_call|>{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+      "{% endfor %}",
+      "test", {});
+  const std::vector<ChatMessage> talk{
+      {"user", "Weather?"},
+      json_message("assistant", R"({"role": "assistant", "content": "", "tool_calls": [{"function":
+                                    {"name": "weather", "arguments": {"city": "Oslo"}}}]})"),
+      {"tool", "5 degrees"}};
+  const std::string text =
+      chat.render(talk, {.variables = R"({"tools": [{"name": "weather"}]})"}).bytes();
+  EXPECT_NE(text.find("<tool>5 degrees"), std::string::npos) << text;
+  EXPECT_EQ(text.find("<tool_call>"), std::string::npos) << text;
+}
+
+// Looks at all earlier messages for every one, and gathers its output in a namespace.
+TEST(ChatTemplate, RendersLongConversationsWithLookback) {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% set ns = namespace(out='') %}{% for m in messages %}{% set last = namespace(role=none) %}"
+      "{% for i in range(loop.index0 - 1, -1, -1) %}{% if last.role is none %}"
+      "{% set last.role = messages[i].role %}{% endif %}{% endfor %}"
+      "{% set ns.out = ns.out ~ m.content ~ '\n' %}{% endfor %}{{ ns.out }}",
+      "test", {});
+  std::vector<ChatMessage> talk;
+  for (int i = 0; i < 1500; ++i)
+    talk.push_back({i % 2 == 0 ? "user" : "assistant", std::string(100, 'a')});
+  EXPECT_EQ(chat.render(talk, {}).size(), 1500U * 101);
 }
 
 TEST(ChatTemplate, RejectsDeeplyNestedMessages) {

@@ -1,4 +1,4 @@
-// Ids of a conversation that goes on.
+// Ids of a growing conversation.
 #include "tokenizer/chat/transcript.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Transcript, ForgetsWhatHistoryDoesNotShow) {
   std::vector<ChatMessage> talk{{"user", "Hi"}};
   (void)transcript.encode(tokenizer, chatml().render(talk, {}));
   transcript.answered(tokenizer, tokenizer.encode("Hello you", false, false),
-                      "Hello");  // a stop text cut it
+                      "Hello");  // cut by a stop string
   talk.push_back({"assistant", "Hello"});
   talk.push_back({"user", "Bye"});
   EXPECT_EQ(transcript.encode(tokenizer, chatml().render(talk, {})),

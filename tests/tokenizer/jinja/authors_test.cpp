@@ -1,4 +1,4 @@
-// Whatever a template does with a stranger's text, it stays a stranger's.
+// No filter or function makes user text trusted.
 #include <gtest/gtest.h>
 
 #include "tests/tokenizer/jinja/jinja.h"

@@ -1,4 +1,4 @@
-// What every filter prints, on the variables of jinja.h.
+// The output of every filter on the variables of jinja.h.
 #include <gtest/gtest.h>
 
 #include "tests/tokenizer/jinja/jinja.h"

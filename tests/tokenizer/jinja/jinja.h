@@ -36,7 +36,7 @@ inline std::string value_of(const std::string& expression) {
   return rendered("{{ " + expression + " }}");
 }
 
-/// What the Error says; "" if there is none.
+/// Returns the message of the Error, or "".
 inline std::string error_of(std::string_view source, const jinja::Limits& limits = {}) {
   try {
     (void)render(source, limits);

@@ -1,4 +1,4 @@
-// Where errors are, and what hostile templates cannot do.
+// Places of errors, and limits on hostile templates.
 #include <gtest/gtest.h>
 
 #include "tests/tokenizer/jinja/jinja.h"

@@ -13,9 +13,8 @@
 namespace cria::testing {
 namespace {
 
-/// A vocabulary in the library's serialized form (the numbers are those of
-/// sentencepiece_model.proto): merges by score, bytes for what no token covers, no normalization
-/// but spaces to U+2581, and one before the text.
+/// Serializes a vocabulary for the library (field numbers of sentencepiece_model.proto): merges by
+/// score, byte fallback, no normalization except spaces to U+2581, and one before the text.
 std::string serialized(const Vocabulary& vocabulary) {
   std::string bytes;
   protozero::pbf_writer model(bytes);
@@ -40,7 +39,7 @@ std::string serialized(const Vocabulary& vocabulary) {
   return bytes;
 }
 
-/// Words as people write them and words that nobody would.
+/// Realistic words and random ones.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> alphabets[] = {
       {"a", "b", "c", "d", "e", "f", "g", "h", "i", "l", "m", "n", "o", "r", "s", "t", "u", "y"},

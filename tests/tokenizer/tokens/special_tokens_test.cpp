@@ -1,4 +1,4 @@
-// Which special token does a text begin with?
+// Finding the special token at the start of a text.
 #include "tokenizer/bpe/special_tokens.h"
 
 #include <gtest/gtest.h>

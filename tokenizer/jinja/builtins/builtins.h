@@ -40,6 +40,23 @@ inline void forbid_loops(const Value& value) {
 
 // Calls of functions, methods, filters and tests: what they get and how they read it.
 
+/// A text that grows at the budget's expense, until it is destroyed.
+struct LentText {
+  explicit LentText(Budget& b) : budget(b), loan(b, 0) {}
+  void append(const Text& more) {
+    budget.read(more.size());
+    loan.take(more.size());
+    text.append(more);
+  }
+  static Value value(const std::shared_ptr<LentText>& lent) {
+    return std::shared_ptr<const Text>(lent, &lent->text);
+  }
+
+  Budget& budget;
+  Budget::Loan loan;
+  Text text;
+};
+
 /// The state that a call can use.
 struct Context {
   Budget& budget;
@@ -53,10 +70,11 @@ struct Context {
   Text shown(const Value& value) const;
   /// The elements that a for loop would see. Throws Failure if the value cannot be iterated over.
   std::vector<Value> elements(const Value& value) const;
-  /// A text that was made.
-  Value made(Text text) const {
-    budget.take(text.size());
-    return text;
+  /// A new text.
+  Value made(const Text& text) const {
+    const auto lent = std::make_shared<LentText>(budget);
+    lent->append(text);
+    return LentText::value(lent);
   }
 };
 
@@ -159,6 +177,8 @@ Value slice(Context& context, const Value& x, const Value& start, const Value& s
             const Value& step);
 /// format % values
 Value percent_format(Context& context, const Text& format, const Value& values);
+/// format.format(arguments)
+Value brace_format(Context& context, const Text& format, const Arguments& arguments);
 
 // str's methods.
 

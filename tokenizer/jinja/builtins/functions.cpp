@@ -51,7 +51,12 @@ void require_defined(const Value& value) {
   if (value.is_undefined()) throw Failure(value.why_undefined());
 }
 
+// A text is only copied; the printed form of other values can be much larger than they are.
 Text Context::text(const Value& value) const {
+  if (const Text* const text = value.text()) {
+    budget.read(text->size());
+    return *text;
+  }
   budget.take(weight(value));
   return to_text(value);
 }
@@ -158,10 +163,12 @@ Value range(Context& context, const Arguments& arguments) {
     out.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  context.budget.take_values(out.size());
+  auto loan = context.budget.lend_values(out.size());
   std::string shown = "range(" + std::to_string(start) + ", " + std::to_string(stop);
   if (step != 1) shown += ", " + std::to_string(step);
-  return List(std::move(out), List::Kind::Range, shown + ")");
+  List list(std::move(out), List::Kind::Range, shown + ")");
+  list.loan = std::move(loan);
+  return list;
 }
 
 Dict make_dict(Context& context, const char* name, const Arguments& arguments) {

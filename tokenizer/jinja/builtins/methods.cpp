@@ -364,45 +364,8 @@ Value istitle(Context& context, const Value& self, const Arguments& arguments) {
   return found;
 }
 
-/// "{} and {name}".format(…): fields without a format of their own.
 Value format(Context& context, const Value& self, const Arguments& arguments) {
-  const Text& text = *self.text();
-  const std::string& bytes = text.bytes();
-  Text out;
-  std::size_t next = 0;
-  const auto argument = [&](const std::string& name) -> const Value& {
-    const bool number = !name.empty() &&
-                        name.find_first_not_of("0123456789") == std::string::npos &&
-                        name.size() < 9;
-    if (name.empty() || number) {
-      const std::size_t i = name.empty() ? next++ : std::stoul(name);
-      if (i < arguments.positional.size()) return arguments.positional[i];
-      throw Failure("format: no argument " + std::to_string(i));
-    }
-    const auto found = std::ranges::find(
-        arguments.named, name,
-        [](const Arguments::Named& one) -> const std::string& { return one.name.bytes(); });
-    if (found == arguments.named.end())
-      throw Failure("format: no argument '" + name + "' (only plain fields are known)");
-    return found->value;
-  };
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
-    out.append(text, at, brace);
-    if (brace == bytes.size()) break;
-    if (brace + 1 < bytes.size() && bytes[brace + 1] == bytes[brace]) {
-      out.append(text, brace, brace + 1);
-      at = brace + 2;
-      continue;
-    }
-    const std::size_t end = bytes[brace] == '}' ? std::string::npos : bytes.find('}', brace);
-    if (end == std::string::npos) throw Failure("format: a single brace");
-    const Text value = context.text(argument(bytes.substr(brace + 1, end - brace - 1)));
-    context.budget.take(value.size());
-    out.append(value);
-    at = end + 1;
-  }
-  return context.made(std::move(out));
+  return brace_format(context, *self.text(), arguments);
 }
 
 constexpr Method kMethods[] = {

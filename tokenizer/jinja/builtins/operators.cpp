@@ -149,10 +149,10 @@ bool is_repeatable(const Value& value) {
 
 Value join_sequences(Context& context, const Value& a, const Value& b) {
   if (const Text* left = a.text(), *right = b.text(); left != nullptr && right != nullptr) {
-    context.budget.take(left->size() + right->size());
-    Text out = *left;
-    out.append(*right);
-    return out;
+    const auto out = std::make_shared<LentText>(context.budget);
+    out->append(*left);
+    out->append(*right);
+    return LentText::value(out);
   }
   const List *left = a.list(), *right = b.list();
   if (left == nullptr || right == nullptr || left->kind != right->kind ||

@@ -152,13 +152,9 @@ Value Interpreter::eval(const Comparison& node, std::size_t at) {
 }
 
 Value Interpreter::eval(const Concatenation& node, std::size_t) {
-  Text out;
-  for (const ExprPtr& part : node.parts) {
-    const Text text = context_.text(eval(part));
-    context_.budget.take(text.size());
-    out.append(text);
-  }
-  return out;
+  const auto out = std::make_shared<LentText>(context_.budget);
+  for (const ExprPtr& part : node.parts) out->append(context_.text(eval(part)));
+  return LentText::value(out);
 }
 
 Value Interpreter::eval(const Conditional& node, std::size_t) {

@@ -60,16 +60,18 @@ class Budget {
   /// Memory that was taken; given back at its end, which must be before the budget's.
   class Loan {
    public:
-    Loan(Budget& budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {
-      budget.take(bytes);
-    }
+    Loan(Budget& budget, std::uint64_t bytes) : budget_(budget) { take(bytes); }
     ~Loan() { budget_.bytes_ += bytes_; }
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
+    void take(std::uint64_t bytes) {
+      budget_.take(bytes);
+      bytes_ += bytes;
+    }
 
    private:
     Budget& budget_;
-    std::uint64_t bytes_;
+    std::uint64_t bytes_ = 0;
   };
   /// Like take_values, until the result is destroyed.
   [[nodiscard]] std::shared_ptr<const Loan> lend_values(std::uint64_t n) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -20,14 +21,18 @@ void check_depth(std::size_t depth) {
   if (depth > List::kDeepest) throw Failure("JSON is nested too deeply");
 }
 
-[[noreturn]] void refuse_integer() { throw Failure("an integer is too large: more than 64 bits"); }
+Value from_unsigned(std::uint64_t n) {
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  return n <= kLargest ? Value(static_cast<std::int64_t>(n))
+                       : Value::large_integer(std::to_string(n));
+}
 
 Value convert(const Json& json, std::size_t depth) {
   check_depth(depth);
   if (json.is_string()) return Text(json.get_ref<const std::string&>(), false);
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_float()) return json.get<double>();
-  if (json.is_number_unsigned()) return Value::from_unsigned(json.get<std::uint64_t>());
+  if (json.is_number_unsigned()) return from_unsigned(json.get<std::uint64_t>());
   if (json.is_number()) return json.get<std::int64_t>();
   if (json.is_array()) {
     std::vector<Value> items;
@@ -47,20 +52,15 @@ Value convert(const Json& json, std::size_t depth) {
 /// all before it; a Dict finds them by hash.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  explicit Builder(LargeIntegers large) : large_(large) {}
   Value take() { return std::move(whole_); }
 
   bool null() override { return add(None{}); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(std::int64_t{value}); }
-  bool number_unsigned(number_unsigned_t number) override {
-    const Value value = Value::from_unsigned(number);
-    if (large_ == LargeIntegers::Refuse && value.large_integer()) refuse_integer();
-    return add(value);
-  }
+  bool number_unsigned(number_unsigned_t number) override { return add(from_unsigned(number)); }
   bool number_float(number_float_t value, const std::string& text) override {
-    if (text.find_first_of(".eE") == std::string::npos) refuse_integer();
-    return add(value);
+    const bool is_integer = text.find_first_of(".eE") == std::string::npos;
+    return add(is_integer ? Value::large_integer(text) : Value(value));
   }
   bool string(std::string& value) override { return add(Text(std::move(value), false)); }
   bool binary(binary_t&) override { return false; }
@@ -76,8 +76,7 @@ class Builder final : public nlohmann::json_sax<Json> {
                    const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const Json::parse_error*>(&error) != nullptr)
       throw Failure("not JSON (at byte " + std::to_string(at) + ")");
-    throw Failure(std::string("cannot be read as JSON: ") +
-                  error.what());  // a number out of range
+    throw Failure(std::string("cannot be read as JSON: ") + error.what());  // a number out of range
   }
 
  private:
@@ -108,7 +107,6 @@ class Builder final : public nlohmann::json_sax<Json> {
     return add(std::move(container));
   }
 
-  LargeIntegers large_;
   Value whole_;
   std::vector<Container> open_;  // inside of each other
 };
@@ -117,8 +115,8 @@ class Builder final : public nlohmann::json_sax<Json> {
 
 Value from_json(const Json& json) { return convert(json, 0); }
 
-Value parse_json(std::string_view text, LargeIntegers large) {
-  Builder builder(large);
+Value parse_json(std::string_view text) {
+  Builder builder;
   Json::sax_parse(text, &builder);
   return builder.take();
 }
@@ -161,7 +159,7 @@ class Writer {
 
  private:
   static std::string number(const Value& value) {
-    if (const auto n = value.large_integer()) return std::to_string(*n);
+    if (const auto* const digits = value.large_integer()) return *digits;
     if (!value.is_float()) return std::to_string(*value.integer());
     const double real = *value.real();
     if (std::isnan(real)) return "NaN";

@@ -1,7 +1,6 @@
 // JSON as template values.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string_view>
@@ -14,10 +13,8 @@ namespace cria::jinja {
 /// Texts are untrusted: markers in them never become control tokens. Throws Failure if the JSON is
 /// nested too deeply.
 Value from_json(const nlohmann::ordered_json& json);
-/// How to read integers from 2^63 to 2^64 - 1, with which templates cannot compute exactly.
-enum class LargeIntegers : std::uint8_t { Refuse, Keep };
 /// Parses a text in linear time; throws Failure if it is not JSON.
-Value parse_json(std::string_view text, LargeIntegers large = LargeIntegers::Keep);
+Value parse_json(std::string_view text);
 
 // Values as JSON text, as Python's json.dumps writes it.
 

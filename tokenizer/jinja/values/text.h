@@ -22,8 +22,7 @@ std::size_t previous_char(std::string_view text, std::size_t at);
 
 /// As Python's str.isspace and the \s of its regular expressions.
 bool is_space(char32_t c) noexcept;
-/// As in str.splitlines; callers treat "\r
-/// " as one break.
+/// As in str.splitlines; callers treat a CR LF pair as one break.
 bool is_line_break(char32_t c) noexcept;
 /// True if repr shows the character as it is: not control, format, private use or unassigned, and
 /// no white space except " ".

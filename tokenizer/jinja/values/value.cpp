@@ -69,17 +69,15 @@ Value Value::undefined(std::string why) {
   return value;
 }
 
-Value Value::from_unsigned(std::uint64_t n) {
-  if (n <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-    return static_cast<std::int64_t>(n);
+Value Value::large_integer(std::string digits) {
   Value value;
-  value.v_ = n;
+  value.v_ = LargeInteger{std::make_shared<const std::string>(std::move(digits))};
   return value;
 }
 
-std::optional<std::uint64_t> Value::large_integer() const {
-  const auto* const n = std::get_if<std::uint64_t>(&v_);
-  return n == nullptr ? std::nullopt : std::optional(*n);
+const std::string* Value::large_integer() const {
+  const auto* const n = std::get_if<LargeInteger>(&v_);
+  return n == nullptr ? nullptr : n->digits.get();
 }
 
 std::optional<std::int64_t> Value::integer() const {
@@ -91,7 +89,7 @@ std::optional<std::int64_t> Value::integer() const {
 std::optional<double> Value::real() const {
   if (const auto* const d = std::get_if<double>(&v_)) return *d;
   if (const auto i = integer()) return static_cast<double>(*i);
-  if (const auto n = large_integer()) return static_cast<double>(*n);
+  if (const auto* const digits = large_integer()) return std::strtod(digits->c_str(), nullptr);
   return std::nullopt;
 }
 
@@ -305,7 +303,7 @@ Text to_text(const Value& value) {
   if (value.is_undefined()) return {};
   if (value.is_none()) return {"None", true};
   if (value.is_bool()) return {value.truth() ? "True" : "False", true};
-  if (const auto n = value.large_integer()) return {std::to_string(*n), true};
+  if (const auto* const digits = value.large_integer()) return {*digits, true};
   if (value.is_float()) return {float_text(*value.real()), true};
   return {std::to_string(*value.integer()), true};
 }

@@ -28,17 +28,21 @@ struct Extent {
 };
 
 struct None {};
+/// An integer beyond 64 bits.
+struct LargeInteger {
+  std::shared_ptr<const std::string> digits;
+};
 /// Jinja's default Undefined: empty when printed, an error in most other uses. The text
 /// tells what is missing.
 struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
-/// Immutable but for namespaces; copies share. Integers have 64 bits: what does not fit is an
-/// error.
+/// Immutable except namespaces; copies share. Integers have 64 bits. Larger ones in JSON keep their
+/// digits and are printed with them; calculations use them as floats.
 class Value {
  public:
-  using Variant = std::variant<Undefined, None, bool, std::int64_t, std::uint64_t, double,
+  using Variant = std::variant<Undefined, None, bool, std::int64_t, LargeInteger, double,
                                std::shared_ptr<const Text>, std::shared_ptr<const List>,
                                std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
 
@@ -49,29 +53,30 @@ class Value {
   Value(int i) : v_(std::int64_t{i}) {}
   Value(double d) : v_(d) {}
   Value(Text text) : v_(std::make_shared<const Text>(std::move(text))) {}
+  Value(std::shared_ptr<const Text> text) : v_(std::move(text)) {}
   /// A text of the template or of the program itself. What comes from elsewhere is Text(…, false).
   Value(const char* trusted) : Value(Text(trusted, true)) {}
   Value(List list);
   Value(Dict dict);
   Value(std::shared_ptr<Object> object) : v_(std::move(object)) {}
   static Value undefined(std::string why);
-  /// An int; beyond its range a float that is printed with all digits.
-  static Value from_unsigned(std::uint64_t n);
+  /// An integer's decimal digits, beyond the range of int64.
+  static Value large_integer(std::string digits);
   static Value from_size(std::size_t n) { return static_cast<std::int64_t>(n); }
 
   [[nodiscard]] bool is_undefined() const { return std::holds_alternative<Undefined>(v_); }
   [[nodiscard]] bool is_none() const { return std::holds_alternative<None>(v_); }
   [[nodiscard]] bool is_bool() const { return std::holds_alternative<bool>(v_); }
   [[nodiscard]] bool is_float() const {
-    return std::holds_alternative<double>(v_) || large_integer();
+    return std::holds_alternative<double>(v_) || large_integer() != nullptr;
   }
   [[nodiscard]] bool is_number() const {
     return integer().has_value() || is_float();
   }  ///< a bool is one too
   /// Returns an int or a bool as integer; nullopt for other types.
   [[nodiscard]] std::optional<std::int64_t> integer() const;
-  /// Returns a float that was an integer beyond the range of int64.
-  [[nodiscard]] std::optional<std::uint64_t> large_integer() const;
+  /// Returns the digits of an integer beyond the range of int64, or null.
+  [[nodiscard]] const std::string* large_integer() const;
   /// Returns a number as double; nullopt for other types.
   [[nodiscard]] std::optional<double> real() const;
   [[nodiscard]] const Text* text() const;
