@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/report/bar_plot.h"
-#include "tools/report/scatter_plot.h"
+#include "tools/report/plot.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

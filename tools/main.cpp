@@ -1,24 +1,20 @@
-// `cria`: one program, one subcommand per file. Exit codes: 0, 1 (bad data or a failed run), 2
-// (wrong usage), and as shells have it 128 + a signal: 129 (the terminal is gone), 130 (Ctrl-C),
-// 143 (SIGTERM), 141 (nobody reads stdout any more).
+// `cria`: one program, one command per file. Exit codes: 0, 1 (bad data or a failed run), 2 (wrong
+// usage), and 128 + a signal as in shells: 129 (the terminal is gone), 130 (Ctrl-C), 143 (SIGTERM),
+// 141 (stdout was closed).
 #include <algorithm>
 #include <new>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
+#include "tools/cli/command_line.h"
+#include "tools/cli/help.h"
+#include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/options/arguments.h"
-#include "tools/options/settings.h"
-#include "tools/options/usage_error.h"
 #include "tools/ranks/process_ranks.h"
-#include "tools/report/tuned.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
 #include "tools/terminal/process.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -28,68 +24,51 @@ int fail(std::string_view message, int code) {
   return code;
 }
 
-/// What was wrong on the command line, and where to read how it is done right, unless the message
-/// says that.
-int fail_usage(const CLI::App* command, std::string message) {
+/// Prints a usage error and where to read on, unless the message says that.
+int fail_usage(const Command* command, std::string message) {
   if (command != nullptr && message.find("cria ") == std::string::npos) {
-    const std::string hint = "see cria " + command->get_name() + " --help";
+    const std::string hint = "see cria " + command->name + " --help";
     message += message.ends_with(')') ? "; " + hint : " (" + hint + ")";
   }
   return fail(message, 2);
 }
 
-/// --help and --version; their text goes the way of every answer.
-int show(const CLI::App& app, const CLI::Success& wanted) {
-  std::ostringstream out;
-  const int code = app.exit(wanted, out, out);
-  write_stdout(out.str());
-  return code;
+int show(const std::string& text) {
+  write_stdout(text);
+  return 0;
 }
 
-/// The value typed for an option, "" for none.
-std::string typed_value(const std::vector<std::string>& words, const std::string& option) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == option && i + 1 < words.size()) return words[i + 1];
-    if (words[i].starts_with(option + "=")) return words[i].substr(option.size() + 1);
-  }
-  return "";
-}
-
-/// What the environment and the configuration file say, and what was found best for the model,
-/// given to the subcommand beside what was typed.
-CommandSettings add_settings(CLI::App& app, const Arguments& arguments) {
-  CLI::App& command = *arguments.command;
-  if (arguments.given.contains(command.get_help_ptr()) || !takes_settings(command)) return {};
-  const ConfigFile file = ConfigFile::read(app, ConfigFile::default_path());
-  CommandSettings settings =
-      settings_for(command, arguments.given, typed_value(arguments.words, "--preset"), file);
-  const TunedOptions tuned =
-      add_tuned_settings(settings, command, arguments.given, arguments.words);
-  if (!tuned.empty())
-    app.parse_complete_callback([text = typed_options(tuned)] {
-      print_note("tuned for this model and machine: " + text + " (--no-tuned turns this off)");
-    });
+/// Gives the command what the environment, the configuration file and --tune --remember say.
+CommandSettings add_settings(const Program& program, Command& command, std::string& note) {
+  const auto has_setting = [](const Flag& flag) { return !flag.setting_name().empty(); };
+  if (std::ranges::none_of(command.flags, has_setting)) return {};
+  const ConfigFile file = ConfigFile::read(program, ConfigFile::default_path());
+  CommandSettings settings = settings_for(program, command, file);
+  if (const TunedOptions tuned = add_tuned_settings(settings, command); !tuned.empty())
+    note = "tuned for this model and machine: " + typed_options(tuned) +
+           " (--no-tuned turns this off)";
   apply_settings(command, settings);
   return settings;
 }
 
-int parse_and_run(CLI::App& app, int argc, char** argv) {
-  Arguments arguments;
+int parse_and_run(Program& program, const Words& typed) {
+  Command* command = nullptr;
   CommandSettings settings;
   try {
-    arguments =
-        read_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
-    if (arguments.command != nullptr) settings = add_settings(app, arguments);
-    app.parse(std::vector<std::string>(arguments.words.rbegin(), arguments.words.rend()));
-  } catch (const CLI::Success& wanted) {
-    return show(app, wanted);
-  } catch (const CLI::RuntimeError& stop) {  // a subcommand's own exit code
-    return stop.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    return fail_usage(arguments.command,
-                      with_source(usage_text(error, arguments.command), settings));
+    if (!typed.empty()) command = program.find(typed.front());  // for errors
+    if (read_arguments(program, typed) == nullptr)
+      return show(typed.front() == "-h" || typed.front() == "--help" ? help_text(program)
+                                                                     : version_text() + "\n");
+    const bool all = command->given("--help-all");
+    if (all || command->given("--help")) return show(help_text(*command, all));
+    std::string note;
+    settings = add_settings(program, *command, note);
+    set_values(*command);
+    if (!note.empty()) print_note(note);
+    return command->run();
+  } catch (const UsageError& error) {
+    return fail_usage(command, with_source(error, settings));
   }
-  return 0;
 }
 
 /// f's exit code, or that of what it throws.
@@ -111,14 +90,15 @@ int exit_code(F&& f) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Runs LLaMA-family language models in GGUF files on ordinary CPUs.", "cria");
-  add_commands(app);
+  Program program;
+  add_commands(program);
+  const Words typed(argv + std::min(argc, 1), argv + argc);
   const int code = exit_code([&] {
     return run_among_ranks(
-        [&] { return exit_code([&] { return parse_and_run(app, argc, argv); }); });
+        [&] { return exit_code([&] { return parse_and_run(program, typed); }); });
   });
   const int flushed =
-      exit_code([] { return flush_stdout(), 0; });  // also what was said before an error
+      exit_code([] { return flush_stdout(), 0; });  // also what was written before an error
   return code != 0 ? code : flushed;
 }
 

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 CRIA_PACKAGES="g++ cmake ninja-build pkg-config libtbb-dev libxsimd-dev libpcre2-dev libunistring-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libedit-dev libprotozero-dev
+  libtomlplusplus-dev nlohmann-json3-dev libedit-dev libprotozero-dev
   libboost-dev"
 CRIA_TEST_PACKAGES="libgtest-dev libbenchmark-dev libsentencepiece-dev python3-numpy python3-pytest python3-setuptools
   python3-wheel mypy libopenmpi-dev openmpi-bin"

@@ -1,34 +1,22 @@
 // Command lines: one argument per line, parsed without running anything; and values that are parsed
 // later.
-#include <CLI/CLI.hpp>
-
 #include "engine/quantize/plan.h"
 #include "model/error.h"
 #include "tests/fuzz/target.h"
+#include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command_line.h"
-#include "tools/options/input.h"
 #include "tools/options/model.h"
 #include "tools/options/sampling.h"
+#include "tools/options/values.h"
 
 namespace cria::fuzz {
 namespace {
-
-/// Parses the program's command line and runs nothing.
-std::unique_ptr<CLI::App> quiet_program() {
-  auto app = std::make_unique<CLI::App>("", "cria");
-  tools::add_commands(*app);
-  app->parse_complete_callback([] { throw CLI::Success(); });
-  return app;
-}
 
 template <class Parse>
 void unless_wrong(Parse parse) {
   try {
     parse();
-  } catch (const CLI::Error& error) {
-    require(error.get_exit_code() != 0 || dynamic_cast<const CLI::Success*>(&error) != nullptr,
-            "an error of code 0");
+  } catch (const tools::UsageError&) {
   } catch (const Error&) {
   }
 }
@@ -56,9 +44,12 @@ void run_command_line(std::string_view input) {
     input.remove_prefix(std::min(end + 1, input.size()));
   }
   for (const std::string& argument : arguments) parse_values(argument);
-  std::vector<const char*> argv = {"cria"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  unless_wrong([&] { quiet_program()->parse(static_cast<int>(argv.size()), argv.data()); });
+  unless_wrong([&] {
+    tools::Program program;
+    tools::add_commands(program);
+    tools::Command* const command = tools::read_arguments(program, arguments);
+    if (command != nullptr) tools::set_values(*command);
+  });
 }
 
 std::vector<std::string> command_line_seeds() {
@@ -95,11 +86,12 @@ std::vector<std::string> command_line_words() {
                                   "nan", "inf",   "0x10", "1_000", "'a",
                                   "\"",  "[1,2]", "{}",   "%%",    "99999999999999999999",
                                   "-1",  "true",  "@file"};
-  const auto app = quiet_program();
-  for (const tools::CommandDescription& command : tools::describe_commands(*app)) {
+  tools::Program program;
+  tools::add_commands(program);
+  for (const tools::Command& command : program.commands) {
     out.push_back(command.name + "\n");
-    for (const tools::OptionDescription& option : command.options)
-      for (const std::string& name : option.names) out.push_back("\n" + name + "\n");
+    for (const tools::Flag& flag : command.flags)
+      for (const std::string& name : flag.all_names()) out.push_back("\n" + name + "\n");
   }
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());

@@ -3,7 +3,7 @@
 
 #include "model/error.h"
 #include "tests/fuzz/memory_file.h"
-#include "tools/report/choices.h"
+#include "tools/commands/choices.h"
 
 namespace cria::fuzz {
 namespace {

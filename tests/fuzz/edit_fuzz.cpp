@@ -1,13 +1,13 @@
 // Edits of a file's metadata: KEY=TYPE:VALUE per line, or -KEY to remove a key; written and read
 // again. Then the file's sampling defaults are read.
-#include <CLI/CLI.hpp>
 #include <cstring>
 
 #include "engine/sample/options.h"
 #include "model/gguf/rewrite.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"
-#include "tools/options/metadata_value.h"
+#include "tools/cli/flag.h"
+#include "tools/options/values.h"
 
 namespace cria::fuzz {
 namespace {
@@ -24,8 +24,7 @@ GgufEdit edit_of(std::string_view input) {
     }
     try {
       edit.set.push_back(tools::parse_metadata("--set", line));
-    } catch (const CLI::Error& error) {
-      require(error.get_exit_code() != 0, "an error of code 0");
+    } catch (const tools::UsageError&) {
     }
   }
   return edit;

@@ -6,21 +6,19 @@
 
 #include "engine/scheduler.h"
 #include "model/plural.h"
+#include "tools/commands/batch_answers.h"
 #include "tools/commands/commands.h"
-#include "tools/requests/request.h"
-#include "tools/options/chat_template.h"
-#include "tools/options/common.h"
-#include "tools/options/find_model.h"
-#include "tools/options/fit_positions.h"
-#include "tools/options/input.h"
+#include "tools/options/conversation.h"
+#include "tools/options/model.h"
+#include "tools/options/model_store.h"
 #include "tools/options/sampling.h"
-#include "tools/report/answer_json.h"
-#include "tools/report/batch_answers.h"
-#include "tools/report/generation.h"
+#include "tools/options/values.h"
+#include "tools/report/answer.h"
 #include "tools/report/json.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/requests/request.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -91,8 +89,8 @@ class BatchRun {
     return all;
   }
 
-  /// Without --seed: the seed of the run that this one goes on with, which requests without their
-  /// own have drawn with.
+  /// Without --seed: takes the seed of the interrupted run, which its requests without seed have
+  /// used.
   void find_seed() {
     GenerateOptions none = defaults_;
     none.sampler.seed.reset();
@@ -148,7 +146,7 @@ class BatchRun {
     return ready;
   }
 
-  /// Room for all at once where there is memory for it; at least for the longest.
+  /// KV positions for all requests at once if memory allows, at least for the longest.
   EngineOptions wanted_engine() const {
     EngineOptions wanted = engine_options(options_.model);
     wanted.rope_ctx = wanted.n_ctx == 0 ? model_.context_length() : wanted.n_ctx;
@@ -160,7 +158,7 @@ class BatchRun {
   }
 
   void answer(Scheduler& scheduler, std::atomic<bool>& stop) {
-    const std::size_t before = answers_.count();  // of an earlier run, and those that took no time
+    const std::size_t before = answers_.count();  // answered by an earlier run or refused
     progress_.emplace("answering", "answers", lines_.size() - before);
     std::size_t next = 0;
     while (!stop) {
@@ -178,7 +176,7 @@ class BatchRun {
                                            const std::optional<Error>& error) {
       try {
         tokens_ += result.tokens.size();
-        if (error && stop) return;  // which may be why: the next run asks again
+        if (error && stop) return;  // the stop may be the cause: the next run asks again
         if (error) return add_error(ready.index, ready.request, *error);
         if (result.reason != StopReason::Interrupted) add_answer(ready, result);
       } catch (...) {  // the disk: the run ends
@@ -230,12 +228,12 @@ class BatchRun {
     if (answers_.count() < lines_.size())
       print_line("cria: " + std::to_string(answers_.count()) + " of " +
                  counted(lines_.size(), "request") + " answered" +
-                 (options_.output == "-" ? "" : "; the same command goes on from there"));
+                 (options_.output == "-" ? "" : "; run the same command again to continue"));
   }
 
   const BatchOptions& options_;
   const Model& model_;
-  GenerateOptions defaults_;  // of requests
+  GenerateOptions defaults_;  // for fields that requests leave out
   const std::shared_ptr<const ChatTemplate> template_;
   std::shared_ptr<const Model> draft_;
   const std::vector<std::string> lines_;
@@ -256,48 +254,49 @@ int run_batch(const BatchOptions& options) {
 
 }  // namespace
 
-void add_batch(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("batch", "Answer the requests of a file, many at once");
+void add_batch(Program& program) {
+  Command& command = program.add("batch", "Answer the requests of a file, many at once");
   auto options = std::make_shared<BatchOptions>();
-  command->add_option("-i,--input", options->input, "requests, one JSON object per line (-: stdin)")
-      ->type_name("FILE")
-      ->required();
-  command
-      ->add_option(
-          "-o,--output", options->output,
-          "answers, one line per request (-: stdout); requests that have their answer in the file "
-          "already are not computed again")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--parallel", options->parallel, "requests answered at once")
-      ->type_name("N")
-      ->check(range(1, 1024))
-      ->capture_default_str();
-  command->add_flag("--unordered", options->unordered,
-                    "write answers as they are completed, not in order");
-  command->add_flag("--raw", options->raw,
-                    "no chat template: the model continues the prompt as plain text");
-  add_template_option(*command, options->chat_template);
-  add_model_options(*command, options->model);
-  options->sampling.add_to(*command);
-  options->sampling.add_constraint_to(*command);
-  add_speculation_options(*command, options->model, options->sampling.generate);
-  command->footer(
+  BatchOptions& o = *options;
+  o.sampling.command = &command;
+  command.add({
+      {"-i,--input",
+       "FILE",
+       "requests, one JSON object per line (-: stdin)",
+       into::text(o.input),
+       {.required = true}},
+      {"-o,--output",
+       "FILE",
+       "answers, one line per request (-: stdout); requests already answered in the file are "
+       "skipped",
+       into::text(o.output),
+       {.required = true}},
+      {"--parallel", "N", "requests answered at once", into::number(o.parallel, 1, 1024)},
+      {"--unordered", "", "write answers as they are completed, not in order",
+       into::flag(o.unordered)},
+      {"--raw", "", "no chat template: the model continues the prompt as plain text",
+       into::flag(o.raw)},
+      template_flag(o.chat_template),
+  });
+  command.add(model_flags(o.model));
+  command.add(o.sampling.flags());
+  command.add(o.sampling.constraint_flags());
+  command.add(speculation_flags(o.model, o.sampling.generate));
+  command.notes =
       "A request has OpenAI's form, {\"custom_id\", \"url\", \"body\"}, or is an object with "
       "\"prompt\" or "
       "\"messages\", and max_tokens, temperature, seed and so on. Options given here apply where a "
       "request "
       "leaves them out.\n"
-      "Each answer is the one that cria run gives, whatever else is being answered. Beginnings "
-      "that prompts "
-      "have in common are read once.\n"
+      "Each answer is the one that cria run gives, whatever else is being answered. Common "
+      "prefixes of prompts are evaluated once.\n"
       "A request that cannot be answered gets an \"error\" among the answers. A warning counts "
       "these; the "
       "exit code stays 0.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
-      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered");
-  on_run(command, [options] { return run_batch(*options); });
+      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered";
+  command.run = [options] { return run_batch(*options); };
 }
 
 }  // namespace cria::tools

@@ -1,5 +1,4 @@
-// `cria bench`: tokens per second of prompts and of decoding, beside the machine's limits.
-#include <CLI/CLI.hpp>
+// `cria bench`: tokens per second of prefill and decoding, and the machine's limits.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -14,23 +13,19 @@
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "model/plural.h"
+#include "tools/cli/settings.h"
 #include "tools/commands/bench_passes.h"
+#include "tools/commands/bench_report.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/tune.h"
-#include "tools/options/command.h"
-#include "tools/options/find_model.h"
 #include "tools/options/model.h"
-#include "tools/options/ranks.h"
-#include "tools/options/report_format.h"
-#include "tools/options/settings.h"
-#include "tools/options/synthetic_file.h"
-#include "tools/report/bench_report.h"
+#include "tools/options/model_store.h"
+#include "tools/options/values.h"
 #include "tools/report/json.h"
-#include "tools/report/repetitions.h"
 #include "tools/report/roofline.h"
-#include "tools/report/tuned.h"
-#include "tools/terminal/messages.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/report/timing.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -42,8 +37,8 @@ struct BenchOptions {
   std::vector<std::size_t> prompt{512}, decode{128}, depth{0};
   std::vector<unsigned> threads;
   bool default_threads = false;  ///< threads: the default here; other ranks have their own
-  unsigned repetitions = 5, batch = 512, threads_prefill = 0;
-  std::string kv_type = "f16";
+  SessionOptions session;        ///< threads_prefill, n_batch, kv_type
+  unsigned repetitions = 5;
   std::vector<std::size_t> verify, parallel, speculate;  ///< tokens, sequences, per cent
   bool shared_prompt = false;
   BenchFormat format = BenchFormat::Table;
@@ -52,7 +47,7 @@ struct BenchOptions {
   RankOptions ranks;
 };
 
-/// What one token costs, from the weights that the graph multiplies.
+/// Cost of one token, from the weights that the graph multiplies.
 struct TokenCost {
   std::uint64_t decode_bytes = 0, prompt_macs = 0, decode_macs = 0;
   std::string dtype;  ///< the type that most bytes have
@@ -98,15 +93,15 @@ class Bench {
   }
 
  private:
-  /// Whether passes of several tokens are what is wanted.
+  /// Runs the modes that measure passes of several tokens; false if none is requested.
   bool run_passes(const Model& model, unsigned threads) {
     PassBench how{.label = label_,
                   .dtype = cost_.dtype,
                   .threads = threads,
                   .default_threads = options_.default_threads};
     how.repetitions = options_.repetitions;
-    how.batch = options_.batch;
-    how.kv_type = parse_kv_type(options_.kv_type);
+    how.batch = options_.session.n_batch;
+    how.kv_type = options_.session.kv_type;
     how.depth = options_.depth[0];
     how.prompt = std::max<std::size_t>(options_.prompt[0], 1);
     how.decode = std::max<std::size_t>(options_.decode[0], 1);
@@ -143,10 +138,10 @@ class Bench {
                  *std::max_element(options_.decode.begin(), options_.decode.end()));
     SessionOptions session_options;
     session_options.n_ctx = static_cast<std::uint32_t>(depth + most);
-    session_options.n_batch = options_.batch;
+    session_options.n_batch = options_.session.n_batch;
     session_options.threads = options_.default_threads ? 0 : threads;
-    session_options.threads_prefill = options_.threads_prefill;
-    session_options.kv_type = parse_kv_type(options_.kv_type);
+    session_options.threads_prefill = options_.session.threads_prefill;
+    session_options.kv_type = options_.session.kv_type;
     Session session(model, session_options);
     const std::vector<TokenId> tokens = random_tokens(model, depth + most);
     const auto at_depth = [&] {
@@ -189,8 +184,8 @@ class Bench {
     return kind + std::to_string(n) + (depth != 0 ? "@d" + std::to_string(depth) : "");
   }
 
-  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that
-  /// is not counted. Negative if there was no memory to measure them with.
+  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the warm-up
+  /// run. Negative if memory was too small to measure them.
   [[nodiscard]] double share_read(std::size_t n, const std::vector<double>& times,
                                   const std::vector<double>& read_rates) const {
     const double gbytes = 1e-9 * static_cast<double>(n * cost_.decode_bytes);
@@ -230,13 +225,13 @@ class Bench {
       const double most = type ? limits_.peak(*type) : limits_.int8_gmacs;
       if (most > 0) row.roofline_fraction = row.gmac_per_second / most;
     }
-    if (leader_ != nullptr)  // of the last repetition
+    if (leader_ != nullptr)  // the last repetition's
       row.gathers = GatherReport::of(leader_->ranks().size(), n, times.back(), session.profile());
     rows_.push_back(std::move(row));
   }
 
   const BenchOptions& options_;
-  const Leader* const leader_ = Leader::current();  // of several ranks
+  const Leader* const leader_ = Leader::current();  // null without other ranks
   std::string label_;
   TokenCost cost_;
   Roofline limits_{};  ///< for the threads of now, if they are wanted
@@ -252,7 +247,7 @@ void run_tune(BenchOptions options) {
   const TuneHow how{.prompt = std::max<std::size_t>(options.prompt[0], 1),
                     .decode = std::max<std::size_t>(options.decode[0], 1),
                     .rounds = options.repetitions,
-                    .kv_type = parse_kv_type(options.kv_type)};
+                    .kv_type = options.session.kv_type};
   auto all = nlohmann::ordered_json::array();
   for (const std::string& named : options.models) {
     const std::string path = find_model(named),
@@ -301,167 +296,127 @@ void run_bench(BenchOptions options) {
   print();
 }
 
-/// Some measurements take one length only.
-void require_one_length(const CLI::Option& measurement,
-                        std::initializer_list<const CLI::Option*> lengths) {
-  if (measurement.count() == 0) return;
-  for (const CLI::Option* length : lengths)
-    if (length->count() > 1 && is_typed(*length))
-      throw CLI::ValidationError(length->get_name(), "expected one number with " +
-                                                         measurement.get_name() + ", got several");
+/// Throws UsageError if one of the lengths was typed as a list; `mode` takes only one.
+void require_one_length(const Command& command, const char* mode, const Words& lengths) {
+  if (!command.given(mode)) return;
+  for (const std::string& name : lengths) {
+    const Flag& length = *command.find(name);
+    std::size_t count = 0;
+    for (const std::string& word : length.given) count += parts_of(word).size();
+    if (count > 1 && length.is_typed())
+      throw UsageError(name, std::string("expected one number with ") + mode + ", got several");
+  }
 }
 
-/// Options that others exclude, or that say whether they were typed.
-struct BenchDeclared {
-  CLI::Option *prompt, *decode, *depth, *repetitions, *verify, *parallel, *speculate, *tune;
-};
-
-void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.prompt =
-      command.add_option("-p,--prompt", options.prompt, "prompt lengths in tokens; 0: none");
-  declared.decode = command.add_option("-n,--decode", options.decode, "tokens to decode; 0: none");
-  declared.depth =
-      command.add_option("-d,--depth", options.depth, "tokens already in the KV cache");
-  for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
-    length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  declared.repetitions =
-      command.add_option("-r,--repetitions", options.repetitions,
-                         "measured runs, after one warm-up run (none with --parallel)");
-  declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
+/// Modes that replace the plain measurement of prefill and decoding; one at a time.
+Flags mode_flags(BenchOptions& o) {
+  return {
+      {"--verify",
+       "N,...",
+       "time of one pass over N tokens with logits for each, compared with the machine's limit "
+       "(1.25 times the slower of reading the weights and computing)",
+       into::number(o.verify, 1, 65536),
+       {.excludes = "--prompt,--decode,--parallel,--speculate-rates,--threads-prefill"}},
+      {"--parallel",
+       "N,...",
+       "N sequences at once: total tokens/s of their prompts (-p) and of decoding (-n)",
+       into::number(o.parallel, 1, 1024),
+       {.excludes = "--depth,--speculate-rates,--threads-prefill,--roofline"}},
+      {"--shared-prompt",
+       "",
+       "all sequences have the same prompt, which is evaluated once",
+       into::flag(o.shared_prompt),
+       {.needs = "--parallel"}},
+      {"--speculate-rates",
+       "PERCENT,...",
+       "speed of decoding when this percentage of draft tokens is accepted, compared with decoding "
+       "without drafts",
+       into::number(o.speculate, 0, 100),
+       {.excludes = "--depth,--threads-prefill,--roofline"}},
+  };
 }
 
-/// How the model is run.
-void add_engine_options(CLI::App& command, BenchOptions& options) {
-  command
-      .add_option("-t,--threads", options.threads,
-                  "numbers of threads (default: the physical cores)")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(range(1, 1024));
-  command
-      .add_option("--threads-prefill", options.threads_prefill,
-                  "threads for prompts (default: as --threads)")
-      ->type_name("N")
-      ->check(range(1, 1024));
-  command.add_option("-b,--batch", options.batch, "prompt tokens evaluated at once")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(range(1, 4096));
-  command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
-  options.ranks.add_to(command);
-}
-
-/// What is measured instead of prompts and decoding one after the other.
-void add_modes(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.verify = command.add_option(
-      "--verify", options.verify,
-      "time of one pass over N tokens with logits for each, compared with the machine's "
-      "limit (1.25 times the slower of reading the weights and computing)");
-  declared.verify->type_name("N,...")->delimiter(',')->check(range(1, 65536));
-  declared.parallel = command.add_option(
-      "--parallel", options.parallel,
-      "N sequences at once: total tokens/s of their prompts (-p) and of decoding (-n)");
-  declared.parallel->type_name("N,...")->delimiter(',')->check(range(1, 1024));
-  command
-      .add_flag("--shared-prompt", options.shared_prompt,
-                "all sequences have the same prompt, which is read once")
-      ->needs(declared.parallel);
-  declared.speculate =
-      command.add_option("--speculate-rates", options.speculate,
-                         "speed of decoding where this percentage of guessed tokens is "
-                         "right, compared with decoding without guesses");
-  declared.speculate->type_name("PERCENT,...")->delimiter(',')->check(range(0, 100));
-}
-
-void add_tune(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.tune =
-      command.add_flag("--tune", options.tune,
-                       "try numbers of threads, batch sizes and huge pages, and print the best "
-                       "options for this model on this machine in one line");
-  command
-      .add_flag("--remember", options.remember,
-                "with --tune: run, chat, serve, bench and others use these options for this model "
-                "on this "
-                "machine from now on")
-      ->needs(declared.tune);
-}
-
-/// Each mode has its own lengths, and there is one at a time.
-void exclude_what_does_not_count(const BenchDeclared& declared) {
-  const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
-  verify->excludes(prompt)->excludes(decode)->excludes(parallel)->excludes(speculate);
-  parallel->excludes(depth)->excludes(speculate);
-  speculate->excludes(depth);
-  for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
-  for (CLI::Option* mode : {parallel, speculate})
-    mode->excludes("--roofline");  // their tables have no share
-  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch",
-                            "--verify", "--parallel", "--speculate-rates", "--roofline",
-                            "--no-mmap", "--csv", "--md", "--shares", "--rank-timeout"})
-    tunes->excludes(other);
-}
-
-int run_declared(BenchOptions options, const BenchDeclared& declared) {
-  const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
-  require_one_length(*verify, {depth});
-  for (const CLI::Option* mode : {parallel, speculate, tunes})
-    require_one_length(*mode, {prompt, decode});
+int run_checked(BenchOptions options, const Command& command) {
+  require_one_length(command, "--verify", {"--depth"});
+  for (const char* mode : {"--parallel", "--speculate-rates", "--tune"})
+    require_one_length(command, mode, {"--prompt", "--decode"});
   const auto none = [](const auto& lengths) {
     return std::ranges::count(lengths, 0U) == std::ssize(lengths);
   };
-  const bool lengths_alone = !options.tune && !options.roofline &&
-                             verify->count() + parallel->count() + speculate->count() == 0;
+  const bool lengths_alone = !options.tune && !options.roofline && options.verify.empty() &&
+                             options.parallel.empty() && options.speculate.empty();
   if (lengths_alone && none(options.prompt) && none(options.decode))
-    throw CLI::ValidationError("nothing to measure: -p and -n are 0");
+    throw UsageError("nothing to measure: -p and -n are 0");
   if (!options.tune) return run_bench(std::move(options)), 0;
-  if (prompt->count() == 0) options.prompt = {1024};  // two of the usual batches
-  if (decode->count() == 0) options.decode = {32};
-  if (repetitions->count() == 0) options.repetitions = 3;
+  if (!command.given("--prompt")) options.prompt = {1024};  // two of the usual batches
+  if (!command.given("--decode")) options.decode = {32};
+  if (!command.given("--repetitions")) options.repetitions = 3;
   return run_tune(std::move(options)), 0;
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
+void add_bench(Program& program) {
+  Command& command =
+      program.add("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
-  BenchDeclared declared{};
-  CLI::Option* const models = command->add_option("-m,--model", options->models,
-                                                  "GGUF files (default: the bundled demo model)");
-  models->type_name("FILE");
-  CLI::Option* const synthetic = command->add_option(
-      "--synthetic", options->synthetic,
-      "a model with random weights in the shape of a real one, such as 1.1b:Q4_K; may be repeated");
-  synthetic->type_name("SHAPE:TYPE")->check(check_synthetic);
-  command->add_option("--write", options->write, "keep the file of the (last) synthetic model here")
-      ->type_name("FILE")
-      ->needs("--synthetic");
-  add_lengths(*command, *options, declared);
-  add_engine_options(*command, *options);
-  add_modes(*command, *options, declared);
-  add_tuned_option(*command);
-  command->add_flag(
-      "--roofline", options->roofline,
-      "also measure the machine's limits, and show the share of them that is reached");
-  command->add_flag("--no-mmap", options->no_mmap,
-                    "read the file into memory instead of mapping it");
-  add_report_options(*command, options->format);
-  add_tune(*command, *options, declared);
-  exclude_what_does_not_count(declared);
-  command->footer(
+  BenchOptions& o = *options;
+  command.add({
+      {"-m,--model", "FILE", "GGUF files (default: the bundled demo model)", into::words(o.models)},
+      {"--synthetic", "SHAPE:TYPE",
+       "a model with random weights in the shape of a real one, such as 1.1b:Q4_K; may be repeated",
+       into::words(o.synthetic, parse_synthetic)},
+      {"--write",
+       "FILE",
+       "keep the file of the (last) synthetic model here",
+       into::text(o.write),
+       {.needs = "--synthetic"}},
+      {"-p,--prompt", "N,...", "prompt lengths in tokens; 0: none",
+       into::number(o.prompt, 0, 1 << 24)},
+      {"-n,--decode", "N,...", "tokens to decode; 0: none", into::number(o.decode, 0, 1 << 24)},
+      {"-d,--depth", "N,...", "tokens already in the KV cache", into::number(o.depth, 0, 1 << 24)},
+      {"-r,--repetitions", "N", "measured runs, after one warm-up run (none with --parallel)",
+       into::number(o.repetitions, 1, 1000)},
+      {"-t,--threads", "N,...", "numbers of threads (default: the physical cores)",
+       into::number(o.threads, 1, 1024)},
+  });
+  command.add(only(engine_flags(o.session), "--threads-prefill,--batch,--kv-type"));
+  command.add(rank_flags(o.ranks));
+  command.add(mode_flags(o));
+  command.add({
+      tuned_flag(),
+      {"--roofline", "",
+       "also measure the machine's limits, and show the share of them that is reached",
+       into::flag(o.roofline)},
+      {"--no-mmap", "", "read the file into memory instead of mapping it", into::flag(o.no_mmap)},
+  });
+  command.add(report_flags(o.format));
+  command.add({
+      {"--tune",
+       "",
+       "try numbers of threads, batch sizes and huge pages, and print the best options for this "
+       "model on this machine in one line",
+       into::flag(o.tune),
+       {.excludes = "--synthetic,--depth,--threads,--threads-prefill,--batch,--verify,--parallel,--"
+                    "speculate-rates,--roofline,--no-mmap,--csv,--md,--shares,--rank-timeout"}},
+      {"--remember",
+       "",
+       "with --tune: run, chat, serve, bench and others use these options for this model on this "
+       "machine from now on",
+       into::flag(o.remember),
+       {.needs = "--tune"}},
+  });
+  command.notes =
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic "
       "1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria "
       "bench -m "
-      "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
-  on_run(command, [options, declared, models, synthetic] {
-    if (is_typed(*synthetic) && !is_typed(*models))
+      "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember";
+  command.run = [&command, options] {
+    if (command.typed("--synthetic") && !command.typed("--model"))
       options->models.clear();  // a configured one is not asked for
-    return run_declared(*options, declared);
-  });
+    return run_checked(*options, command);
+  };
 }
 
 }  // namespace cria::tools

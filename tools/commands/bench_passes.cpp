@@ -10,8 +10,8 @@
 #include "engine/session/logit_rows.h"
 #include "model/error.h"
 #include "model/plural.h"
-#include "tools/report/median.h"
-#include "tools/terminal/interrupt.h"
+#include "tools/report/timing.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
 
 namespace cria::tools {
@@ -57,7 +57,7 @@ void append(const Engine& engine, Batch& batch, Sequence& sequence, std::span<co
   }
 }
 
-/// Sequences of an engine that go on together.
+/// Sequences of an engine that decode together.
 class Together {
  public:
   Together(const Model& model, const PassBench& how, std::size_t n)
@@ -68,7 +68,7 @@ class Together {
     tokens_ = random_tokens(model, n * (how.prompt + how.decode));
   }
 
-  /// Every sequence reads its prompt, or one does and the others go on from it.
+  /// Prefills every sequence, or one whose cache the others share.
   void read_prompts(bool shared) {
     for (Sequence& sequence : sequences_) sequence.truncate(0);
     const std::size_t all = sequences_.size(), n = shared ? 1 : all;
@@ -117,7 +117,7 @@ class Together {
   std::vector<TokenId> tokens_;
 };
 
-/// A text that is known, so that every guess can be made right or wrong.
+/// A known text, so that every draft token can be made right or wrong.
 class Oracle {
  public:
   Oracle(const Model& model, const PassBench& how)
@@ -134,13 +134,13 @@ class Oracle {
     double seconds = 0;
     std::size_t passes = 0, drafted = 0, kept = 0;
   };
-  /// The text after the prompt; right: how many of 100 guesses are; nothing: none are made.
+  /// Decodes the text after the prompt. right: accepted draft tokens per 100; nullopt: no drafts.
   Run write(std::optional<std::size_t> right) {
     sequence_.truncate(how_.prompt);
     std::mt19937 random(7);
     DraftControl control;
     Run run;
-    constexpr std::size_t kAgree = 2;  // guesses of which nothing is known beforehand
+    constexpr std::size_t kAgree = 2;  // drafts of unknown quality
     const auto start = Clock::now();
     for (std::size_t at = how_.prompt; at < text_.size();) {
       const auto begin = Clock::now();
@@ -289,7 +289,7 @@ void bench_speculate(const Model& model, const PassBench& how,
   std::vector<Oracle::Run> last(rates.size());
   Progress progress("guesses", "runs", how.repetitions * rates.size());
   for (unsigned repetition = 0; repetition < how.repetitions; ++repetition) {
-    for (std::size_t i = 0; i < rates.size(); ++i) {  // each beside decoding without guesses
+    for (std::size_t i = 0; i < rates.size(); ++i) {  // each compared with decoding without drafts
       plain.push_back(oracle.write({}).seconds);
       last[i] = oracle.write(rates[i]);
       times[i].push_back(last[i].seconds);

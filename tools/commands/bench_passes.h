@@ -1,40 +1,39 @@
-// What `cria bench` measures of passes over the weights with more than one token: of one sequence,
-// as guesses are verified, and of several sequences.
+// Passes of `cria bench` with more than one token: verifying drafts of one sequence, and several
+// sequences at once.
 #pragma once
-
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
-#include "tools/report/figures_table.h"
-#include "tools/report/pass_limit.h"
+#include "tools/commands/bench_report.h"
+#include "tools/report/roofline.h"
 
 namespace cria::tools {
 
 struct PassBench {
-  std::string label;             ///< of the model
+  std::string label;             ///< the model's name
   std::string dtype;             ///< the type that most of its weights have
-  unsigned threads = 1;          ///< of rank 0
-  bool default_threads = false;  ///< of other ranks: each one's default, not as many
+  unsigned threads = 1;          ///< threads of rank 0
+  bool default_threads = false;  ///< other ranks use their own default
   unsigned repetitions = 1;
   std::uint32_t batch = 512;
   KvType kv_type{};
   std::size_t depth = 0, prompt = 512, decode = 128;
 };
 
-/// One pass of so many tokens, all of whose logits are wanted, beside what the machine allows.
-/// Throws Error where the engine takes fewer at once.
+/// One pass of `n` tokens with logits for each, compared with the machine's limit. Throws Error if
+/// the engine takes fewer at once.
 FiguresTable verify_table();
 void bench_verify(const Model& model, const PassBench& how, const std::vector<std::size_t>& tokens,
                   const PassLimit& limit, FiguresTable& table);
 
-/// So many sequences at once: their prompts (shared: one that all continue), then a token of each
-/// in every pass.
+/// Several sequences at once: their prompts (shared: one that all continue), then one token of each
+/// per pass.
 FiguresTable parallel_table();
 void bench_parallel(const Model& model, const PassBench& how,
                     const std::vector<std::size_t>& sequences, bool shared, FiguresTable& table);
 
-/// Decoding with guesses that are right at so many per cent, beside decoding without.
+/// Decoding with drafts of a given acceptance rate in percent, compared with decoding without.
 FiguresTable speculate_table();
 void bench_speculate(const Model& model, const PassBench& how,
                      const std::vector<std::size_t>& rates, FiguresTable& table);

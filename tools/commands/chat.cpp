@@ -5,13 +5,13 @@
 #include "tools/commands/chat_commands.h"
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
-#include "tools/options/chat_template.h"
-#include "tools/report/generation.h"
-#include "tools/terminal/answer_view.h"
-#include "tools/terminal/interrupt.h"
+#include "tools/options/conversation.h"
+#include "tools/report/answer.h"
 #include "tools/terminal/line_reader.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
 namespace {
@@ -56,7 +56,7 @@ class Dialogue {
   }
 
  private:
-  /// After a Ctrl-C at the prompt: the second in a row ends the chat, where nothing was typed.
+  /// Handles Ctrl-C at the prompt: the second in a row on an empty line ends the chat.
   bool goes_on_after(Read read) {
     if (!interactive_ || terminated()) return false;
     interrupted_ = false;
@@ -79,9 +79,9 @@ class Dialogue {
       }
       if (state_.answered) end_answer(state_.answer, command);
     } catch (const OutputError&) {
-      throw;  // nobody could see an answer
+      throw;  // answers could not be shown
     } catch (const std::bad_alloc&) {
-      throw;                                 // the next message would want as much
+      throw;                                 // the next message would fail too
     } catch (const std::exception& error) {  // whatever it is: the conversation is worth more
       print_error(error.what());
       if (!interactive_) code_ = 1;
@@ -104,8 +104,7 @@ class Dialogue {
     if (!nothing_began) write_stdout("\n");
     flush_stdout();
     if (nothing_began)
-      say(again ? "interrupted: the answer before stays"
-                : "interrupted: the message is taken back");
+      say(again ? "interrupted: the answer before stays" : "interrupted; your message was removed");
     if (result.text.empty() && !nothing_began)
       say(result.reasoning.empty() ? "the model ended its answer at once"
                                    : "the model was still thinking at the end");
@@ -174,35 +173,43 @@ int run(const ChatArguments& options) {
 
 }  // namespace
 
-void add_chat(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("chat", "Talk with a model");
+void add_chat(Program& program) {
+  Command& command = program.add("chat", "Talk with a model");
   auto options = std::make_shared<ChatArguments>();
-  command->add_option("-s,--system", options->system, "system message")->type_name("TEXT");
-  command->add_flag("--no-template", options->no_template,
-                    "no chat template: the model continues your text");
-  add_template_option(*command, options->chat_template);
-  command->get_option("--no-template")->excludes("--chat-template");
-  options->variables.add_to(*command);
-  CLI::Option* const shown = command->add_flag(
-      "--show-thinking", options->show_thinking,
-      "show what the model thinks before it answers (default on a terminal). Thinking is "
-      "not sent back to the model later, unless its chat template wants it");
-  command
-      ->add_flag("--hide-thinking", options->hide_thinking,
-                 "show only the answers (default in a pipe)")
-      ->excludes(shown);
-  command->add_flag("--show-prompt", options->show_prompt,
-                    "print the exact text and token ids of every prompt to stderr");
-  add_session_option(
-      *command, options->session_file,
-      "continue the conversation in this file, if it exists, and save it there at the end");
-  add_model_options(*command, options->model);
-  command->add_flag("--context-shift", options->model.session.context_shift,
-                    "when the context is full, forget the oldest part and continue");
-  options->sampling.add_to(*command);
-  options->sampling.add_constraint_to(*command);
-  add_speculation_options(*command, options->model, options->sampling.generate);
-  command->footer(
+  ChatArguments& o = *options;
+  o.sampling.command = &command;
+  command.add({{"-s,--system", "TEXT", "system message", into::text(o.system)},
+               {"--no-template",
+                "",
+                "no chat template: the model continues your text",
+                into::flag(o.no_template),
+                {.excludes = "--chat-template"}},
+               template_flag(o.chat_template)});
+  command.add(o.variables.flags());
+  command.add({
+      {"--show-thinking", "",
+       "show what the model thinks before it answers (default on a terminal). Thinking is not sent "
+       "back to the model later, unless its chat template wants it",
+       into::flag(o.show_thinking)},
+      {"--hide-thinking",
+       "",
+       "show only the answers (default in a pipe)",
+       into::flag(o.hide_thinking),
+       {.excludes = "--show-thinking"}},
+      {"--show-prompt", "", "print the exact text and token ids of every prompt to stderr",
+       into::flag(o.show_prompt)},
+      session_flag(
+          o.session_file,
+          "continue the conversation in this file, if it exists, and save it there at the end"),
+  });
+  command.add(model_flags(o.model));
+  command.add(
+      {{"--context-shift", "", "when the context is full, forget the oldest part and continue",
+        into::flag(o.model.session.context_shift)}});
+  command.add(o.sampling.flags());
+  command.add(o.sampling.constraint_flags());
+  command.add(speculation_flags(o.model, o.sampling.generate));
+  command.notes =
       "On a terminal: line editing and history; /help lists the commands; Ctrl-C stops an answer.\n"
       "From a pipe: each line is a message, and each answer ends with a newline. When the context "
       "is full, "
@@ -212,8 +219,8 @@ void add_chat(CLI::App& app) {
       "Examples:\n"
       "  cria chat\n"
       "  cria chat -m model.gguf -s \"You are a kind teacher.\" --temp 0\n"
-      "  cria chat < questions.txt");
-  on_run(command, [options] { return run(*options); });
+      "  cria chat < questions.txt";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

@@ -9,12 +9,11 @@
 
 #include "model/plural.h"
 #include "tokenizer/chat/partial_marker.h"
-#include "tools/options/nearest.h"
-#include "tools/options/usage_error.h"
+#include "tools/cli/command_line.h"
+#include "tools/cli/names.h"
 #include "tools/report/json.h"
 #include "tools/terminal/terminal.h"
-#include "tools/terminal/width.h"
-#include "tools/terminal/word_wrap.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
 namespace {
@@ -39,7 +38,7 @@ std::string with_home(const std::string& path) {
   return named && home != nullptr ? home + path.substr(1) : path;
 }
 
-/// Whether the user agrees. In a pipe there is nobody to ask, and a script means what it says.
+/// True if the user agrees. A pipe cannot be asked: scripts always agree.
 bool confirmed(ChatState& state, const std::string& question) {
   if (!state.interactive) return true;
   TypedText reply;
@@ -52,7 +51,7 @@ void save(ChatState& state, const std::string& name) {
   const std::string file = with_home(name);
   std::error_code error;
   if (fs::is_regular_file(file, error) &&
-      !confirmed(state, file + " is there already. Overwrite it?"))
+      !confirmed(state, file + " already exists. Overwrite it?"))
     return say("not saved");
   state.chat.save(file);
   say("saved " + file);
@@ -68,7 +67,7 @@ void undo(ChatState& state, const std::string&) {
   const std::string message = trimmed(state.chat.undo());
   constexpr std::size_t kShown = 60;  // columns
   const std::string begin = message.substr(0, message.find('\n'));
-  say("taken back: " + shortened(without_controls(begin), kShown));
+  say("removed: " + shortened(without_controls(begin), kShown));
 }
 
 void retry(ChatState& state, const std::string&) {
@@ -83,29 +82,13 @@ void compact(ChatState& state, const std::string&) {
       "; context: " + state.chat.context_text());
 }
 
-/// The options of sampling as they are declared for the command line, bound to these values.
-struct SamplingDeclarations {
-  CLI::App app;
-  explicit SamplingDeclarations(SamplingOptions& sampling) {
-    app.set_help_flag();
-    sampling.add_to(app);
-  }
-
-  [[nodiscard]] std::vector<std::string> names() {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options())
-      names.push_back(option->get_lnames().front());
-    return names;
-  }
-};
-
 /// The texts, each in quotes.
 std::string quoted(const std::vector<std::string>& texts) {
   std::string all = json_line(texts);
   return all.substr(1, all.size() - 3);  // without brackets and newline
 }
 
-/// An option that is no number, where it is not as usual; else "".
+/// The value of an option that is not a number, if it differs from the default; else "".
 std::string other_value(const std::string& name, const SamplingOptions& sampling) {
   const SamplerOptions usual, &sampler = sampling.generate.sampler;
   if (name == "seed" && sampler.seed) return std::to_string(*sampler.seed);
@@ -115,18 +98,24 @@ std::string other_value(const std::string& name, const SamplingOptions& sampling
   if (name == "dry-sequence-breaker" &&
       sampler.dry_sequence_breakers != usual.dry_sequence_breakers)
     return quoted(sampler.dry_sequence_breakers);
-  if (name == "logit-bias") return CLI::detail::join(sampling.biases, " ");
+  if (name == "logit-bias") return joined(sampling.biases, " ");
   return "";
 }
 
+Words option_names() {
+  SamplingOptions any;
+  Words names;
+  for (const Flag& flag : any.flags()) names.push_back(flag.setting_name());
+  return names;
+}
+
 std::string sampling_text(SamplingOptions& sampling) {
-  SamplingDeclarations declared(sampling);
   std::string text;
-  for (const std::string& name : declared.names()) {
-    std::string value = declared.app.get_option("--" + name)->get_default_str();
-    if (value.empty()) value = other_value(name, sampling);
+  for (const Flag& flag : sampling.flags()) {
+    std::string value = flag.target.default_text;  // the present value of a number
+    if (value.empty()) value = other_value(flag.setting_name(), sampling);
     if (value.empty()) continue;
-    std::string line = name;
+    std::string line = flag.setting_name();
     line.resize(std::max<std::size_t>(line.size() + 1, 20), ' ');
     text += (text.empty() ? "" : "\n") + line + value;
   }
@@ -141,19 +130,24 @@ void set_option(ChatState& state, const std::string& text) {
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   if (name == "n") name = "max-tokens";
   SamplingOptions changed = state.sampling;
-  try {
-    SamplingDeclarations declared(changed);
-    declared.app.parse(std::vector<std::string>{"--" + name + (value.empty() ? "" : "=" + value)});
-  } catch (const CLI::ExtrasError&) {
-    throw Error("", "/set: there is no option " + name +
-                        suggestion(name, SamplingDeclarations(changed).names()) +
+  Command command;
+  command.add(changed.flags());
+  Flag* const flag = command.find("--" + name);
+  if (flag == nullptr) {
+    throw Error("", "/set: unknown option " + name + suggestion(name, option_names()) +
                         " (/set alone shows them)");
-  } catch (const CLI::ParseError& error) {
-    throw Error("", "/set: " + usage_text(error));
+  }
+  try {
+    if (value.empty() && !flag->is_switch())
+      throw UsageError(flag->shown_name(), "its value is missing");
+    flag->give(value.empty() ? "true" : value);
+    set_values(command);
+  } catch (const UsageError& error) {
+    throw Error("", std::string("/set: ") + error.what());
   }
   state.chat.generate_with(changed.resolve());
   state.sampling = changed;
-  say(name + (value.empty() ? " set" : " is " + value + " now"));
+  say(name + (value.empty() ? " set" : " set to " + value));
 }
 
 void show_help(ChatState& state, const std::string& argument);
@@ -222,11 +216,6 @@ std::vector<std::string> files_that_begin(const std::string& typed) {
                     (entry->is_directory(error) ? "/" : ""));
   }
   return names;
-}
-
-std::vector<std::string> option_names() {
-  SamplingOptions any;
-  return SamplingDeclarations(any).names();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What begins with a slash in a chat.
+// The commands of a chat, which begin with a slash.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace cria::tools {
 
-/// Lines of the program's own, on stderr, wrapped to the terminal. indent: of what goes on in a new
-/// line.
+/// Prints the program's own lines on stderr, wrapped to the terminal. indent: of continued lines.
 void say(const std::string& text, std::size_t indent = 0);
 
-/// What the commands of a chat work on.
+/// The state that chat commands change.
 struct ChatState {
   ChatSession& chat;
   LineReader& reader;
@@ -25,10 +24,9 @@ struct ChatState {
   GenerateResult answer = {};
 };
 
-/// Whether it is a command and no message: a slash and a word of letters, or a word that ends a
-/// chat.
+/// True for a command: a slash and a word of letters, or a word that ends a chat.
 bool is_command(const TypedText& typed);
-/// Throws Error for what is no command, and what commands throw.
+/// Throws Error for an unknown command, and what commands throw.
 void run_command(ChatState& state, const std::string& line);
 /// For LineReader: commands, and what they are about.
 std::vector<std::string> complete_command(const std::string& line);

@@ -4,8 +4,8 @@
 
 #include "engine/sample/options.h"
 #include "model/plural.h"
-#include "tools/options/chat_template.h"
-#include "tools/report/generation.h"
+#include "tools/options/conversation.h"
+#include "tools/report/answer.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -31,7 +31,7 @@ GenerateResult ChatSession::answer(const std::string& message, const TextSink& s
   } catch (const ContextOverflow& overflow) {
     talk_.messages.pop_back();
     throw Error("", std::string(overflow.what()) + (overflow.last_alone ? "" : "; " + full_text()));
-  } catch (const Error&) {  // the template refuses it, or the model cannot go on
+  } catch (const Error&) {  // the template refuses it, or the model cannot continue
     talk_.messages.pop_back();
     throw;
   }
@@ -55,13 +55,13 @@ GenerateResult ChatSession::answer_last(const GenerateOptions& options, const Te
   return *last_;
 }
 
-/// The index of the last message of the user. Throws Error where there is none.
+/// The index of the user's last message. Throws Error if there is none.
 std::size_t ChatSession::last_question() const {
   std::size_t at = talk_.messages.size();
   while (at > 0) {
     if (talk_.messages[--at].role == "user") return at;
   }
-  throw Error("", "there is no message yet");
+  throw Error("", "the conversation is empty");
 }
 
 GenerateResult ChatSession::retry(const TextSink& sink) {
@@ -132,8 +132,8 @@ void ChatSession::resume(const std::string& path) {
   evaluated_all_ = true;
 }
 
-/// Of the conversation: those that the session holds, or where it holds another one what its prompt
-/// will be.
+/// Tokens of the conversation: those in the session, or those of its prompt if the session holds
+/// another.
 std::size_t ChatSession::tokens() const {
   if (evaluated_all_) return session_.tokens().size();
   ChatOptions how = how_;

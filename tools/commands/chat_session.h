@@ -1,15 +1,15 @@
 // A conversation with a model: its messages, and what happens when they outgrow the context.
 #pragma once
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
-#include "tools/options/chat_template.h"
-#include "tools/options/common.h"
 #include "tools/options/conversation.h"
+#include "tools/options/model.h"
+#include "tools/options/model_store.h"
 #include "tools/options/sampling.h"
+#include "tools/options/values.h"
 
 namespace cria::tools {
 
@@ -29,13 +29,12 @@ class ChatSession {
               const GenerateOptions& generate, bool forget);
 
   /// Answers a message; both join the conversation (with what the model thought, which its template
-  /// leaves out again), or neither does where the answer was interrupted before it began. Throws
-  /// Error, and forgets the message, where there is no room for it.
+  /// leaves out again), or neither if the answer was interrupted before it began. Throws Error, and
+  /// forgets the message, if it does not fit.
   GenerateResult answer(const std::string& message, const TextSink& sink);
-  /// Answers the last message anew, with another seed. Throws Error where there is none.
+  /// Answers the last message again with another seed. Throws Error without a message.
   GenerateResult retry(const TextSink& sink);
-  /// Takes the last message and its answer back and returns the message. Throws Error where there
-  /// is none.
+  /// Removes the last message and its answer; returns the message. Throws Error without a message.
   std::string undo();
   void reset();                              ///< forgets all but the system message
   void set_system(const std::string& text);  ///< "": none
@@ -50,10 +49,10 @@ class ChatSession {
   void forget_when_full() { how_.drop_oldest = true; }
   /// Forgets the oldest exchanges until half of the context is free; returns how many messages.
   std::size_t compact();
-  /// How answers are drawn from now on.
+  /// Sets the generation options of later answers.
   void generate_with(const GenerateOptions& options) { generate_ = options; }
 
-  /// Who gets what the model thinks.
+  /// Sets the sink of the model's thinking.
   void on_thinking(TextSink sink) { on_thinking_ = std::move(sink); }
   /// Calls observer with every prompt before it is evaluated.
   void observe_prompts(decltype(ChatOptions::on_prompt) observer) {
@@ -62,9 +61,9 @@ class ChatSession {
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;
-  std::vector<std::string>& notes() { return notes_; }  ///< of the template, for say_note()
+  std::vector<std::string>& notes() { return notes_; }  ///< notes on the template, for say_note()
   [[nodiscard]] std::string stats() const;
-  [[nodiscard]] std::string full_text() const;     ///< what a full context means, and the ways out
+  [[nodiscard]] std::string full_text() const;     ///< explains a full context and the ways out
   [[nodiscard]] std::string context_text() const;  ///< "120 of 512 tokens"
 
  private:
@@ -85,7 +84,7 @@ class ChatSession {
   Conversation talk_;
   std::optional<GenerateResult> last_;
   std::size_t evaluated_ = 0;  // tokens, since the start
-  std::size_t retries_ = 0;    // of the last message
+  std::size_t retries_ = 0;    // times the last message was answered again
   bool evaluated_all_ = true;  // the session holds this conversation, not an earlier one
 };
 

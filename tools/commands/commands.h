@@ -1,39 +1,37 @@
-// The subcommands of `cria`: each function declares one, with its options, its help and what it
-// does.
+// The commands of `cria`: each function adds one, with its flags, its help and what it does.
 #pragma once
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/flag.h"
 
 namespace cria::tools {
 
-/// All of them, and what the program says of itself.
-void add_commands(CLI::App& app);
+/// All commands, and the description of the program.
+void add_commands(Program& program);
 
-void add_chat(CLI::App& app);
-void add_run(CLI::App& app);
-void add_batch(CLI::App& app);
-void add_serve(CLI::App& app);
-void add_tokenize(CLI::App& app);
-void add_template(CLI::App& app);
-void add_logits(CLI::App& app);
-void add_perplexity(CLI::App& app);
-void add_quantize(CLI::App& app);
-void add_imatrix(CLI::App& app);
-void add_split(CLI::App& app);
-void add_merge(CLI::App& app);
-void add_edit(CLI::App& app);
-void add_dequant(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_plan(CLI::App& app);
-void add_sweep(CLI::App& app);
-void add_convert(CLI::App& app);
-void add_export(CLI::App& app);
-void add_completion(CLI::App& app);
-void add_man(CLI::App& app);
-void add_list(CLI::App& app);
-void add_config(CLI::App& app);
-void add_help(CLI::App& app);
-void add_version(CLI::App& app);
+void add_chat(Program& program);
+void add_run(Program& program);
+void add_batch(Program& program);
+void add_serve(Program& program);
+void add_tokenize(Program& program);
+void add_template(Program& program);
+void add_logits(Program& program);
+void add_perplexity(Program& program);
+void add_quantize(Program& program);
+void add_imatrix(Program& program);
+void add_split(Program& program);
+void add_merge(Program& program);
+void add_edit(Program& program);
+void add_dequant(Program& program);
+void add_inspect(Program& program);
+void add_bench(Program& program);
+void add_plan(Program& program);
+void add_sweep(Program& program);
+void add_convert(Program& program);
+void add_export(Program& program);
+void add_completion(Program& program);
+void add_man(Program& program);
+void add_list(Program& program);
+void add_config(Program& program);
+void add_help(Program& program);
+void add_version(Program& program);
 
 }  // namespace cria::tools

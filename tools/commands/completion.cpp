@@ -2,23 +2,21 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/options/chat_template.h"
-#include "tools/options/command.h"
-#include "tools/options/command_line.h"
-#include "tools/options/settings.h"
-#include "tools/options/types.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/options/conversation.h"
+#include "tools/options/values.h"
+#include "tools/terminal/output.h"
 
 namespace cria::tools {
 namespace {
 
-using Commands = std::vector<CommandDescription>;
+using Commands = std::deque<Command>;
 
-std::string command_names(const Commands& commands) {
-  std::vector<std::string> names;
-  for (const CommandDescription& command : commands) names.push_back(command.name);
-  return CLI::detail::join(names, " ");
+Words names_of(const Commands& commands) {
+  Words names;
+  for (const Command& command : commands) names.push_back(command.name);
+  return names;
 }
 
 /// 'text' as one word of a shell; how a quote inside is written differs.
@@ -29,71 +27,66 @@ std::string quote(std::string text, std::string_view quote_inside) {
   return "'" + text + "'";
 }
 
-/// What can stand as an option's value: words, and files of a kind.
+/// The candidates for a flag's value: words, and files of a kind.
 struct ValueKind {
   enum class Files { None, Any, Models, Directories } files = Files::None;
   std::vector<std::string> words = {};
 };
 
-ValueKind value_kind(const CommandDescription& command, const OptionDescription& option,
-                     const Commands& commands) {
+ValueKind value_kind(const Command& command, const Flag& option, const Commands& commands) {
   using Files = ValueKind::Files;
   const auto named = [&](std::initializer_list<std::string_view> names) {
-    return std::ranges::any_of(names, [&](std::string_view name) {
-      return option.names.empty() ? option.value == name : option.names.back() == name;
-    });
+    return std::ranges::any_of(
+        names, [&](std::string_view name) { return option.all_names().back() == name; });
   };
-  if (!option.choices.empty()) return {Files::None, option.choices};
+  if (!option.target.choices.empty()) return {Files::None, option.target.choices};
   if (named({"--types"}) || (command.name == "quantize" && named({"TYPE"})))
     return {Files::None, mix_names()};
   if (named({"--output-type", "--token-embedding-type", "TYPE"}))
     return {Files::None, weight_type_names()};
   if (named({"--preset"})) return {Files::None, builtin_preset_names()};
-  if (named({"COMMAND"})) {
-    std::vector<std::string> names;
-    for (const CommandDescription& other : commands) names.push_back(other.name);
-    return {Files::None, names};
-  }
+  if (named({"COMMAND"})) return {Files::None, names_of(commands)};
   if (named({"--chat-template"}) || (command.name == "template" && named({"--template"})))
     return {Files::Any, builtin_template_names()};
   if (named({"--model", "--base", "--diff", "--lora", "IN", "OUT", "FIRST", "files", "BASE"}) ||
-      (option.names.empty() && option.value == "FILE"))
+      named({"FILE"}))
     return {Files::Models};
-  if (named({"DIR"}) || option.value == "DIR") return {Files::Directories};
-  return {option.value == "FILE" || option.value == "PREFIX" ? Files::Any : Files::None};
+  if (named({"DIR"}) || option.value_name() == "DIR") return {Files::Directories};
+  return {option.value_name() == "FILE" || option.value_name() == "PREFIX" ? Files::Any
+                                                                           : Files::None};
 }
 
 /// Commands that print what may stand there, a candidate a line.
 std::string bash_candidates(const ValueKind& kind) {
   std::vector<std::string> commands;
   if (!kind.words.empty())
-    commands.push_back("compgen -W '" + CLI::detail::join(kind.words, " ") + "' -- \"$current\"");
+    commands.push_back("compgen -W '" + joined(kind.words, " ") + "' -- \"$current\"");
   if (kind.files == ValueKind::Files::Any) commands.emplace_back("compgen -f -- \"$current\"");
   if (kind.files == ValueKind::Files::Models)
     commands.emplace_back("compgen -f -X '!*.gguf' -- \"$current\"; compgen -d -- \"$current\"");
   if (kind.files == ValueKind::Files::Directories)
     commands.emplace_back("compgen -d -- \"$current\"");
-  return CLI::detail::join(commands, "; ");
+  return joined(commands, "; ");
 }
 
 /// A branch of `case`: what may follow this option, or stand in its place.
-std::string bash_branch(const OptionDescription& option, const std::string& candidates) {
-  return "        " + CLI::detail::join(option.names, "|") + ") " +
+std::string bash_branch(const Flag& option, const std::string& candidates) {
+  return "        " + joined(option.all_names(), "|") + ") " +
          (candidates.empty() ? "" : "mapfile -t COMPREPLY < <(" + candidates + "); ") +
          "return ;;\n";
 }
 
-std::string bash_command(const CommandDescription& command, const Commands& commands) {
+std::string bash_command(const Command& command, const Commands& commands) {
   std::vector<std::string> words;
   std::string branches, positionals;
-  for (const OptionDescription& option : command.options) {
+  for (const Flag& option : command.flags) {
     const std::string candidates = bash_candidates(value_kind(command, option, commands));
-    if (option.names.empty()) {
+    if (option.is_argument()) {
       positionals += candidates.empty() ? "" : "; " + candidates;
       continue;
     }
-    words.insert(words.end(), option.names.begin(), option.names.end());
-    if (!option.value.empty()) branches += bash_branch(option, candidates);
+    std::ranges::copy(option.all_names(), std::back_inserter(words));
+    if (!option.is_switch()) branches += bash_branch(option, candidates);
   }
   return "    " + command.name + ")\n      case $previous in\n" + branches + "      esac\n" +
          "      mapfile -t COMPREPLY < <(" + bash_candidates({ValueKind::Files::None, words}) +
@@ -110,18 +103,18 @@ std::string bash(const Commands& commands) {
       "  COMPREPLY=()\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
       "    mapfile -t COMPREPLY < <(compgen -W '" +
-      command_names(commands) +
+      joined(names_of(commands), " ") +
       " --help --version' -- \"$current\")\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n";
-  for (const CommandDescription& command : commands) text += bash_command(command, commands);
+  for (const Command& command : commands) text += bash_command(command, commands);
   return text + "  esac\n}\ncomplete -o filenames -F _cria cria\n";
 }
 
 /// ":message:action" of _arguments.
 std::string zsh_value(const ValueKind& kind) {
-  const std::string words = CLI::detail::join(kind.words, " ");
+  const std::string words = joined(kind.words, " ");
   switch (kind.files) {
     case ValueKind::Files::None:
       return kind.words.empty() ? ":value: " : ":value:(" + words + ")";
@@ -136,19 +129,19 @@ std::string zsh_value(const ValueKind& kind) {
 }
 
 /// place: of a positional among its kind, from 1.
-std::string zsh_option(const OptionDescription& option, const ValueKind& kind, std::size_t place) {
+std::string zsh_option(const Flag& option, const ValueKind& kind, std::size_t place) {
   std::string help = option.help;
   for (const char special : {'\\', '[', ']', ':'})
     for (std::size_t at = 0; (at = help.find(special, at)) != std::string::npos; at += 2)
       help.insert(at, 1, '\\');
-  const std::string value = option.value.empty() ? "" : zsh_value(kind);
+  const std::string value = option.is_switch() ? "" : zsh_value(kind);
   const auto line = [](const std::string& spec) {
     return "        " + quote(spec, "'\\''") + " \\\n";
   };
-  if (option.names.empty()) return line((option.list ? "*" : std::to_string(place)) + value);
+  if (option.is_argument()) return line((option.is_list() ? "*" : std::to_string(place)) + value);
   const std::string rest = "[" + help + "]" + value;
   std::string text;
-  for (const std::string& name : option.names)
+  for (const std::string& name : option.all_names())
     text += line(std::string("*").append(name).append(rest));
   return text;
 }
@@ -159,17 +152,17 @@ std::string zsh(const Commands& commands) {
       "# cria completion for zsh: source <(cria completion zsh), or a file _cria of $fpath\n"
       "_cria() {\n"
       "  if (( CURRENT == 2 )); then\n    local -a commands=(\n";
-  for (const CommandDescription& command : commands)
-    text += "      " + quote(command.name + ":" + command.help, "'\\''") + "\n";
+  for (const Command& command : commands)
+    text += "      " + quote(command.name + ":" + command.summary, "'\\''") + "\n";
   text +=
       "    )\n    _describe command commands\n    return\n  fi\n  local command=$words[2]\n  shift "
       "words\n  "
       "(( CURRENT-- ))\n  case $command in\n";
-  for (const CommandDescription& command : commands) {
+  for (const Command& command : commands) {
     text += "    " + command.name + ")\n      _arguments \\\n";
     std::size_t positionals = 0;
-    for (const OptionDescription& option : command.options) {
-      if (option.names.empty()) ++positionals;
+    for (const Flag& option : command.flags) {
+      if (option.is_argument()) ++positionals;
       text += zsh_option(option, value_kind(command, option, commands), positionals);
     }
     text += "        && return\n      ;;\n";
@@ -184,7 +177,7 @@ std::string zsh(const Commands& commands) {
 
 std::string fish_value(const ValueKind& kind) {
   const std::string words =
-      kind.words.empty() ? "" : " -a " + quote(CLI::detail::join(kind.words, " "), "\\'");
+      kind.words.empty() ? "" : " -a " + quote(joined(kind.words, " "), "\\'");
   switch (kind.files) {
     case ValueKind::Files::None:
       return " -x" + words;
@@ -198,24 +191,23 @@ std::string fish_value(const ValueKind& kind) {
   return "";
 }
 
-std::string fish_option(const CommandDescription& command, const OptionDescription& option,
-                        const ValueKind& kind) {
+std::string fish_option(const Command& command, const Flag& option, const ValueKind& kind) {
   const bool has_values = kind.files != ValueKind::Files::None || !kind.words.empty();
-  if (option.names.empty() && !has_values) return "";
+  if (option.is_argument() && !has_values) return "";
   std::string text = "complete -c cria -n '__fish_seen_subcommand_from " + command.name + "'";
-  for (const std::string& name : option.names)
+  for (const std::string& name : option.all_names())
     text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-  if (!option.value.empty()) text += fish_value(kind);
+  if (!option.is_switch()) text += fish_value(kind);
   return text + " -d " + quote(option.help, "\\'") + "\n";
 }
 
 std::string fish(const Commands& commands) {
   std::string text =
       "# cria completion for fish: cria completion fish | source\ncomplete -c cria -f\n";
-  for (const CommandDescription& command : commands) {
+  for (const Command& command : commands) {
     text += "complete -c cria -n __fish_use_subcommand -a " + command.name + " -d " +
-            quote(command.help, "\\'") + "\n";
-    for (const OptionDescription& option : command.options)
+            quote(command.summary, "\\'") + "\n";
+    for (const Flag& option : command.flags)
       text += fish_option(command, option, value_kind(command, option, commands));
   }
   return text;
@@ -223,24 +215,24 @@ std::string fish(const Commands& commands) {
 
 }  // namespace
 
-void add_completion(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("completion", "Print a completion script for a shell");
+void add_completion(Program& program) {
+  Command& command = program.add("completion", "Print a completion script for a shell");
   auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command->footer(
-      "Examples:\n  source <(cria completion bash)\n  source <(cria completion zsh)\n  cria "
-      "completion fish "
-      "| source");
-  on_run(command, [shell, &app] {
-    const Commands commands = describe_commands(app);
+  command.add({{"SHELL",
+                "",
+                "bash, zsh or fish",
+                into::choice(*shell, {"bash", "zsh", "fish"}),
+                {.required = true}}});
+  command.notes =
+      "Examples:\n  source <(cria completion bash)\n  source <(cria completion zsh)\n"
+      "  cria completion fish | source";
+  command.run = [shell, &program] {
+    const Commands& commands = program.commands;
     write_stdout(*shell == "bash"  ? bash(commands)
                  : *shell == "zsh" ? zsh(commands)
                                    : fish(commands));
-    flush_stdout();
     return 0;
-  });
+  };
 }
 
 }  // namespace cria::tools

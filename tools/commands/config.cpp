@@ -1,15 +1,12 @@
-// `cria config`: what options are set to where they are not typed, and where that comes from.
+// `cria config`: the values of options that are not typed, and their sources.
 #include <nlohmann/json.hpp>
 
+#include "tools/cli/names.h"
+#include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/command_line.h"
-#include "tools/options/nearest.h"
-#include "tools/options/settings.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/report/tuned.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -24,22 +21,20 @@ struct ConfigOptions {
   bool json = false;
 };
 
-/// What is set for a subcommand; with `all` also the defaults of options that nothing sets.
-void add_rows(std::vector<Row>& rows, const CLI::App& command, const ConfigFile& file, bool all) {
-  CommandSettings settings = settings_for(command, {}, "", file);
-  add_tuned_settings(settings, command, {}, {});
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional() || option->get_lnames().empty() ||
-        option == command.get_help_ptr())
-      continue;
-    const std::string name = option->get_lnames().front();
+/// The settings of a command; with `all` also the defaults of flags that nothing sets.
+void add_rows(std::vector<Row>& rows, const Program& program, const Command& command,
+              const ConfigFile& file, bool all) {
+  CommandSettings settings = settings_for(program, command, file);
+  add_tuned_settings(settings, command);
+  for (const Flag& flag : command.flags) {
+    const std::string name = flag.setting_name();
+    if (name.empty()) continue;
     if (const auto found = settings.find(name); found != settings.end())
-      rows.push_back(
-          {command.get_name(), name,
-           name == "api-key" ? "(not shown)" : CLI::detail::join(found->second.values, " "),
-           found->second.source});
+      rows.push_back({command.name, name,
+                      name == "api-key" ? "(not shown)" : joined(found->second.values, " "),
+                      found->second.source});
     else if (all)
-      rows.push_back({command.get_name(), name, option->get_default_str(), "default"});
+      rows.push_back({command.name, name, flag.target.default_text, "default"});
   }
 }
 
@@ -60,42 +55,40 @@ std::string rows_text(const std::vector<Row>& rows) {
   return table.text(stdout);
 }
 
-int run(const CLI::App& app, const ConfigOptions& options) {
-  const ConfigFile file = ConfigFile::read(app, ConfigFile::default_path());
+int run(const Program& program, const ConfigOptions& options) {
+  const ConfigFile file = ConfigFile::read(program, ConfigFile::default_path());
   std::vector<Row> rows;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-    if (options.command.empty() || options.command == command->get_name())
-      add_rows(rows, *command, file, !options.command.empty());
-  }
+  const Words names = program.command_names();
+  for (const Command& command : program.commands)
+    if (options.command.empty() || options.command == command.name)
+      add_rows(rows, program, command, file, !options.command.empty());
   if (std::ranges::find(names, options.command) == names.end() && !options.command.empty())
-    throw CLI::ValidationError("there is no command " + options.command +
-                               suggestion(options.command, names));
+    throw UsageError(unknown_command(program, options.command));
   if (options.json) {
     write_stdout(rows_json(rows, file));
   } else {
-    write_text((file.found() ? "read: " : "not there: ") + file.path() + "\n");
+    write_text((file.found() ? "read: " : "does not exist: ") + file.path() + "\n");
     if (rows.empty())
       write_text("Nothing is set: every option has its default.\n");
     else
       write_stdout(rows_text(rows));
   }
-  flush_stdout();
   return 0;
 }
 
 }  // namespace
 
-void add_config(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "config", "Show which options the configuration file and the environment set");
+void add_config(Program& program) {
+  Command& command =
+      program.add("config", "Show which options the configuration file and the environment set");
   auto options = std::make_shared<ConfigOptions>();
-  command->add_option("COMMAND", options->command,
-                      "show all options of this command, also those with their default");
-  command->add_flag("--json", options->json, "an object: file, found, settings");
-  command->footer(
-      "An option gets its value from the first of these that has one:\n"
+  command.add({
+      {"COMMAND", "", "show all options of this command, also those with their default",
+       into::text(options->command)},
+      {"--json", "", "an object: file, found, settings", into::flag(options->json)},
+  });
+  command.notes =
+      "The first source with a value for an option counts:\n"
       "1. the command line.\n"
       "2. the preset that --preset names.\n"
       "3. the environment: CRIA_TOP_K is --top-k.\n"
@@ -118,8 +111,8 @@ void add_config(CLI::App& app) {
       "  temp = 0.5\n\n"
       "Examples:\n"
       "  cria config\n"
-      "  CRIA_TEMP=0 cria config run");
-  on_run(command, [&app, options] { return run(app, *options); });
+      "  CRIA_TEMP=0 cria config run";
+  command.run = [&program, options] { return run(program, *options); };
 }
 
 }  // namespace cria::tools

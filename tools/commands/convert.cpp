@@ -1,21 +1,22 @@
-// `cria convert`: a directory of a Hugging Face or MLX model as a GGUF file.
+// `cria convert` and `cria export`: Hugging Face and MLX models to GGUF files, and back.
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
+#include "engine/convert/export.h"
 #include "engine/convert/hf_class.h"
 #include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
 #include "tools/options/model.h"
+#include "tools/options/values.h"
 #include "tools/report/json.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
+
 namespace {
 
 struct ConvertCommand {
@@ -59,7 +60,6 @@ int run(ConvertCommand command) {
                                  {"written", !command.dry_run}};
   if (command.dry_run) {
     command.json ? write_stdout(json_text(json)) : write_text(summary + "\n");
-    flush_stdout();
     return 0;
   }
   FormError error;
@@ -81,62 +81,143 @@ int run(ConvertCommand command) {
   if (command.json) {
     if (packed) json["relative_error"] = error.relative();
     write_stdout(json_text(json));
-    flush_stdout();
     return 0;
   }
   write_text(summary +
              (packed ? ", relative error of packed weights " + significant(error.relative()) : "") +
              "\n");
-  flush_stdout();
   return 0;
 }
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("convert", "Convert a Hugging Face or MLX model to a GGUF file");
+void add_convert(Program& program) {
+  Command& command = program.add("convert", "Convert a Hugging Face or MLX model to a GGUF file");
   auto options = std::make_shared<ConvertCommand>();
-  command
-      ->add_option(
-          "DIR", options->convert.directory,
-          "directory with config.json, *.safetensors and tokenizer.model or tokenizer.json")
-      ->required();
-  command->add_option("-o,--output", options->convert.output, "the file to write")
-      ->type_name("FILE")
-      ->check(named_file())
-      ->required();
-  command
-      ->add_option(
-          "--type", options->type,
-          "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
-      ->capture_default_str();
-  command
-      ->add_option("--name", options->convert.name,
-                   "the model's name, general.name (default: the directory's)")
-      ->type_name("NAME");
-  add_pre_option(*command, options->convert.pre);
-  command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
-      ->type_name("N")
-      ->check(range(1, 4096));
-  command->add_flag("--dry-run", options->dry_run,
-                    "show what would be written, tensor by tensor, and its size");
-  command->add_flag("--json", options->json,
-                    "print an object with the file and its size to stdout");
-  command->add_flag("-v,--verbose", options->verbose, "print a line for each tensor to stderr");
+  command.add({
+      {"DIR",
+       "",
+       "directory with config.json, *.safetensors and tokenizer.model or tokenizer.json",
+       into::text(options->convert.directory),
+       {.required = true}},
+      {"-o,--output",
+       "FILE",
+       "the file to write",
+       into::output_file(options->convert.output),
+       {.required = true}},
+      {"--type", "",
+       "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type",
+       into::choice(options->type, {"auto", "f32", "f16", "bf16", "q8_0"})},
+      {"--name", "NAME", "the model's name, general.name (default: the directory's)",
+       into::text(options->convert.name)},
+  });
+  command.add({pre_flag(options->convert.pre)});
+  command.add({
+      {"-t,--threads", "N", "threads (default: the physical cores)",
+       into::number(options->threads, 1, 4096)},
+      {"--dry-run", "", "show what would be written, tensor by tensor, and its size",
+       into::flag(options->dry_run)},
+      {"--json", "", "print an object with the file and its size to stdout",
+       into::flag(options->json)},
+      {"-v,--verbose", "", "print a line for each tensor to stderr", into::flag(options->verbose)},
+  });
   std::string classes;
   for (const HfClass& one : hf_classes())
     classes += (classes.empty() ? "" : ", ") + std::string(one.name);
   std::string wrappers;
   for (const std::string_view one : hf_wrappers())
     wrappers += (wrappers.empty() ? "" : ", ") + std::string(one);
-  command->footer("Classes of models: " + classes + "; and the text models of " + wrappers +
+  command.notes = "Classes of models: " + classes + "; and the text models of " + wrappers +
                   ".\n"
                   "Examples:\n"
                   "  cria convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf\n"
-                  "  cria convert Mistral-7B-v0.3 -o mistral.gguf --type q8_0");
-  on_run(command, [options] { return run(*options); });
+                  "  cria convert Mistral-7B-v0.3 -o mistral.gguf --type q8_0";
+  command.run = [options] { return run(*options); };
+}
+
+namespace {
+
+struct ExportCommand {
+  ExportOptions to;
+  std::string type = "auto", shard_size = "5GiB";
+  unsigned threads = 0;
+  bool verbose = false, json = false;
+};
+
+std::string line(const ExportedTensor& tensor) {
+  std::string shape;
+  for (const std::uint64_t n : tensor.shape)
+    shape += (shape.empty() ? "" : " × ") + std::to_string(n);
+  return tensor.name + ": " + shape + ", " + std::string(name(tensor.from)) +
+         (tensor.from == tensor.type ? "" : " → " + std::string(name(tensor.type))) + ", " +
+         human_bytes(tensor.bytes);
+}
+
+int run(ExportCommand command) {
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  ExportOptions& options = command.to;
+  options.shard_bytes = parse_size("--shard-size", command.shard_size);
+  if (command.type != "auto") options.type = find_dtype(command.type)->id;
+  options.threads = command.threads != 0 ? command.threads : usable_cores();
+  options.kernels = &kernels_in_use();
+  const std::string directory = options.directory;
+  Export work(std::move(options));
+  for (const std::string& warning : work.warnings()) print_warning(warning);
+  std::uint64_t total = 0;
+  for (const ExportedTensor& tensor : work.tensors()) total += tensor.bytes;
+  {
+    Progress progress("exporting", "bytes", total);
+    const bool done = work.write(
+        [&](std::uint64_t bytes) {
+          progress.update(bytes);
+          return !interrupted;
+        },
+        [&](const ExportedTensor& tensor) {
+          if (command.verbose) print_line(line(tensor));
+        });
+    if (!done) throw Interrupted();
+  }
+  if (command.json) {
+    write_stdout(json_text({{"file", directory},
+                            {"tensors", work.tensors().size()},
+                            {"bytes", total},
+                            {"files", work.shards()}}));
+    return 0;
+  }
+  write_text(without_controls(directory) + ": " + counted(work.tensors().size(), "tensor") + ", " +
+             human_bytes(total) + " in " + counted(work.shards(), "file") + "\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_export(Program& program) {
+  Command& command = program.add("export", "Convert a GGUF file to a Hugging Face model directory");
+  auto options = std::make_shared<ExportCommand>();
+  command.add({
+      {"FILE", "", "GGUF file", into::text(options->to.file), {.required = true}},
+      {"-o,--output",
+       "DIR",
+       "the directory to write: new or empty",
+       into::text(options->to.directory),
+       {.required = true}},
+      {"--type", "", "type of matrices; auto: floats unchanged, quantized ones as f16",
+       into::choice(options->type, {"auto", "f32", "f16", "bf16"})},
+      {"--shard-size", "SIZE",
+       "largest size of a file of weights: 2G, 500MB (powers of 1000), 300MiB (of 1024)",
+       into::text(options->shard_size)},
+      {"-t,--threads", "N", "threads (default: the physical cores)",
+       into::number(options->threads, 1, 4096)},
+      {"--json", "", "print an object with the directory and the bytes of its weights to stdout",
+       into::flag(options->json)},
+      {"-v,--verbose", "", "print a line for each tensor to stderr", into::flag(options->verbose)},
+  });
+  command.notes =
+      "Rows of queries and keys are put back into Hugging Face's order. Quantized tensors are "
+      "dequantized.\n\n"
+      "Example:\n"
+      "  cria export model-Q4_K_M.gguf -o model-hf --type bf16";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

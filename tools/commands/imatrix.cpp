@@ -9,16 +9,13 @@
 #include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/input.h"
 #include "tools/options/model.h"
-#include "tools/report/generation.h"
+#include "tools/options/values.h"
+#include "tools/report/answer.h"
 #include "tools/report/json.h"
-#include "tools/report/resumption.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -32,7 +29,7 @@ struct ImatrixCommand {
   bool json = false;
 };
 
-/// What was evaluated now, not by an earlier run.
+/// The work of this run, without an earlier run's.
 struct Speed {
   std::uint64_t tokens = 0;
   double seconds = 0;
@@ -86,7 +83,7 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
     if (!file.empty()) require_writable(file);
   const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));
   const TextWindows windows(text.size(),
-                            options.windows);  // what cannot be is said before memory is taken
+                            options.windows);  // reports errors before memory is allocated
   const auto session = open_session(*model, options.model);
   ImportanceRun run(*session, text, options.windows);
   speed = evaluate(run, options);
@@ -98,7 +95,7 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
 int run(const ImatrixCommand& options) {
   (void)catch_interrupts();  // before files are begun, which a signal would leave
   if (options.text.empty() && options.merged.empty())
-    throw CLI::ValidationError("a text (-f) or files to --merge are missing");
+    throw UsageError("a text (-f) or files to --merge are missing");
   ImportanceMatrix matrix;
   for (const std::string& file : options.merged) matrix.add(ImportanceMatrix::read(file));
   Speed speed;
@@ -118,53 +115,49 @@ int run(const ImatrixCommand& options) {
                counted(matrix.chunks, "window") + " of " + counted(matrix.chunk_size, "token") +
                (speed.tokens > 0 ? " (" + fixed(speed.rate(), 1) + " tokens/s)" : "") + "\n");
   }
-  flush_stdout();
   return 0;
 }
 
 }  // namespace
 
-void add_imatrix(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_imatrix(Program& program) {
+  Command& command = program.add(
       "imatrix", "Measure which columns of a model's matrices matter most, for quantizing");
   auto options = std::make_shared<ImatrixCommand>();
-  command
-      ->add_option("-f,--file", options->text,
-                   "a text like those the model will be used for (-: stdin)")
-      ->type_name("FILE");
-  command
-      ->add_option("-o,--output", options->output,
-                   "the importance matrix to write: a GGUF file, or one in the older format if the "
-                   "name ends in .dat")
-      ->type_name("FILE")
-      ->check(named_file())
-      ->required();
-  add_model_options(*command, options->model);
-  add_window_option(*command, options->model);
-  command
-      ->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
-      ->type_name("N")
-      ->check(range(1, 1 << 30));
-  command
-      ->add_option("--state", options->state,
-                   "save progress here; run again with the same arguments to continue")
-      ->type_name("FILE");
-  command
-      ->add_option("--merge", options->merged,
-                   "add these importance matrices of the same model, in either format; without -f "
-                   "only these "
-                   "are merged or converted")
-      ->type_name("FILE");
-  command->add_flag("--json", options->json,
-                    "an object: entries, chunks, chunk_size, datasets, tokens_per_second");
-  command->footer(
+  command.add({
+      {"-f,--file", "FILE", "a text like those the model will be used for (-: stdin)",
+       into::text(options->text)},
+      {"-o,--output",
+       "FILE",
+       "the importance matrix to write: a GGUF file, or one in the older format if the "
+       "name ends in .dat",
+       into::output_file(options->output),
+       {.required = true}},
+  });
+  options->model.session.n_ctx = 512;
+  command.add(model_flags(options->model));
+  command.add({window_flag(options->model.session.n_ctx)});
+  command.add({
+      {"--chunks", "N", "stop after N windows (default: all)",
+       into::number(options->windows.max_windows, 1, 1 << 30)},
+      {"--state", "FILE", "save progress here; run again with the same arguments to continue",
+       into::text(options->state)},
+      {"--merge", "FILE",
+       "add these importance matrices of the same model, in either format; without -f "
+       "only these "
+       "are merged or converted",
+       into::words(options->merged)},
+      {"--json", "", "an object: entries, chunks, chunk_size, datasets, tokens_per_second",
+       into::flag(options->json)},
+  });
+  command.notes =
       "Examples:\n"
       "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf\n"
       "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf --chunks 200 "
       "--state "
       "imatrix.state\n"
-      "  cria imatrix --merge prose.gguf code.dat -o both.imatrix.gguf");
-  on_run(command, [options] { return run(*options); });
+      "  cria imatrix --merge prose.gguf code.dat -o both.imatrix.gguf";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

@@ -7,20 +7,15 @@
 #include "engine/execute/machine.h"
 #include "model/config.h"
 #include "model/plural.h"
+#include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/find_model.h"
+#include "tools/commands/inspect_parts.h"
 #include "tools/options/model.h"
-#include "tools/options/settings.h"
-#include "tools/report/file_difference.h"
-#include "tools/report/file_parts.h"
-#include "tools/report/file_summary.h"
-#include "tools/report/machine_report.h"
-#include "tools/report/metadata_json.h"
-#include "tools/report/tokenizer_report.h"
-#include "tools/report/value_report.h"
-#include "tools/terminal/messages.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/options/model_store.h"
+#include "tools/report/json.h"
+#include "tools/report/machine.h"
+#include "tools/report/value_check.h"
+#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -49,16 +44,16 @@ std::string graph_text(const GgufFile& file) {
   return build_graph(file, read_config(file), kernels_in_use()).graph.to_string();
 }
 
-/// What is printed in the end.
+/// The output.
 struct Report {
   std::string text;
   Json json = Json::object();
-  std::optional<GgufFile> file;  ///< whose keys stand for kMetadata in the JSON
+  std::optional<GgufFile> file;  ///< its keys replace kMetadata in the JSON
 };
 
 constexpr const char* kMetadata = "metadata";
 
-/// Of arrays only the element that is being written is in memory: they may be as large as the file.
+/// Holds one array element in memory at a time: arrays may be as large as the file.
 void write_keys(const GgufFile& file) {
   const char* before = "{\n  ";
   for (const GgufKey& key : file.keys()) {
@@ -169,7 +164,7 @@ int run(const InspectOptions& options) {
   }
   if (!options.other.empty())
     code = inspect_difference(options, report);
-  else if (!options.cpu || options.names_file || options.names_parts())  // else the machine alone
+  else if (!options.cpu || options.names_file || options.names_parts())  // else only the machine
     code = inspect_file(options, report);
   if (options.json)
     write_json(report);
@@ -177,59 +172,57 @@ int run(const InspectOptions& options) {
     write_stdout(for_stream(stdout, report.text));  // no lines broken
   else
     write_text(report.text);
-  flush_stdout();
   return code;
 }
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what a model file holds, or what this machine can do");
+void add_inspect(Program& program) {
+  Command& command =
+      program.add("inspect", "Show what a model file holds, or what this machine can do");
   auto options = std::make_shared<InspectOptions>();
-  CLI::Option* file = command->add_option("FILE", options->file, "GGUF file (default: as -m)");
-  add_model_option(*command, options->model);
-  command->get_option("--model")->excludes(file);
-  command->add_flag("--kv", options->kv, "show only the metadata");
-  command->add_flag(
-      "--tokenizer", options->vocabulary,
-      "show only the tokenizer: its kind, special tokens, the tokens that end an answer");
-  command->add_flag("--template", options->chat_template,
-                    "show only the chat template, as it is in the file");
-  command->add_flag("--tensors", options->tensors, "show only the tensors");
-  command->add_flag("--graph", options->graph, "show the compute graph, node by node");
-  command->add_flag(
-      "--check", options->check,
-      "check every value for NaN and infinity (exit code 1 if there are any), and show "
-      "statistics of each tensor");
-  command
-      ->add_option("--diff", options->other,
-                   "compare with this file: keys, tensors' types and shapes, values; exit code 1 "
-                   "if they differ")
-      ->type_name("FILE");
-  for (const char* const part :
-       {"--kv", "--tokenizer", "--template", "--tensors", "--graph", "--check"})
-    command->get_option("--diff")->excludes(part);
-  command->add_flag(
-      "--cpu", options->cpu,
-      "show this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
-  command
-      ->add_flag(
-          "--measure", options->measure,
-          "with --cpu: also measure its read rate and peak arithmetic rates (takes some seconds)")
-      ->needs("--cpu");
-  command->add_flag("--json", options->json,
-                    "print everything as a JSON object, with complete arrays");
-  command->footer(
+  InspectOptions& o = *options;
+  command.add({
+      {"FILE", "", "GGUF file (default: as -m)", into::text(o.file), {.excludes = "--model"}},
+      model_flag(o.model),
+      {"--kv", "", "show only the metadata", into::flag(o.kv)},
+      {"--tokenizer", "",
+       "show only the tokenizer: its kind, special tokens, the tokens that end an answer",
+       into::flag(o.vocabulary)},
+      {"--template", "", "show only the chat template, as it is in the file",
+       into::flag(o.chat_template)},
+      {"--tensors", "", "show only the tensors", into::flag(o.tensors)},
+      {"--graph", "", "show the compute graph, node by node", into::flag(o.graph)},
+      {"--check", "",
+       "check every value for NaN and infinity (exit code 1 if there are any), and show statistics "
+       "of each tensor",
+       into::flag(o.check)},
+      {"--diff",
+       "FILE",
+       "compare with this file: keys, tensors' types and shapes, values; exit code 1 if they "
+       "differ",
+       into::text(o.other),
+       {.excludes = "--kv,--tokenizer,--template,--tensors,--graph,--check"}},
+      {"--cpu", "",
+       "show this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)",
+       into::flag(o.cpu)},
+      {"--measure",
+       "",
+       "with --cpu: also measure its read rate and peak arithmetic rates (takes some seconds)",
+       into::flag(o.measure),
+       {.needs = "--cpu"}},
+      {"--json", "", "print everything as a JSON object, with complete arrays", into::flag(o.json)},
+  });
+  command.notes =
       "Examples:\n"
       "  cria inspect model.gguf\n"
       "  cria inspect model.gguf --json --kv\n"
       "  cria inspect model-F16.gguf --diff model-Q4_K_M.gguf\n"
-      "  cria inspect --cpu");
-  on_run(command, [command, options] {
-    options->names_file = !options->file.empty() || is_typed(*command->get_option("--model"));
+      "  cria inspect --cpu";
+  command.run = [&command, options] {
+    options->names_file = !options->file.empty() || command.typed("--model");
     return run(*options);
-  });
+  };
 }
 
 }  // namespace cria::tools

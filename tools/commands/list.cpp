@@ -2,11 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
 #include "tools/options/model_store.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -49,28 +48,29 @@ int run(const ListOptions& options) {
   else
     print_line("no model here" +
                (options.name.empty() ? "" : " has " + options.name + " in its name"));
-  flush_stdout();
   return 0;
 }
 
 }  // namespace
 
-void add_list(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("list", "List the models on this machine");
+void add_list(Program& program) {
+  Command& command = program.add("list", "List the models on this machine");
   auto options = std::make_shared<ListOptions>();
-  command->add_option("NAME", options->name, "only the models that -m NAME matches");
-  command->add_flag("--paths", options->paths, "also show their files");
-  command->add_flag("--json", options->json, "an array of objects: name, place, bytes, path");
-  command->footer(
+  command.add({
+      {"NAME", "", "only the models that -m NAME matches", into::text(options->name)},
+      {"--paths", "", "also show their files", into::flag(options->paths)},
+      {"--json", "", "an array of objects: name, place, bytes, path", into::flag(options->json)},
+  });
+  command.notes =
       "Looks into the directories of $CRIA_MODELS (separated by colons), Hugging Face's cache and "
       "ollama's "
-      "store, and changes nothing there. -m takes one of these names, or a part of a name that no "
+      "store, and changes nothing there. -m takes a name of this list, or a part of a name that no "
       "other "
       "has.\n\n"
       "Examples:\n"
       "  CRIA_MODELS=~/models cria list\n"
-      "  cria chat -m mistral");
-  on_run(command, [options] { return run(*options); });
+      "  cria chat -m mistral";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

@@ -1,9 +1,7 @@
 // `cria man`: the manual page in troff, from the command line's own declarations.
+#include "tools/cli/help.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/command_line.h"
-#include "tools/options/help.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/terminal/output.h"
 
 namespace cria::tools {
 namespace {
@@ -22,22 +20,22 @@ std::string troff(std::string_view text) {
   return out;
 }
 
-std::string option_text(const OptionDescription& option) {
+std::string flag_text(const Flag& flag) {
+  const std::string value = flag.value_name();
   std::string text = ".TP\n";
-  if (!option.names.empty()) text += "\\fB" + troff(option.joined_names()) + "\\fR";
-  if (!option.value.empty())
-    text += (option.names.empty() ? "\\fI" : " \\fI") + troff(option.value) + "\\fR";
-  text += "\n" + troff(option.help);
-  if (!option.default_value.empty()) text += " [" + troff(option.default_value) + "]";
+  if (!flag.is_argument()) text += "\\fB" + troff(joined(flag.all_names())) + "\\fR";
+  if (!value.empty()) text += (flag.is_argument() ? "\\fI" : " \\fI") + troff(value) + "\\fR";
+  text += "\n" + troff(flag.help);
+  if (!flag.target.default_text.empty()) text += " [" + troff(flag.target.default_text) + "]";
   return text + "\n";
 }
 
-std::string command_text(const CommandDescription& command) {
-  std::string text = ".SS cria " + troff(command.name) + "\n" + troff(command.help) + ".\n";
-  for (const OptionDescription& option : command.options) text += option_text(option);
-  constexpr std::size_t kColumns = 72;  // of 80, less the indent
-  if (!command.footer.empty())
-    text += ".PP\n.nf\n" + troff(footer_text(command.footer, kColumns)) + "\n.fi\n";
+std::string command_text(const Command& command) {
+  std::string text = ".SS cria " + troff(command.name) + "\n" + troff(command.summary) + ".\n";
+  for (const Flag& flag : command.flags) text += flag_text(flag);
+  constexpr std::size_t kColumns = 72;  // 80 less the indent
+  if (!command.notes.empty())
+    text += ".PP\n.nf\n" + troff(footer_text(command.notes, kColumns)) + "\n.fi\n";
   return text;
 }
 
@@ -96,36 +94,35 @@ constexpr Entries kExitCodes = {
     {"2", "wrong usage"},
     {"129", "the terminal is gone"},
     {"130", "stopped by Ctrl-C"},
-    {"141", "nobody reads stdout any more"},
+    {"141", "stdout was closed (SIGPIPE)"},
     {"143", "stopped by SIGTERM"},
 };
 
 constexpr const char* kSeeAlso =
     ".SH SEE ALSO\nmpirun(1), numactl(8); README.md in the documentation of the package cria\n";
 
-std::string man_page(const CLI::App& app) {
+std::string man_page(const Program& program) {
   std::string text = ".TH CRIA 1 \"\" \"cria " CRIA_VERSION
                      "\"\n"
                      ".SH NAME\ncria \\- run LLaMA\\-family language models on ordinary CPUs\n"
                      ".SH SYNOPSIS\n.B cria\n.I SUBCOMMAND\n[\\fIOPTION\\fR]...\n"
                      ".SH DESCRIPTION\n" +
-                     troff(app.get_description()) + "\n" + troff(app.get_footer()) +
+                     troff(program.description) + "\n" + troff(program.notes) +
                      "\n.SH SUBCOMMANDS\n";
-  for (const CommandDescription& command : describe_commands(app)) text += command_text(command);
+  for (const Command& command : program.commands) text += command_text(command);
   return text + kSeveralMachines + section("ENVIRONMENT", kVariables) + section("FILES", kFiles) +
          section("EXIT STATUS", kExitCodes) + kSeeAlso;
 }
 
 }  // namespace
 
-void add_man(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("man", "Print the manual page");
-  command->footer("Example:\n  cria man | man -l -");
-  on_run(command, [&app] {
-    write_stdout(man_page(app));
-    flush_stdout();
+void add_man(Program& program) {
+  Command& command = program.add("man", "Print the manual page");
+  command.notes = "Example:\n  cria man | man -l -";
+  command.run = [&program] {
+    write_stdout(man_page(program));
     return 0;
-  });
+  };
 }
 
 }  // namespace cria::tools

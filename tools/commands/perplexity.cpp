@@ -1,30 +1,100 @@
-// `cria perplexity`: how well a model predicts a text, and how far its predictions are from
-// another's.
-#include "engine/evaluate/perplexity.h"
-
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
 
+#include "engine/evaluate/perplexity.h"
 #include "engine/fingerprint.h"
 #include "model/file/binary_file.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
+#include "tools/cli/settings.h"
+#include "tools/commands/choices.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/input.h"
 #include "tools/options/model.h"
-#include "tools/options/settings.h"
-#include "tools/report/choices.h"
-#include "tools/report/generation.h"
-#include "tools/report/perplexity_report.h"
-#include "tools/report/resumption.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/options/values.h"
+#include "tools/report/answer.h"
+#include "tools/report/json.h"
+#include "tools/report/table.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string text(const Estimate& e, int decimals, double factor = 1) {
+  return fixed(factor * e.value, decimals) + " ± " + fixed(factor * e.error, decimals);
+}
+
+std::string divergence_text(const DivergenceResult& d) {
+  Table figures({"compared with the base", ""});
+  figures.add({"perplexity of the base", text(d.base_ppl, 4)});
+  figures.add({"ratio of perplexities", text(d.ratio, 5)});
+  figures.add({"logarithm of the ratio", text(d.log_ratio, 5)});
+  figures.add({"correlation of log p", fixed(100 * d.correlation, 2) + " %"});
+  figures.add({"KL divergence", text(d.kld, 6)});
+  figures.add({"same top token", text(d.same_top, 3, 100) + " %"});
+  figures.add({"Δp, mean", text(d.delta_p, 3, 100) + " %"});
+  figures.add({"Δp, root mean square", text(d.delta_p_rms, 3, 100) + " %"});
+  Table shares({">quantile", ">KL divergence", ">Δp"});
+  for (std::size_t i = 0; i < d.kld_quantiles.size(); ++i)
+    shares.add({fixed(100 * d.kld_quantiles[i].share, 1) + " %", fixed(d.kld_quantiles[i].value, 6),
+                fixed(100 * d.delta_p_quantiles[i].value, 3) + " %"});
+  return "\n" + figures.text(stdout) + "\n" + shares.text(stdout);
+}
+
+ordered_json quantile_list(const std::vector<Quantile>& quantiles) {
+  ordered_json list = ordered_json::array();
+  for (const Quantile& q : quantiles) list.push_back({q.share, q.value});
+  return list;
+}
+
+void add(ordered_json& object, const std::string& name, const Estimate& e) {
+  object[name] = e.value;
+  object[name + "_stderr"] = e.error;
+}
+
+}  // namespace
+
+std::string perplexity_text(const PerplexityResult& result, const PerplexityOptions& options,
+                            double tokens_per_second) {
+  return "perplexity " + fixed(result.ppl, 4) + " ± " + fixed(result.ppl_stderr, 4) + " (" +
+         counted(result.windows, "window") + " of " + counted(options.window, "token") +
+         (options.stride == 0 ? "" : ", stride " + std::to_string(options.stride)) + ", " +
+         std::to_string(result.tokens) + " scored, " + fixed(tokens_per_second, 1) +
+         " tokens/s)\n" + (result.divergence ? divergence_text(*result.divergence) : "");
+}
+
+std::string perplexity_json(const PerplexityResult& result, const PerplexityOptions& options,
+                            double tokens_per_second) {
+  ordered_json object = {{"ppl", result.ppl},
+                         {"ppl_stderr", result.ppl_stderr},
+                         {"tokens", result.tokens},
+                         {"chunks", result.windows},
+                         {"window", options.window},
+                         {"stride", options.stride},
+                         {"tokens_per_second", tokens_per_second}};
+  if (result.divergence) {
+    const DivergenceResult& d = *result.divergence;
+    add(object, "base_ppl", d.base_ppl);
+    add(object, "ppl_ratio", d.ratio);
+    add(object, "ln_ppl_ratio", d.log_ratio);
+    object["correlation"] = d.correlation;
+    add(object, "kld", d.kld);
+    object["kld_quantiles"] = quantile_list(d.kld_quantiles);
+    add(object, "same_top", d.same_top);
+    add(object, "delta_p", d.delta_p);
+    add(object, "delta_p_rms", d.delta_p_rms);
+    object["delta_p_quantiles"] = quantile_list(d.delta_p_quantiles);
+  }
+  return json_text(object);
+}
+
 namespace {
 
 struct PerplexityCommand {
@@ -35,7 +105,7 @@ struct PerplexityCommand {
   bool json = false;
   struct {
     bool window, stride, chunks;
-  } typed{};  ///< which of these are on the command line
+  } typed{};  ///< true for flags on the command line
   std::string save_logits, compare, base, state, choices;
 };
 
@@ -95,8 +165,8 @@ class Measurement {
   double seconds_ = 0;
 };
 
-/// Windows and text are those of the file compared with. What is typed otherwise is refused;
-/// settings are for all uses, and give way.
+/// Takes windows and text from the file compared with. Other typed values are refused; settings
+/// give way.
 void adopt(PerplexityCommand& options, const LogProbsReader& reader) {
   const PerplexityOptions& theirs = reader.options();
   const auto require = [&](bool typed, const char* option, std::uint64_t expected,
@@ -108,7 +178,7 @@ void adopt(PerplexityCommand& options, const LogProbsReader& reader) {
   require(options.typed.window, "window (-c)", theirs.window, options.windows.window);
   require(options.typed.stride, "--stride", theirs.stride, options.windows.stride);
   if (options.typed.chunks && options.windows.max_windows > theirs.max_windows)
-    throw Error(options.compare, "not so many windows: expected at most " +
+    throw Error(options.compare, "too many windows: the file has " +
                                      std::to_string(theirs.max_windows) + ", got " +
                                      std::to_string(options.windows.max_windows));
   const std::uint64_t wanted = options.windows.max_windows;
@@ -212,58 +282,51 @@ int run(PerplexityCommand options) {
   return 0;
 }
 
-void add_comparisons(CLI::App& command, PerplexityCommand& options) {
-  CLI::Option* save =
-      command.add_option("--save-logits", options.save_logits,
-                         "write the model's log-probabilities to this file, for --compare");
-  CLI::Option* compare = command.add_option(
-      "--compare", options.compare,
-      "compare with the model whose log-probabilities --save-logits wrote to this file: "
-      "KL divergence; text and windows are those of the file");
-  CLI::Option* base = command.add_option(
-      "--base", options.base, "compare with this model (GGUF): KL divergence; both are evaluated");
-  CLI::Option* state =
-      command.add_option("--state", options.state,
-                         "save progress here; run again with the same arguments to continue");
-  CLI::Option* choices =
-      command.add_option("--choices", options.choices,
-                         "multiple-choice questions instead of a text: one JSON object "
-                         "per line, with question, choices, answer");
-  for (CLI::Option* option : {save, compare, base, state, choices}) option->type_name("FILE");
-  save->excludes(compare)->excludes(base)->excludes(state);
-  compare->excludes(base);
-  for (CLI::Option* option : {save, compare, base, state, command.get_option("--file"),
-                              command.get_option("--stride"), command.get_option("--chunks")})
-    choices->excludes(option);
-}
-
 }  // namespace
 
-void add_perplexity(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "perplexity",
-      "Measure how well a model predicts a text, and how far it is from another model");
+void add_perplexity(Program& program) {
+  Command& command =
+      program.add("perplexity",
+                  "Measure how well a model predicts a text, and how far it is from another model");
   auto options = std::make_shared<PerplexityCommand>();
-  command->add_option("-f,--file", options->text, "the text (-: stdin, the default)")
-      ->type_name("FILE");
-  add_model_options(*command, options->model);
-  add_window_option(*command, options->model);
-  command
-      ->add_option(
-          "--stride", options->stride,
-          "start a window every N tokens; each scores only tokens that no earlier window contained "
-          "(default: windows do not overlap, and each scores its second half)")
-      ->type_name("N")
-      ->check(range(1, 1 << 30));
-  command
-      ->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
-      ->type_name("N")
-      ->check(range(1, 1 << 30));
-  add_comparisons(*command, *options);
-  command->add_flag(
-      "--json", options->json,
-      "an object: ppl, ppl_stderr, tokens (scored), chunks, tokens_per_second (evaluated) …");
-  command->footer(
+  PerplexityCommand& o = *options;
+  o.model.session.n_ctx = 512;
+  command.add({{"-f,--file", "FILE", "the text (-: stdin, the default)", into::text(o.text)}});
+  command.add(model_flags(o.model));
+  command.add({
+      window_flag(o.model.session.n_ctx),
+      {"--stride", "N",
+       "start a window every N tokens; each scores only tokens that no earlier window contained "
+       "(default: windows do not overlap, and each scores its second half)",
+       into::number(o.stride, 1, 1 << 30)},
+      {"--chunks", "N", "stop after N windows (default: all)",
+       into::number(o.windows.max_windows, 1, 1 << 30)},
+      {"--save-logits",
+       "FILE",
+       "write the model's log-probabilities to this file, for --compare",
+       into::text(o.save_logits),
+       {.excludes = "--compare,--base,--state"}},
+      {"--compare",
+       "FILE",
+       "compare with the model whose log-probabilities --save-logits wrote to this file: KL "
+       "divergence; text and windows are those of the file",
+       into::text(o.compare),
+       {.excludes = "--base"}},
+      {"--base", "FILE", "compare with this model (GGUF): KL divergence; both are evaluated",
+       into::text(o.base)},
+      {"--state", "FILE", "save progress here; run again with the same arguments to continue",
+       into::text(o.state)},
+      {"--choices",
+       "FILE",
+       "multiple-choice questions instead of a text: one JSON object per line, with question, "
+       "choices, answer",
+       into::text(o.choices),
+       {.excludes = "--save-logits,--compare,--base,--state,--file,--stride,--chunks"}},
+      {"--json", "",
+       "an object: ppl, ppl_stderr, tokens (scored), chunks, tokens_per_second (evaluated) …",
+       into::flag(o.json)},
+  });
+  command.notes =
       "Examples:\n"
       "  cria perplexity -m model.gguf -f wiki.test.raw\n"
       "  cria perplexity -m model.gguf -f wiki.test.raw -c 1024 --stride 512 --json\n"
@@ -271,12 +334,12 @@ void add_perplexity(CLI::App& app) {
       "q4.state\n"
       "  cria perplexity -m model-F16.gguf -f wiki.test.raw --save-logits f16.logits\n"
       "  cria perplexity -m model-Q4_K.gguf --compare f16.logits\n"
-      "  cria perplexity -m model.gguf --choices hellaswag.jsonl");
-  on_run(command, [command, options] {
-    const auto typed = [&](const char* name) { return is_typed(*command->get_option(name)); };
-    options->typed = {typed("--window"), typed("--stride"), typed("--chunks")};
+      "  cria perplexity -m model.gguf --choices hellaswag.jsonl";
+  command.run = [&command, options] {
+    options->typed = {command.typed("--window"), command.typed("--stride"),
+                      command.typed("--chunks")};
     return run(*options);
-  });
+  };
 }
 
 }  // namespace cria::tools

@@ -1,19 +1,16 @@
-// `cria quantize`: a model in fewer bits.
-#include "engine/quantize/quantize.h"
-
+// `cria quantize`: quantizes a model.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/quantize/quantize.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/types.h"
+#include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -33,14 +30,14 @@ struct QuantizeCommand {
 DType parse_type(const std::string& option, const std::string& text) {
   const DTypeInfo* type = find_dtype(std::string_view(text));
   if (type == nullptr || type->dot == DotClass::None)
-    throw CLI::ValidationError(option, unknown_type_text(text));
+    throw UsageError(option, unknown_type_text(text));
   return type->id;
 }
 
 QuantizeOptions parse(const QuantizeCommand& command) {
   QuantizeOptions options;
   options.mix = find_mix(command.type);
-  if (options.mix == nullptr) throw CLI::ValidationError("TYPE", unknown_mix_text(command.type));
+  if (options.mix == nullptr) throw UsageError("TYPE", unknown_mix_text(command.type));
   options.pure = command.pure;
   options.allow_requantize = command.allow_requantize;
   options.weighted = !command.imatrix.empty();
@@ -51,18 +48,18 @@ QuantizeOptions parse(const QuantizeCommand& command) {
   for (const std::string& text : command.tensor_types) {
     const std::size_t equals = text.rfind('=');
     if (equals == std::string::npos)
-      throw CLI::ValidationError("--tensor-type", "expected REGEX=TYPE, got " + text);
+      throw UsageError("--tensor-type", "expected REGEX=TYPE, got " + text);
     try {
       options.tensor_types.emplace_back(Regex(std::string_view(text).substr(0, equals)),
                                         parse_type("--tensor-type", text.substr(equals + 1)));
     } catch (const Error& error) {
-      throw CLI::ValidationError("--tensor-type", error.what());
+      throw UsageError("--tensor-type", error.what());
     }
   }
   return options;
 }
 
-/// Of the tensors alone, as cria inspect counts: metadata is no weight.
+/// Counts tensors without metadata, as cria inspect does.
 struct BitsPerWeight {
   double before = 0, after = 0;
 
@@ -77,7 +74,7 @@ struct BitsPerWeight {
   }
 };
 
-/// "model-F16.gguf" quantized to Q4_K_M: "model-Q4_K_M.gguf" beside it.
+/// "model-Q4_K_M.gguf" in the same directory for "model-F16.gguf".
 std::string derived_output(const std::string& input, const Mix& mix) {
   const std::filesystem::path path(input);
   std::string stem = path.stem().string();
@@ -92,11 +89,11 @@ std::string derived_output(const std::string& input, const Mix& mix) {
   return (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
 }
 
-/// What nobody named is not replaced.
+/// Only a file that the user named is replaced.
 void require_absent(const std::string& output) {
   std::error_code error;
   if (std::filesystem::exists(output, error))
-    throw Error(output, "is there already; name the file to write, and it is replaced");
+    throw Error(output, "already exists; name it as OUT to replace it");
 }
 
 std::string percent(const QuantizeError& error) {
@@ -109,7 +106,7 @@ std::string types_text(const PlannedTensor& tensor) {
 }
 
 std::string mixes_text() {
-  Table mixes_table({"quantization", "type of most", ">bits per weight of it", ">file type"});
+  Table mixes_table({"quantization", "main type", ">its bits per weight", ">file type"});
   for (const Mix& mix : mixes()) {
     const DTypeInfo& type = dtype_info(mix.type);
     mixes_table.add({std::string(mix.name), std::string(type.name),
@@ -125,7 +122,7 @@ std::string mixes_text() {
   for (const Fallback& fallback : fallbacks())
     stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
   return mixes_table.text(stdout) +
-         "\nThe first of these rules that fits a tensor gives its type; else it gets the type of "
+         "\nThe first rule that fits a tensor gives its type; without one it gets the main type. "
          "most. "
          "output: also an embedding that serves as output. spread: the first and last eighth of "
          "the layers, "
@@ -248,7 +245,7 @@ class Quantization {
     if (fallen_back > 0)
       text += std::to_string(fallen_back) + " of " + counted(plan_.tensors.size(), "tensor") +
               (fallen_back == 1 ? " is" : " are") +
-              " of another type than planned, because rows do not divide into its blocks\n";
+              " of a fallback type: their rows are not a multiple of the block size\n";
     return text;
   }
 
@@ -286,7 +283,6 @@ class Quantization {
 int run(QuantizeCommand command) {
   if (command.mixes) {
     command.json ? write_stdout(json_text(mixes_json())) : write_text(mixes_text());
-    flush_stdout();
     return 0;
   }
   if (command.type.empty() && !command.output.empty() &&
@@ -298,68 +294,61 @@ int run(QuantizeCommand command) {
     }
   }
   if (command.type.empty())
-    throw CLI::ValidationError("TYPE is missing; cria quantize IN [OUT] TYPE, for example Q4_K_M");
+    throw UsageError("TYPE is missing; cria quantize IN [OUT] TYPE, for example Q4_K_M");
   Quantization(command).run();
   return 0;
 }
 
-void add_type_options(CLI::App& command, QuantizeCommand& options) {
-  command
-      .add_option(
-          "--tensor-type", options.tensor_types,
-          "type for matrices whose name matches REGEX; the first match wins; may be repeated")
-      ->type_name("REGEX=TYPE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  command.add_option("--output-type", options.output_type, "type of the output matrix")
-      ->type_name("TYPE");
-  command
-      .add_option("--token-embedding-type", options.embedding_type, "type of the token embedding")
-      ->type_name("TYPE");
-  command.add_flag("--pure", options.pure, "no mix: every matrix gets the same type");
-}
-
 }  // namespace
 
-void add_quantize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("quantize", "Write a model in fewer bits");
+void add_quantize(Program& program) {
+  Command& command = program.add("quantize", "Quantize a model");
   auto options = std::make_shared<QuantizeCommand>();
-  command->add_option("IN", options->input,
-                      "the model (GGUF; of a split model the first file), best in F16 or F32");
-  command
-      ->add_option(
-          "OUT", options->output,
-          "the file to write; an existing one is replaced when the new one is complete (default: "
-          "next to IN, named after it and the type)")
-      ->check(named_file());
-  command->add_option("TYPE", options->type, "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)");
-  command
-      ->add_option("--imatrix", options->imatrix,
-                   "importance matrix (made by cria imatrix): columns that matter more are kept "
-                   "more precise")
-      ->type_name("FILE");
-  add_type_options(*command, *options);
-  command->add_flag(
-      "--allow-requantize", options->allow_requantize,
-      "accept a model that is already quantized, which loses more than starting from F16");
-  command->add_flag("--dry-run", options->dry_run,
-                    "show what would be written, and its exact size");
-  command->add_flag("--mixes", options->mixes,
-                    "show all quantizations and the rules that make them, and exit");
-  command->add_option("-t,--threads", options->threads, "threads (default: physical cores)")
-      ->type_name("N")
-      ->check(range(1, 1024));
-  command->add_flag("-v,--verbose", options->verbose, "print type, size and error of every tensor");
-  command->add_flag("--json", options->json,
-                    "print an object with what was written, tensor by tensor, with errors");
-  command->footer(
+  command.add({
+      {"IN", "", "the model (GGUF; of a split model the first file), best in F16 or F32",
+       into::text(options->input)},
+      {"OUT", "",
+       "the file to write; an existing one is replaced when the new one is complete (default: "
+       "next to IN, named after it and the type)",
+       into::output_file(options->output)},
+      {"TYPE", "", "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)",
+       into::text(options->type)},
+      {"--imatrix", "FILE",
+       "importance matrix (made by cria imatrix): columns that matter more are kept "
+       "more precise",
+       into::text(options->imatrix)},
+  });
+  command.add({
+      {"--tensor-type", "REGEX=TYPE",
+       "type for matrices whose name matches REGEX; the first match wins; may be repeated",
+       into::each(options->tensor_types)},
+      {"--output-type", "TYPE", "type of the output matrix", into::text(options->output_type)},
+      {"--token-embedding-type", "TYPE", "type of the token embedding",
+       into::text(options->embedding_type)},
+      {"--pure", "", "no mix: every matrix gets the same type", into::flag(options->pure)},
+  });
+  command.add({
+      {"--allow-requantize", "",
+       "accept a model that is already quantized, which loses more than starting from F16",
+       into::flag(options->allow_requantize)},
+      {"--dry-run", "", "show what would be written, and its exact size",
+       into::flag(options->dry_run)},
+      {"--mixes", "", "show all quantizations and the rules that make them, and exit",
+       into::flag(options->mixes)},
+      {"-t,--threads", "N", "threads (default: physical cores)",
+       into::number(options->threads, 1, 1024)},
+      {"-v,--verbose", "", "print type, size and error of every tensor",
+       into::flag(options->verbose)},
+      {"--json", "", "print an object with what was written, tensor by tensor, with errors",
+       into::flag(options->json)},
+  });
+  command.notes =
       "Examples:\n"
       "  cria quantize model-F16.gguf Q4_K_M\n"
       "  cria quantize model-F16.gguf small.gguf IQ2_M --imatrix imatrix.gguf\n"
       "  cria quantize model-F16.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS'\n"
-      "  cria quantize --mixes");
-  on_run(command, [options] { return run(*options); });
+      "  cria quantize --mixes";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

@@ -1,14 +1,13 @@
 // `cria run`: one prompt, one answer on stdout.
+#include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/commands/run_choices.h"
-#include "tools/commands/run_output.h"
-#include "tools/options/chat_template.h"
-#include "tools/options/common.h"
+#include "tools/commands/run_answer.h"
 #include "tools/options/conversation.h"
-#include "tools/options/settings.h"
-#include "tools/report/answer_json.h"
-#include "tools/report/generation.h"
-#include "tools/terminal/interrupt.h"
+#include "tools/options/model.h"
+#include "tools/options/model_store.h"
+#include "tools/options/values.h"
+#include "tools/report/answer.h"
+#include "tools/terminal/process.h"
 
 namespace cria::tools {
 namespace {
@@ -33,7 +32,8 @@ std::string read_message(const RunOptions& options) {
   return text;
 }
 
-/// Whether the prompt is a message for the model's template, or a text that goes on.
+/// True if the prompt is a message for the model's template, false if the model continues it as
+/// text.
 bool is_chat(const Model& model, const RunOptions& options) {
   if (options.raw) return false;
   return options.chat || !options.messages.empty() || !options.system.empty() ||
@@ -83,7 +83,7 @@ GenerateResult answer(Session& session, const RunPrompt& prompt, GenerateOptions
 int run(RunOptions options) {
   GenerateOptions wanted = options.sampling.resolve();
   wanted.interrupt = &catch_interrupts();
-  if (options.with_logprobs) wanted.logprobs = options.logprobs;
+  wanted.logprobs = options.logprobs;
   const auto model = load_model(options.model);
   options.sampling.follow(model->file(), wanted.sampler);
   RunPrompt prompt = read_prompt(*model, options);
@@ -119,100 +119,92 @@ int run(RunOptions options) {
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
 
-/// The prompt: an argument, an option, a file or stdin.
-void add_prompt(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
-  options->prompt.add_to(command, "the prompt");
-  command
-      .add_option_function<std::string>(
-          "PROMPT",
-          [options](const std::string& text) {
-            if (text == "-")
-              options->prompt.file = text;
-            else
-              options->prompt.text = text;
-          },
-          "the prompt (-: stdin, the default)")
-      ->excludes("--prompt")
-      ->excludes("--file");
-  command
-      .add_option(
-          "--messages", options->messages,
-          "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
-          "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
-      ->type_name("FILE")
-      ->excludes("--prompt")
-      ->excludes("--file")
-      ->excludes("PROMPT");
-  command.add_flag("-e,--escape", options->escapes,
-                   "in the prompt and the system message on the command line, \\n"
-                   " means a newline, \\t a tab");
-}
-
-/// How the prompt is understood.
-void add_template_options(CLI::App& command, RunOptions& options) {
-  CLI::Option* const raw = command.add_flag(
-      "--raw", options.raw,
-      "no chat template, even if the model has one: the model continues the prompt as plain text");
-  command
-      .add_flag("--chat", options.chat,
-                "the prompt is a user's message, even if the model has no chat template of its own")
-      ->excludes(raw);
-  command
-      .add_option("-s,--system", options.system, "system message, instead of the one in --messages")
-      ->type_name("TEXT")
-      ->excludes(raw);
-  add_template_option(command, options.chat_template);
-  raw->excludes("--chat-template")->excludes("--messages");
-  for (CLI::Option* const variable : options.variables.add_to(command)) raw->excludes(variable);
-  for (CLI::Option* const tools : options.variables.add_tools_to(command)) raw->excludes(tools);
-  command.add_flag("--show-thinking", options.show_thinking,
-                   "also print what the model thinks before its answer");
+/// The prompt, and how it is understood.
+Flags prompt_flags(RunOptions& o) {
+  const auto set_prompt = [&o](const Words& given) {
+    if (given == Words{"-"})
+      o.prompt.file = "-";
+    else
+      o.prompt.text = joined(given, " ");
+  };
+  constexpr std::string_view kNotRaw =
+      "--chat,--system,--chat-template,--messages,--think,--no-think,--reasoning-effort,"
+      "--chat-template-kwargs,--tools,--tool-format";
+  Flags rows = o.prompt.flags("the prompt");
+  const auto add = [&rows](Flags more) { std::ranges::move(more, std::back_inserter(rows)); };
+  add({{"PROMPT",
+        "",
+        "the prompt, in one word or several (-: stdin, the default)",
+        Target{.takes = Target::Takes::All, .set = set_prompt},
+        {.excludes = "--prompt,--file"}},
+       {"--messages",
+        "FILE",
+        "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
+        "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)",
+        into::text(o.messages),
+        {.excludes = "--prompt,--file,PROMPT"}},
+       {"-e,--escape", "",
+        "in the prompt and the system message on the command line, \\n means a newline, \\t a tab",
+        into::flag(o.escapes)},
+       {"--raw",
+        "",
+        "no chat template, even if the model has one: the model continues the prompt as plain text",
+        into::flag(o.raw),
+        {.excludes = kNotRaw}},
+       {"--chat", "",
+        "the prompt is a user's message, even if the model has no chat template of its own",
+        into::flag(o.chat)},
+       {"-s,--system", "TEXT", "system message, instead of the one in --messages",
+        into::text(o.system)},
+       template_flag(o.chat_template)});
+  add(o.variables.flags());
+  add({o.variables.tools_flag(),
+       call_form_flag(o.variables.call_form),
+       {"--show-thinking", "", "also print what the model thinks before its answer",
+        into::flag(o.show_thinking)}});
+  return rows;
 }
 
 }  // namespace
 
-void add_run(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("run", "Answer one prompt, with nothing but the answer on stdout");
+void add_run(Program& program) {
+  Command& command = program.add("run", "Answer one prompt; stdout gets only the answer");
   auto options = std::make_shared<RunOptions>();
-  add_prompt(*command, options);
-  add_template_options(*command, *options);
-  add_session_option(*command, options->session_file,
-                     "keep the state in this file: the next prompt that begins alike is read only "
-                     "from where it differs");
-  CLI::Option* const json = command->add_flag(
-      "--json", options->json, "print one JSON object at the end, with text, tokens and speed");
-  CLI::Option* const stream = command
-                                  ->add_flag("--stream-json", options->stream_json,
-                                             "print a JSON object per line for each piece of the "
-                                             "answer, and that of --json at the end")
-                                  ->excludes(json);
-  CLI::Option* const logprobs =
-      command
-          ->add_option("--logprobs", options->logprobs,
-                       "in the JSON: log-probabilities of the answer's tokens, and "
-                       "of the N likeliest tokens at each place")
-          ->type_name("N")
-          ->check(range(0, 1 << 20));
-  add_model_options(*command, options->model);
-  command->add_flag("--context-shift", options->model.session.context_shift,
-                    "when the context is full, forget the oldest half and continue");
-  CLI::Option* const choices =
-      command
-          ->add_option(
-              "--choices-of", options->choices,
-              "K answers, with seeds SEED, SEED+1, …, each the same as with its seed alone; the "
-              "prompt is "
-              "read only once. Answers are separated by a line \"---\" (with --json: an array)")
-          ->type_name("K")
-          ->check(range(1, 1024));
-  for (const char* const other : {"--context-shift", "--session", "--profile"})
-    choices->excludes(other);
-  choices->excludes(stream);
-  options->sampling.add_to(*command);
-  options->sampling.add_constraint_to(*command);
-  add_speculation_options(*command, options->model, options->sampling.generate);
-  command->footer(
+  RunOptions& o = *options;
+  o.sampling.command = &command;
+  command.add(prompt_flags(o));
+  command.add({
+      session_flag(o.session_file,
+                   "keep the state in this file: the next prompt reuses the common prefix"),
+      {"--json", "", "print one JSON object at the end, with text, tokens and speed",
+       into::flag(o.json)},
+      {"--stream-json",
+       "",
+       "print a JSON object per line for each piece of the answer, and that of --json at the end",
+       into::flag(o.stream_json),
+       {.excludes = "--json"}},
+      {"--logprobs",
+       "N",
+       "in the JSON: log-probabilities of the answer's tokens, and of the N most likely tokens at "
+       "each position",
+       into::number(o.logprobs, 0, 1 << 20),
+       {.needs = "--json,--stream-json"}},
+  });
+  command.add(model_flags(o.model));
+  command.add({
+      {"--context-shift", "", "when the context is full, forget the oldest half and continue",
+       into::flag(o.model.session.context_shift)},
+      {"--choices-of",
+       "K",
+       "K answers, with seeds SEED, SEED+1, …, each the same as with its seed alone; the prompt is "
+       "evaluated only once. Answers are separated by a line \"---\" (with --json: an array)",
+       into::number(o.choices, 1, 1024),
+       {.excludes = "--context-shift,--session,--profile,--stream-json"}},
+  });
+  command.add(o.sampling.flags());
+  command.add(o.sampling.constraint_flags());
+  command.add(speculation_flags(o.model, o.sampling.generate));
+  command.notes =
       "Examples:\n"
       "  cria run \"What is the capital of France?\"\n"
       "  cria run -m model.gguf --raw -p \"The river rises in\" -n 64 --temp 0\n"
@@ -223,18 +215,14 @@ void add_run(CLI::App& app) {
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
       "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
       "  cria run --messages chat.json --json --logprobs 3\n"
-      "  (echo \"In one sentence:\"; cat notes.txt) | cria run");
-  on_run(command, [options, logprobs] {
-    const bool in_json = options->json || options->stream_json;
-    options->with_logprobs = logprobs->count() > 0 && in_json;
-    if (is_typed(*logprobs) && !in_json)
-      throw CLI::ValidationError("--logprobs", "goes with --json or --stream-json only");
+      "  (echo \"In one sentence:\"; cat notes.txt) | cria run";
+  command.run = [options] {
     if (options->escapes) {
       if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);
       options->system = unescaped(options->system);
     }
     return run(*options);
-  });
+  };
 }
 
 }  // namespace cria::tools

@@ -1,6 +1,4 @@
 // `cria serve`: a model for many clients, over HTTP.
-#include "tools/serve/serve.h"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,18 +7,41 @@
 #include "engine/model.h"
 #include "model/error.h"
 #include "tokenizer/chat/partial_marker.h"
+#include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
-#include "tools/options/chat_template.h"
-#include "tools/options/command_line.h"
-#include "tools/options/common.h"
-#include "tools/options/find_model.h"
+#include "tools/options/conversation.h"
+#include "tools/options/model.h"
+#include "tools/options/model_store.h"
 #include "tools/options/sampling.h"
-#include "tools/serve/model_backend.h"
-#include "tools/terminal/messages.h"
+#include "tools/options/values.h"
+#include "tools/serve/api/api.h"
+#include "tools/serve/serve.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
+
+/// A model behind the server: the service that computes, and the endpoints that ask it.
+class ModelBackend final : public serve::Backend {
+ public:
+  /// Throws Error if memory is too small. The metrics must outlive it.
+  ModelBackend(serve::ServedModel model, const serve::ServiceOptions& service,
+               serve::ApiOptions api, serve::Metrics& metrics)
+      : name_(model.id),
+        service_(*model.model, service, metrics),
+        api_(std::move(model), service_, std::move(api)) {}
+  ~ModelBackend() override { service_.stop(); }  // its calls use the API's threads
+
+  std::vector<serve::Route> routes() override { return api_.routes(); }
+  [[nodiscard]] std::string summary() const override { return service_.summary(); }
+  [[nodiscard]] std::string model_name() const override { return name_; }
+  void shut_down(std::chrono::milliseconds grace) override { service_.shut_down(grace); }
+
+ private:
+  const std::string name_;
+  serve::Service service_;
+  serve::Api api_;
+};
 
 struct ServeCommand {
   ModelOptions model;
@@ -52,7 +73,7 @@ std::vector<std::string> read_keys(const std::string& path) {
                   "line " + std::to_string(number));
     keys.push_back(line);
   }
-  if (keys.empty()) throw Error(path, "there is no key in it");
+  if (keys.empty()) throw Error(path, "holds no key");
   return keys;
 }
 
@@ -73,7 +94,7 @@ serve::ServiceOptions service_options(const ServeCommand& options, const Model& 
   return service;
 }
 
-/// What requests do not say. Without --seed each has one of its own.
+/// Defaults of fields that requests leave out. Without --seed each request gets its own seed.
 GenerateOptions default_answer(const ServeCommand& options, const Model& model) {
   GenerateOptions defaults = options.sampling.resolve();
   options.sampling.follow(model.file(), defaults.sampler);
@@ -96,7 +117,7 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   api.note = [log = options.serve.server.log](const std::string& text) {
     print_line(serve::message_line(serve::escaped_text(text), log));
   };
-  return std::make_unique<serve::ModelBackend>(
+  return std::make_unique<ModelBackend>(
       serve::ServedModel::of(model, std::move(chat_template), call_form_named(options.tool_format),
                              options.alias),
       service_options(options, *model), std::move(api), metrics);
@@ -121,148 +142,107 @@ int run_serve(ServeCommand& options) {
   });
 }
 
-std::string check_origin(const std::string& text) {
-  return serve::is_origin(text)
-             ? ""
-             : "expected SCHEME://HOST or SCHEME://HOST:PORT, got " + without_controls(text);
+void check_origin(const std::string& text) {
+  if (!serve::is_origin(text))
+    throw Error("", "expected SCHEME://HOST or SCHEME://HOST:PORT, got " + without_controls(text));
 }
 
-void add_seconds(CLI::App& command, const char* name, double& value, double least,
-                 const char* what) {
-  command.add_option(name, value, what)
-      ->type_name("S")
-      ->check(range(least, 1e6))
-      ->capture_default_str();
+void check_key(const std::string& key) {
+  if (!serve::is_api_key(key))
+    throw Error("", "expected visible characters without blanks, at most 512");
 }
 
-void add_address_options(CLI::App& command, serve::ServerOptions& server) {
-  command
-      .add_option(
-          "--host", server.host,
-          "address to listen on; if other machines can reach it, set a key (--api-key-file)")
-      ->type_name("ADDR")
-      ->capture_default_str();
-  command.add_option("--port", server.port, "port (0: any free one)")
-      ->type_name("N")
-      ->check(range(0, 65535))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--public-url", server.access.public_url,
-          "the server's address behind a proxy, such as https://chat.example.org; pages from there "
-          "may call the API")
-      ->type_name("URL")
-      ->check(check_origin);
-}
-
-void add_access_options(CLI::App& command, ServeCommand& options) {
-  serve::AccessOptions& access = options.serve.server.access;
-  const auto is_key = [](const std::string& key) {
-    return serve::is_api_key(key) ? std::string()
-                                  : "expected visible characters without blanks, at most 512";
+/// Flags of the address and of access.
+Flags access_flags(ServeCommand& o) {
+  serve::ServerOptions& server = o.serve.server;
+  serve::AccessOptions& access = server.access;
+  return {
+      {"--host", "ADDR",
+       "address to listen on; if other machines can reach it, set a key (--api-key-file)",
+       into::text(server.host)},
+      {"--port", "N", "port (0: any free one)", into::number(server.port, 0, 65535)},
+      {"--public-url", "URL",
+       "the server's address behind a proxy, such as https://chat.example.org; pages from there "
+       "may call the API",
+       into::text(access.public_url, check_origin)},
+      {"--alias", "NAME", "the model's name for clients (default: the name of its file)",
+       into::text(o.alias)},
+      {"--strict-model", "", "refuse requests that name another model", into::flag(o.strict_model)},
+      {"--api-key", "KEY",
+       "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated",
+       into::each(access.keys, check_key)},
+      {"--api-key-file", "FILE", "file of such keys, one per line", into::text(o.key_file)},
+      {"--cors-origin", "ORIGIN",
+       "web origin whose pages may call the API, * for all; may be repeated",
+       into::each(access.cors_origins,
+                  [](const std::string& text) {
+                    if (text != "*") check_origin(text);
+                  })},
+      {"--allowed-host", "HOST",
+       "additional host name that clients may use for a server on a loopback address; may be "
+       "repeated",
+       into::each(access.allowed_hosts)},
   };
-  command
-      .add_option(
-          "--api-key", access.keys,
-          "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated")
-      ->type_name("KEY")
-      ->allow_extra_args(false)
-      ->check(is_key);
-  command.add_option("--api-key-file", options.key_file, "file of such keys, one per line")
-      ->type_name("FILE");
-  command
-      .add_option("--cors-origin", access.cors_origins,
-                  "web origin whose pages may call the API, * for all; may be repeated")
-      ->type_name("ORIGIN")
-      ->allow_extra_args(false)
-      ->check([](const std::string& text) { return text == "*" ? "" : check_origin(text); });
-  command
-      .add_option("--allowed-host", access.allowed_hosts,
-                  "additional host name that clients may use for a server on a loopback address; "
-                  "may be repeated")
-      ->type_name("HOST")
-      ->allow_extra_args(false);
 }
 
-void add_limit_options(CLI::App& command, ServeCommand& options) {
-  serve::ServerOptions& server = options.serve.server;
-  command.add_option("--max-body", server.max_body, "largest size of a request's body, in bytes")
-      ->type_name("BYTES")
-      ->check(range<std::uint64_t>(1, std::uint64_t{1} << 32))
-      ->capture_default_str();
-  command.add_option("--max-connections", server.max_connections, "connections at once")
-      ->type_name("N")
-      ->check(range(1, 1 << 16))
-      ->capture_default_str();
-  add_seconds(command, "--read-timeout", options.read_timeout, 0.01,
-              "seconds within which a request must have arrived completely");
-  add_seconds(command, "--write-timeout", options.write_timeout, 0.01,
-              "seconds after which a client that reads nothing is disconnected");
-  add_seconds(command, "--keep-alive", options.keep_alive, 0.01,
-              "seconds after which an idle connection is closed");
-  add_seconds(command, "--request-timeout", options.request_timeout, 0,
-              "seconds that a request may wait, and as many that it may then run (0: no limit)");
-  add_seconds(command, "--grace", options.grace, 0,
-              "seconds that running answers may go on after Ctrl-C or SIGTERM");
-}
-
-void add_slot_options(CLI::App& command, ServeCommand& options) {
-  const auto number = [&command](const char* name, std::size_t& value, std::size_t least,
-                                 std::size_t most, const char* what) {
-    command.add_option(name, value, what)
-        ->type_name("N")
-        ->check(range(least, most))
-        ->capture_default_str();
+/// Slots, the prefix cache, and limits of requests.
+Flags limit_flags(ServeCommand& o) {
+  serve::ServerOptions& server = o.serve.server;
+  return {
+      {"--slots", "N", "requests answered at once, each with a context of -c tokens",
+       into::number(o.slots, 1, 1024)},
+      {"--queue", "N", "requests that may wait for a slot; more are refused",
+       into::number(o.queue, 0, 1 << 20)},
+      {"--prefill-chunk", "N",
+       "prompt tokens evaluated per step while other answers are decoded; fewer slow those down "
+       "less",
+       into::number(o.prefill_chunk, 1, 1 << 20)},
+      {"--cache-mib", "N", "MiB of memory for the prefix cache",
+       into::number(o.cache_mib, 0, 1 << 20)},
+      {"--cache-scope", "",
+       "which requests share cached prefixes: those with the same API key, or all",
+       into::choice(o.cache_scope, {"key", "all"})},
+      {"--pooling", "", "embeddings: the mean of all tokens, or the last one",
+       into::choice(o.pooling, {"mean", "last"})},
+      {"--max-body", "BYTES", "largest size of a request's body, in bytes",
+       into::number(server.max_body, 1, 4294967296.0)},
+      {"--max-connections", "N", "connections at once",
+       into::number(server.max_connections, 1, 1 << 16)},
+      {"--read-timeout", "S", "seconds within which a request must have arrived completely",
+       into::number(o.read_timeout, 0.01, 1e6)},
+      {"--write-timeout", "S", "seconds after which a client that reads nothing is disconnected",
+       into::number(o.write_timeout, 0.01, 1e6)},
+      {"--keep-alive", "S", "seconds after which an idle connection is closed",
+       into::number(o.keep_alive, 0.01, 1e6)},
+      {"--request-timeout", "S",
+       "time limit in seconds for waiting, and again for running (0: none)",
+       into::number(o.request_timeout, 0, 1e6)},
+      {"--grace", "S", "seconds that running answers get to finish after Ctrl-C or SIGTERM",
+       into::number(o.grace, 0, 1e6)},
   };
-  number("--slots", options.slots, 1, 1024,
-         "requests answered at once, each with a context of -c tokens");
-  number("--queue", options.queue, 0, 1 << 20,
-         "requests that may wait for a slot; more are refused");
-  number("--prefill-chunk", options.prefill_chunk, 1, 1 << 20,
-         "prompt tokens read per step while other answers are being written; fewer: those are "
-         "slowed down less");
-  number("--cache-mib", options.cache_mib, 0, 1 << 20, "MiB of memory for prompts kept for reuse");
-  command
-      .add_option(
-          "--cache-scope", options.cache_scope,
-          "which requests may reuse each other's prompts: those with the same API key, or all")
-      ->check(CLI::IsMember({"key", "all"}))
-      ->capture_default_str();
-  command
-      .add_option("--pooling", options.pooling,
-                  "embeddings: the mean of all tokens, or the last one")
-      ->check(CLI::IsMember({"mean", "last"}))
-      ->capture_default_str();
 }
 
 }  // namespace
 
-void add_serve(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
+void add_serve(Program& program) {
+  Command& command =
+      program.add("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
   auto options = std::make_shared<ServeCommand>();
-  add_address_options(*command, options->serve.server);
-  command
-      ->add_option("--alias", options->alias,
-                   "the model's name for clients (default: the name of its file)")
-      ->type_name("NAME");
-  command->add_flag("--strict-model", options->strict_model,
-                    "refuse requests that name another model");
-  add_slot_options(*command, *options);
-  add_template_option(*command, options->chat_template);
-  add_call_form_option(*command, options->tool_format);
-  add_access_options(*command, *options);
-  add_limit_options(*command, *options);
-  command->add_flag("--no-web", options->no_web, "do not serve the chat page");
-  command->add_flag("--log-json", options->serve.server.log.json,
-                    "write log lines as JSON objects");
-  command->add_flag("--log-prompts", options->serve.server.log.texts,
-                    "write prompts and answers to the log, too");
-  add_model_options(*command, options->model);
-  command->remove_option(command->get_option("--profile"));
-  add_speculation_options(*command, options->model, options->sampling.generate);
-  options->sampling.add_to(*command);
-  command->footer(
+  ServeCommand& o = *options;
+  o.sampling.command = &command;
+  command.add(access_flags(o));
+  command.add({template_flag(o.chat_template), call_form_flag(o.tool_format)});
+  command.add(limit_flags(o));
+  command.add({
+      {"--no-web", "", "do not serve the chat page", into::flag(o.no_web)},
+      {"--log-json", "", "write log lines as JSON objects", into::flag(o.serve.server.log.json)},
+      {"--log-prompts", "", "write prompts and answers to the log, too",
+       into::flag(o.serve.server.log.texts)},
+  });
+  command.add(without(model_flags(o.model), "--profile"));
+  command.add(speculation_flags(o.model, o.sampling.generate));
+  command.add(o.sampling.flags());
+  command.notes =
       "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page "
       "is at "
       "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same "
@@ -271,8 +251,8 @@ void add_serve(CLI::App& app) {
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"
-      "  cria serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt");
-  on_run(command, [options] { return run_serve(*options); });
+      "  cria serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt";
+  command.run = [options] { return run_serve(*options); };
 }
 
 }  // namespace cria::tools

@@ -6,11 +6,11 @@
 
 #include "engine/evaluate/divergence.h"
 #include "model/plural.h"
-#include "tools/report/file_summary.h"
-#include "tools/report/repetitions.h"
-#include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
+#include "tools/commands/inspect_parts.h"
+#include "tools/report/timing.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -36,7 +36,7 @@ Estimate rate(std::size_t n, const std::vector<double>& seconds) {
   return {rates.mean, rates.error()};
 }
 
-/// Goes on from a state of this measurement. That of another sweep in the same directory is none.
+/// Resumes from a state of this measurement; ignores another sweep's.
 void go_on(Perplexity& perplexity, const std::string& state) {
   if (!fs::exists(state)) return;
   try {
@@ -60,14 +60,14 @@ SweepRow SweepMeasurer::measure(const std::string& name, const Model& model) con
   return row;
 }
 
-/// Not those of another sweep in the same directory, of another text or base.
+/// Ignores predictions for another text or base.
 bool SweepMeasurer::has_base_logits() const {
   if (!fs::exists(base_logits())) return false;
   try {
     const LogProbsReader reader(base_logits(), base_);
     return reader.options().window == options_.windows.window &&
            reader.fingerprint() == LogProbsReader::fingerprint(base_, text_);
-  } catch (const Error&) {  // of another vocabulary, say
+  } catch (const Error&) {  // another vocabulary, for example
     return false;
   }
 }
@@ -96,7 +96,7 @@ void SweepMeasurer::evaluate(Perplexity& perplexity, const std::string& name,
   progress.wipe();
   print_line(name + ": stopped after " + std::to_string(perplexity.done()) + " of " +
              counted(perplexity.windows(), "window") +
-             "; the same command goes on with what is in " + options_.directory);
+             "; run the same command again to resume from " + options_.directory);
   throw Interrupted();
 }
 

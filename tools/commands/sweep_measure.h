@@ -1,14 +1,13 @@
-// What `cria sweep` measures of a model: its size, perplexity, divergence from the base, speed.
+// The measurements of `cria sweep`: size, perplexity, divergence from the base, speed.
 #pragma once
-
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/evaluate/perplexity.h"
+#include "tools/commands/sweep_report.h"
 #include "tools/options/model.h"
-#include "tools/report/sweep_row.h"
 
 namespace cria::tools {
 
@@ -21,12 +20,12 @@ struct SweepOptions {
   unsigned repetitions = 3;
   bool allow_requantize = false, keep = false, json = false;
 
-  /// Of a file in the directory.
+  /// The path of a file in the directory.
   [[nodiscard]] std::string path(const std::string& file) const;
 };
 
-/// Measures one model after the other. What was interrupted goes on from states in the directory,
-/// where the base's predictions lie, too. options and base outlive it.
+/// Measures one model after the other. Resumes from states in the directory, which also holds the
+/// base's predictions. options and base must outlive it.
 class SweepMeasurer {
  public:
   /// text: what is evaluated, and what the timed prompts are taken from.

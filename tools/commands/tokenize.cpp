@@ -1,16 +1,19 @@
-// `cria tokenize`: text to token ids and back, as it comes.
+// `cria tokenize` and `cria template`: text to token ids and back; a conversation as text.
+#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/jinja/values/text.h"
 #include "tools/commands/commands.h"
-#include "tools/options/command.h"
-#include "tools/options/find_model.h"
-#include "tools/options/input.h"
+#include "tools/options/conversation.h"
 #include "tools/options/model.h"
+#include "tools/options/model_store.h"
+#include "tools/options/values.h"
 #include "tools/report/json.h"
-#include "tools/terminal/standard_output.h"
+#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
+
 namespace {
 
 struct TokenizeOptions {
@@ -27,8 +30,8 @@ std::string element_text(const nlohmann::ordered_json& json) {
   return out;
 }
 
-/// A token's bytes on one line: quotes, backslashes, control characters and bytes that are no UTF-8
-/// by themselves escaped.
+/// A token's bytes on one line: quotes, backslashes, control characters and invalid UTF-8 are
+/// escaped.
 std::string quoted(const std::string& bytes) {
   std::string utf8 = json_line(bytes);
   utf8.pop_back();
@@ -56,7 +59,7 @@ class TokenWriter {
     if (options.json) out_ = "[";
   }
 
-  /// Where each token's bytes end in the text; unused with --ids.
+  /// ends: the end of each token's bytes in the text; unused with --ids.
   void write(const std::vector<TokenId>& ids, const std::vector<std::size_t>& ends) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (options_.json)
@@ -110,7 +113,7 @@ void encode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 
 /// Numbers that end in the text so far; the rest stays.
 std::string take_whole_numbers(std::string& text) {
-  const std::size_t end = text.find_last_of(", \t\r\n") + 1;  // 0 if there is none
+  const std::size_t end = text.find_last_of(", \t\r\n") + 1;  // 0 without a separator
   std::string whole = text.substr(0, end);
   text.erase(0, end);
   return whole;
@@ -152,41 +155,138 @@ int run(const TokenizeOptions& options) {
     decode(*tokenizer, options);
   else
     encode(*tokenizer, options);
-  flush_stdout();
   return 0;
 }
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("tokenize", "Turn text into token ids and back, byte for byte");
+void add_tokenize(Program& program) {
+  Command& command = program.add("tokenize", "Turn text into token ids and back, byte for byte");
   auto options = std::make_shared<TokenizeOptions>();
-  add_model_option(*command, options->model);
-  options->input.add_to(*command, "the text (with --decode: token ids)");
-  command->add_flag("--ids", options->ids, "print only the ids, on one line, separated by spaces");
-  command->add_flag("--decode", options->decode,
-                    "turn token ids (separated by spaces or commas) into text");
-  command->add_flag("--no-bos", options->no_bos, "do not add BOS or EOS");
-  command->add_flag(
-      "--special", options->special,
-      "treat names of control tokens in the text as control tokens; with --decode: show them");
-  add_pre_option(*command, options->pre);
-  command->add_flag("--json", options->json,
-                    "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the "
-                    "text's bytes); with --decode "
-                    "{\"text\"}");
-  command->get_option("--ids")->excludes("--json")->excludes("--decode");
-  command->get_option("--no-bos")->excludes("--decode");
-  command->footer(
+  command.add({model_flag(options->model)});
+  command.add(options->input.flags("the text (with --decode: token ids)"));
+  command.add({
+      {"--ids",
+       "",
+       "print only the ids, on one line, separated by spaces",
+       into::flag(options->ids),
+       {.excludes = "--json,--decode"}},
+      {"--decode", "", "turn token ids (separated by spaces or commas) into text",
+       into::flag(options->decode)},
+      {"--no-bos",
+       "",
+       "do not add BOS or EOS",
+       into::flag(options->no_bos),
+       {.excludes = "--decode"}},
+      {"--special", "",
+       "treat names of control tokens in the text as control tokens; with --decode: show them",
+       into::flag(options->special)},
+  });
+  command.add({pre_flag(options->pre)});
+  command.add({
+      {"--json", "",
+       "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the "
+       "text's bytes); with --decode "
+       "{\"text\"}",
+       into::flag(options->json)},
+  });
+  command.notes =
       "Without --ids or --json, prints a line per token: its id, the offset of its bytes in the "
       "text, and "
       "the bytes. Input from a pipe is tokenized as it arrives.\n\n"
       "Examples:\n"
       "  cria tokenize -p \"Hello world\"\n"
       "  cria tokenize --ids -f text.txt | cria tokenize --decode\n"
-      "  cria tokenize -m model.gguf --special -p \"<|im_start|>user\"");
-  on_run(command, [options] { return run(*options); });
+      "  cria tokenize -m model.gguf --special -p \"<|im_start|>user\"";
+  command.run = [options] { return run(*options); };
+}
+
+namespace {
+
+struct TemplateOptions {
+  std::string model, file, messages, date;
+  std::string bos, eos;
+  TemplateVariables variables;
+  bool no_generation_prompt = false;
+};
+
+/// "2026-11-20", at midnight. Throws a usage error.
+std::tm parse_date(const std::string& text) {
+  std::tm date{};
+  const char* const end = strptime(text.c_str(), "%Y-%m-%d", &date);
+  if (end == nullptr || *end != '\0')
+    throw UsageError("--date", "expected YYYY-MM-DD, got " + text);
+  return date;
+}
+
+ChatTemplate find_template(const TemplateOptions& options) {
+  if (options.file.empty()) {
+    const GgufFile file = GgufFile::open(find_model(options.model));
+    Vocabulary vocabulary = Vocabulary::from_gguf(file);
+    ChatTemplate its_own = choose_template("", vocabulary);
+    if (!options.bos.empty() || !options.eos.empty()) {
+      TemplateTokens tokens = TemplateTokens::of(vocabulary);
+      if (!options.bos.empty()) tokens.bos = options.bos;
+      if (!options.eos.empty()) tokens.eos = options.eos;
+      its_own.set_tokens(std::move(tokens));
+    }
+    return its_own;
+  }
+  return named_template(options.file, {options.bos, options.eos});
+}
+
+int run(const TemplateOptions& options) {
+  RenderOptions render;
+  if (!options.date.empty()) render.now = parse_date(options.date);
+  render.add_generation_prompt = !options.no_generation_prompt;
+  const ChatTemplate chat_template = find_template(options);
+  const Conversation conversation = read_conversation(options.messages);
+  render.variables = options.variables.over(conversation.variables);
+  const std::string text = chat_template.render(conversation.messages, render).bytes();
+  for (std::string note : {chat_template.note(), options.variables.note(chat_template)})
+    say_note(note);
+  write_stdout(for_stream(stdout, text));
+  return 0;
+}
+
+}  // namespace
+
+void add_template(Program& program) {
+  Command& command = program.add("template", "Print a conversation as the model reads it");
+  auto options = std::make_shared<TemplateOptions>();
+  command.add({model_flag(options->model)});
+  command.add({
+      {"--template",
+       "FILE",
+       "Jinja2 file, or the name of a built-in template, instead of a model's template: " +
+           ChatTemplate::builtin_names(),
+       into::text(options->file),
+       {.excludes = "--model"}},
+      {"--messages",
+       "FILE",
+       "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
+       "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)",
+       into::text(options->messages),
+       {.required = true}},
+      {"--no-generation-prompt", "", "end after the last message, without the opening of an answer",
+       into::flag(options->no_generation_prompt)},
+  });
+  command.add(options->variables.flags());
+  command.add({options->variables.tools_flag()});
+  command.add({
+      {"--bos-token", "TEXT", "value of the template's bos_token (default: the model's)",
+       into::text(options->bos)},
+      {"--eos-token", "TEXT", "value of the template's eos_token (default: the model's)",
+       into::text(options->eos)},
+      {"--date", "DATE", "YYYY-MM-DD, for templates that contain the date (default: today)",
+       into::text(options->date)},
+  });
+  command.notes =
+      "The text is printed exactly: no newline is added at its end.\n\n"
+      "Examples:\n"
+      "  cria template -m model.gguf --messages chat.json\n"
+      "  cria template --template my.jinja --messages chat.json --bos-token \"<s>\"";
+  command.run = [options] { return run(*options); };
 }
 
 }  // namespace cria::tools

@@ -12,8 +12,8 @@
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/report/machine.h"
-#include "tools/report/median.h"
-#include "tools/terminal/interrupt.h"
+#include "tools/report/timing.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
@@ -22,8 +22,8 @@ namespace {
 
 using TuneClock = std::chrono::steady_clock;
 
-/// Another way has to be faster by so much: less is chance. Copying a file costs memory and time at
-/// each start.
+/// Minimum gain of another setting; less is chance. Copying a file costs memory and time at each
+/// start.
 constexpr double kWorthIt = 1.03, kWorthCopying = 1.10;
 
 class Tuner {
@@ -148,7 +148,7 @@ class Tuner {
         most = times, result_.best = other.way;
   }
 
-  /// Whether all of it together is faster, and by how much.
+  /// Measures the gain of all changes together.
   void compare() {
     for (const bool prompt : {true, false}) {
       std::vector<Candidate> both;

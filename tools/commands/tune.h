@@ -1,7 +1,6 @@
-// What `cria bench --tune` tries: pages, threads and batch, one after the other, each beside what
-// was best so far.
+// The search of `cria bench --tune`: pages, threads and batch in turn, each compared with the best
+// so far.
 #pragma once
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,7 +9,7 @@
 #include <vector>
 
 #include "engine/session.h"
-#include "tools/report/tuned.h"
+#include "tools/cli/settings.h"
 
 namespace cria::tools {
 
@@ -18,7 +17,7 @@ namespace cria::tools {
 struct TuneWay {
   unsigned threads = 1, threads_prefill = 0;
   std::uint32_t batch = 512;
-  bool copied = false;  ///< into memory, in huge pages where they are granted
+  bool copied = false;  ///< into memory, in huge pages if granted
 };
 
 struct TuneHow {
@@ -38,11 +37,11 @@ struct TuneTry {
 
 struct TuneResult {
   std::vector<TuneTry> tries;  ///< in the order in which they were made
-  TuneWay usual, best;         ///< the same where nothing is faster by more than chance
+  TuneWay usual, best;         ///< equal if nothing is faster by more than chance
   double usual_prompt = 0, usual_decode = 0, best_prompt = 0,
          best_decode = 0;   ///< tokens/s, measured in turn at the end
-  double copy_seconds = 0;  ///< that copying the file takes at each start; 0: not tried
-  [[nodiscard]] TunedOptions options() const;  ///< what has to be said for it
+  double copy_seconds = 0;  ///< time of copying the file at each start; 0: not tried
+  [[nodiscard]] TunedOptions options() const;  ///< the flags that select `best`
 };
 
 /// Numbers of threads worth trying, the usual one first. processors: logical ones.

@@ -1,13 +1,17 @@
 #include "tools/options/conversation.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "tokenizer/jinja/values/json.h"
-#include "tools/options/input.h"
-#include "tools/terminal/output_file.h"
+#include "tools/cli/names.h"
+#include "tools/options/values.h"
+#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -98,6 +102,7 @@ Json message_json(const ChatMessage& message) {
 }  // namespace
 
 Conversation read_conversation(const std::string& path) {
+  if (path.starts_with('[') || path.starts_with('{')) return parse_conversation(path, "--messages");
   return parse_conversation(read_file(path), input_name(path));
 }
 
@@ -107,7 +112,7 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   } catch (const Json::parse_error& error) {
     throw Error(path, "not JSON", "at byte " + std::to_string(error.byte));
   } catch (const Json::exception& error) {  // a number out of range
-    throw Error(path, std::string("is no JSON that can be read: ") + error.what());
+    throw Error(path, std::string("is not valid JSON: ") + error.what());
   } catch (const jinja::Failure& failure) {
     throw Error(path, failure.what());
   }
@@ -143,6 +148,154 @@ void write_conversation(const std::string& path, const Conversation& conversatio
   OutputFile file(path);
   file.write(conversation_json(conversation));
   file.finish();
+}
+
+namespace {
+
+using TemplateJson = nlohmann::ordered_json;
+
+// The names of templates' switch for thinking.
+constexpr const char* kThinkingSwitches[] = {"enable_thinking", "thinking"};
+
+void check_object(const std::string& text) {
+  if (!TemplateJson::parse(text, nullptr, false).is_object())
+    throw Error("", "expected a JSON object, got " + text);
+}
+
+void check_call_form(const std::string& name) {
+  if (!call_form_named(name))
+    throw Error("", "expected one of " + call_form_names() + ", got " + name);
+}
+
+/// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
+/// {…}}, or only the inner object.
+TemplateJson read_tools(const std::string& path) {
+  TemplateJson list = TemplateJson::parse(read_file(path), nullptr, false);
+  const std::string name = input_name(path);
+  if (list.is_discarded()) throw Error(name, "not JSON");
+  if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
+  if (!list.is_array())
+    throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    TemplateJson& tool = list[i];
+    if (tool.is_object() && !tool.contains("function") && tool.contains("name"))
+      tool = {{"type", "function"}, {"function", TemplateJson(tool)}};
+    const bool good = tool.is_object() && tool.contains("function") &&
+                      tool["function"].is_object() &&
+                      tool["function"].value("name", TemplateJson()).is_string();
+    if (!good)
+      throw Error(name, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
+                  "tool " + std::to_string(i));
+  }
+  return list;
+}
+
+}  // namespace
+
+Flag template_flag(std::string& wanted) {
+  return {"--chat-template", "FILE",
+          "Jinja2 file, or the name of a built-in template: " + ChatTemplate::builtin_names() +
+              " (default: the model's own)",
+          into::text(wanted)};
+}
+
+Flags TemplateVariables::flags() {
+  return {
+      {"--think",
+       "",
+       "let the model think before it answers, if its template has a switch for that",
+       into::flag(think),
+       {.excludes = "--no-think"}},
+      {"--no-think", "",
+       "let the model answer without thinking, if its template has a switch for that",
+       into::flag(no_think)},
+      {"--reasoning-effort", "LEVEL", "how much the model thinks, if its template has that setting",
+       into::choice(effort, {"low", "medium", "high"})},
+      {"--chat-template-kwargs", "JSON",
+       "further variables for the chat template: a JSON object, for example "
+       "'{\"enable_thinking\": false}'",
+       into::text(others, check_object)}};
+}
+
+Flag call_form_flag(std::string& call_form) {
+  return {
+      "--tool-format", "NAME",
+      "how the model writes tool calls: " + call_form_names() + " (default: as its template does)",
+      into::text(call_form, check_call_form)};
+}
+
+Flag TemplateVariables::tools_flag() {
+  return {"--tools", "FILE",
+          "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
+          "…}] (-: stdin)",
+          into::text(tools)};
+}
+
+std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template,
+                                                 const std::string& all) const {
+  if (!call_form.empty()) return call_form_named(call_form);
+  if (!tools.empty() && chat_template.answer_format(all).calls == CallForm::None)
+    throw Error(
+        tools,
+        "the chat template does not show how this model calls tools; --tool-format names the form");
+  return std::nullopt;
+}
+
+std::string TemplateVariables::over(const std::string& own) const {
+  TemplateJson all = own.empty() ? TemplateJson::object() : TemplateJson::parse(own);
+  if (!others.empty()) all.update(TemplateJson::parse(others));
+  if (!tools.empty()) all["tools"] = read_tools(tools);
+  if (think || no_think) {
+    for (const char* const name : kThinkingSwitches) all[name] = think;
+  }
+  if (!effort.empty()) all["reasoning_effort"] = effort;
+  return all.empty() ? "" : all.dump();
+}
+
+std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
+  const bool has_switch = std::ranges::any_of(
+      kThinkingSwitches, [&](const char* name) { return chat_template.names(name); });
+  if ((think || no_think) && !has_switch)
+    return std::string(think ? "--think" : "--no-think") +
+           " changes nothing: the chat template has no switch for thinking";
+  if (!effort.empty() && !chat_template.names("reasoning_effort"))
+    return "--reasoning-effort changes nothing: the chat template does not ask for it";
+  return "";
+}
+
+std::string TemplateVariables::note_without_template() const {
+  const std::pair<bool, const char*> given[] = {{think, "--think"},
+                                                {no_think, "--no-think"},
+                                                {!effort.empty(), "--reasoning-effort"},
+                                                {!others.empty(), "--chat-template-kwargs"},
+                                                {!call_form.empty(), "--tool-format"}};
+  const auto* const first = std::ranges::find(given, true, &std::pair<bool, const char*>::first);
+  if (first == std::end(given)) return "";
+  return std::string(first->second) +
+         " changes nothing: this model has no chat template (--chat uses a plain one)";
+}
+
+std::vector<std::string> builtin_template_names() {
+  return parts_of(ChatTemplate::builtin_names());
+}
+
+ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens) {
+  if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
+  std::error_code error;
+  if (wanted != "-" && !std::filesystem::exists(wanted, error))
+    throw Error(wanted, "is neither a file nor a built-in template" +
+                            suggestion(wanted, builtin_template_names()));
+  return ChatTemplate::parse(read_file(wanted), input_name(wanted), tokens);
+}
+
+ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {
+  if (wanted.empty()) return ChatTemplate::from_vocabulary(vocabulary);
+  return named_template(wanted, TemplateTokens::of(vocabulary));
+}
+
+void say_note(std::string& note) {
+  if (!note.empty()) print_note(note);
+  note.clear();
 }
 
 }  // namespace cria::tools

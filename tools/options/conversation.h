@@ -1,12 +1,13 @@
-// Conversations in JSON files, in the form of OpenAI's messages: an array of {"role": …, "content":
-// …}, or an object with such an array as "messages" and more that templates may ask for (tools,
-// documents, …). A developer is the system.
+// Conversations in JSON files, chat templates and the variables that templates read.
 #pragma once
-
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
+#include "model/vocabulary.h"
+#include "tokenizer/chat/chat_template.h"
+#include "tools/cli/flag.h"
 
 namespace cria::tools {
 
@@ -21,10 +22,54 @@ Conversation read_conversation(const std::string& path);
 Conversation parse_conversation(const std::string& json, const std::string& path);
 /// Puts a system message first, in place of one that is there; "": only takes that away.
 void set_system_message(std::vector<ChatMessage>& messages, const std::string& text);
-/// What a model answered, as a message of the conversation.
+/// A model's answer as a message of the conversation.
 ChatMessage answer_message(const GenerateResult& answer);
-/// An array, or an object where there are variables.
+/// An array, or an object if there are variables.
 std::string conversation_json(const Conversation& conversation);
 void write_conversation(const std::string& path, const Conversation& conversation);
+
+/// --chat-template FILE|NAME
+Flag template_flag(std::string& wanted);
+
+/// --tool-format NAME
+Flag call_form_flag(std::string& call_form);
+
+/// Variables for the template from the command line.
+struct TemplateVariables {
+  bool think = false, no_think = false;
+  std::string effort;     ///< "low" …, or ""
+  std::string others;     ///< a JSON object, or ""
+  std::string tools;      ///< a file, or ""
+  std::string call_form;  ///< a name, or ""
+
+  /// --think, --no-think, --reasoning-effort, --chat-template-kwargs
+  Flags flags();
+  /// --tools
+  Flag tools_flag();
+  /// For a model of this template; all: what over() returned. Throws Error where tools are offered
+  /// and how it calls them is not known.
+  [[nodiscard]] std::optional<CallForm> calls(const ChatTemplate& chat_template,
+                                              const std::string& all) const;
+  /// A conversation's own variables (a JSON object, or "") with these over them. Reads the tools,
+  /// which may be stdin: once for a prompt. Throws Error for a bad file.
+  [[nodiscard]] std::string over(const std::string& own) const;
+  /// A note on variables that the template ignores, or "".
+  [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
+  /// The same for a model without template, which continues the prompt.
+  [[nodiscard]] std::string note_without_template() const;
+};
+
+std::vector<std::string> builtin_template_names();
+
+/// A built-in template by its name, else a file (-: stdin). Throws Error.
+ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens);
+
+/// The wanted template (see named_template()), or the model's, with a note() if it has none. Throws
+/// Error.
+ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
+
+/// Prints a template's note to stderr, if any, and empties it. Call it just before the first
+/// output, so that an error is printed alone.
+void say_note(std::string& note);
 
 }  // namespace cria::tools

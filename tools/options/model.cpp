@@ -4,78 +4,231 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
+#include <limits>
+#include <type_traits>
 
+#include "engine/distribute/leader.h"
+#include "engine/session/draft_model.h"
+#include "engine/session/kv_fraction.h"
+#include "kernels/attention/attention.h"
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
-#include "tools/options/command.h"
-#include "tools/options/find_model.h"
-#include "tools/options/nearest.h"
+#include "tools/cli/names.h"
+#include "tools/options/model_store.h"
+#include "tools/options/values.h"
 #include "tools/ranks/process_ranks.h"
-#include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
-namespace fs = std::filesystem;
-
-void add_model_option(CLI::App& command, std::string& model) {
-  command
-      .add_option("-m,--model", model,
-                  "GGUF file, or the name of a model that cria list shows (default: the bundled "
-                  "demo model)")
-      ->type_name("FILE");
-}
-
 namespace {
 
-/// What is wrong with the name, or "".
-std::string check_pre_name(const std::string& name) {
+namespace fs = std::filesystem;
+
+const std::vector<std::pair<std::string, KvType>> kKvTypes = {
+    {"f16", KvType::F16}, {"f32", KvType::F32}, {"q8_0", KvType::Q8_0}};
+
+void check_pre_name(const std::string& name) {
   const std::vector<std::string_view> known = PreTokenizer::names();
-  if (std::ranges::count(known, name) != 0) return "";
-  return "no such pre-tokenizer: " + without_controls(name) +
-         suggestion(name, std::vector<std::string>(known.begin(), known.end()));
+  if (std::ranges::count(known, name) == 0)
+    throw Error("", "unknown pre-tokenizer: " + without_controls(name) +
+                        suggestion(name, Words(known.begin(), known.end())));
+}
+
+/// A colon before a slash belongs to the path.
+LoraFile parse_lora(const std::string& text) {
+  LoraFile file{text, 1};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || text.find('/', colon) != std::string::npos) return file;
+  const std::string number = text.substr(colon + 1);
+  char* end = nullptr;
+  file.scale = std::strtof(number.c_str(), &end);
+  if (number.empty() || *end != '\0' || !std::isfinite(file.scale))
+    throw Error("", "expected FILE or FILE:SCALE with a finite number, got " + text);
+  file.path = text.substr(0, colon);
+  return file;
+}
+
+constexpr const char* kOverride = "--override-kv";
+
+/// llama.cpp's names of types: int, float, str (bool is the same).
+std::string with_gguf_type(const std::string& text) {
+  for (const auto& [name, type] :
+       {std::pair{"=int:", "=i64:"}, {"=float:", "=f64:"}, {"=str:", "=string:"}}) {
+    const std::size_t at = text.find('=');
+    if (at != std::string::npos && std::string_view(text).substr(at).starts_with(name))
+      return text.substr(0, at) + type + text.substr(at + std::string_view(name).size());
+  }
+  return text;
+}
+
+MetadataOverride parse_override(const std::string& text) {
+  auto [key, data] = parse_metadata(kOverride, with_gguf_type(text));
+  MetadataOverride out{std::move(key), {}};
+  std::visit(
+      [&out, &text](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, GgufArray>) {
+          throw UsageError(kOverride, "expected a number, true, false or a text, got an array");
+        } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+          if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+            throw UsageError(kOverride, "number too large: " + text);
+          out.value = static_cast<std::int64_t>(value);
+        } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+          out.value = value;
+        } else if constexpr (std::is_floating_point_v<T>) {
+          out.value = double{value};
+        } else {
+          out.value = std::int64_t{value};
+        }
+      },
+      static_cast<const GgufDataVariant&>(data));
+  return out;
+}
+
+std::vector<MetadataOverride> metadata_overrides(const OverrideOptions& options) {
+  std::vector<MetadataOverride> out;
+  for (const std::string& text : options.keys) out.push_back(parse_override(text));
+  const auto add = [&out](const char* key, const auto& value) {
+    if (value) out.push_back({key, *value});
+  };
+  if (!options.rope_scaling.empty()) out.push_back({".rope.scaling.type", options.rope_scaling});
+  add(".rope.scaling.factor", options.rope_factor);
+  add(".rope.freq_base", options.rope_base);
+  add(".rope.scaling.original_context_length", options.yarn_orig_ctx);
+  add(".rope.scaling.attn_factor", options.yarn_attn_factor);
+  add(".rope.scaling.yarn_beta_fast", options.yarn_beta_fast);
+  add(".rope.scaling.yarn_beta_slow", options.yarn_beta_slow);
+  return out;
+}
+
+/// --override-kv, --rope-*, --yarn-*
+Flags override_flags(OverrideOptions& o) {
+  constexpr double kLow = 1e-9, kHigh = 1e12;
+  const auto set_scale = [&o](const std::string& word) {
+    std::optional<double> scale;
+    into::number(scale, kLow, kHigh).set({word});
+    o.rope_factor = 1 / *scale;
+  };
+  return in_group(
+      {{kOverride, "KEY=TYPE:VALUE",
+        "use this value instead of the one in the model's metadata; may be repeated",
+        into::each(o.keys)},
+       {"--rope-scaling", "", "how positions are scaled (default: as in the file)",
+        into::choice(o.rope_scaling, {"none", "linear", "yarn"})},
+       {"--rope-scale", "N", "scale positions for a context N times the trained one",
+        into::number(o.rope_factor, kLow, kHigh)},
+       {"--rope-freq-base", "N", "base of RoPE's frequencies",
+        into::number(o.rope_base, kLow, kHigh)},
+       {"--rope-freq-scale", "N", "1 / --rope-scale", into::call(set_scale)},
+       {"--yarn-orig-ctx", "N", "YaRN: size of the trained context, in tokens",
+        into::number(o.yarn_orig_ctx, 1, kHigh)},
+       {"--yarn-attn-factor", "N", "YaRN: factor of the attention's magnitude",
+        into::number(o.yarn_attn_factor, kLow, kHigh)},
+       {"--yarn-beta-fast", "N", "YaRN: turns from which a dimension keeps its frequency",
+        into::number(o.yarn_beta_fast, kLow, kHigh)},
+       {"--yarn-beta-slow", "N", "YaRN: turns up to which a dimension is interpolated",
+        into::number(o.yarn_beta_slow, kLow, kHigh)}},
+      "Metadata and RoPE");
 }
 
 }  // namespace
 
-void add_pre_option(CLI::App& command, std::string& pre) {
-  command
-      .add_option("--pre", pre,
-                  "pre-tokenizer of a BPE vocabulary, if the file's is missing or wrong")
-      ->type_name("NAME")
-      ->check(check_pre_name);
+Flag model_flag(std::string& model) {
+  return {"-m,--model", "FILE",
+          "GGUF file, or the name of a model that cria list shows (default: the bundled demo "
+          "model)",
+          into::text(model)};
 }
 
-void add_tuned_option(CLI::App& command) {
-  command.add_flag_callback(
-      "--no-tuned", [] {},
-      "ignore the options that cria bench --tune --remember has found for this model");
+Flag pre_flag(std::string& pre) {
+  return {"--pre", "NAME", "pre-tokenizer of a BPE vocabulary, if the file's is missing or wrong",
+          into::text(pre, check_pre_name)};
 }
 
-void add_lora_option(CLI::App& command, std::vector<std::string>& loras) {
-  command
-      .add_option("--lora", loras,
-                  "LoRA adapter (GGUF) to add to the model, multiplied by SCALE; may be repeated")
-      ->type_name("FILE[:SCALE]")
-      ->allow_extra_args(false);
+Flag tuned_flag() {
+  return {"--no-tuned", "",
+          "ignore the options that cria bench --tune --remember has found for this model",
+          into::action([] {})};
 }
 
-// A colon with a slash behind it belongs to the path.
-std::vector<LoraFile> parse_loras(const std::vector<std::string>& loras) {
+Flag lora_flag(Words& loras) {
+  return {"--lora", "FILE[:SCALE]",
+          "LoRA adapter (GGUF) to add to the model, multiplied by SCALE; may be repeated",
+          into::each(loras, parse_lora)};
+}
+
+std::vector<LoraFile> parse_loras(const Words& loras) {
   std::vector<LoraFile> files;
-  for (const std::string& text : loras) {
-    LoraFile& file = files.emplace_back(LoraFile{text, 1});
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string::npos || text.find('/', colon) != std::string::npos) continue;
-    const std::string number = text.substr(colon + 1);
-    char* end = nullptr;
-    file.scale = std::strtof(number.c_str(), &end);
-    if (number.empty() || *end != '\0' || !std::isfinite(file.scale))
-      throw CLI::ValidationError("--lora",
-                                 "expected FILE or FILE:SCALE with a finite number, got " + text);
-    file.path = text.substr(0, colon);
-  }
+  for (const std::string& text : loras) files.push_back(parse_lora(text));
   return files;
+}
+
+Flags rank_flags(RankOptions& options) {
+  return {{"--shares", "N,N,...|auto",
+           "with several ranks (mpirun): each rank's share of the work, or auto: by the memory "
+           "read rate, measured at the start (default: equal shares)",
+           into::text(options.shares)},
+          {"--rank-timeout", "SECONDS",
+           "with several ranks: stop all if one does not respond within this time (default: 7)",
+           into::number(options.timeout, 0.1, 86400.0)}};
+}
+
+void RankOptions::apply(std::uint32_t threads) const {
+  if (!shares.empty()) set_shares(shares, threads);
+  if (timeout != 0) set_rank_timeout(timeout);
+}
+
+Flags engine_flags(SessionOptions& session) {
+  return {
+      {"-t,--threads", "N", "threads (default: the physical cores)",
+       into::number(session.threads, 1, 1024)},
+      {"--threads-prefill", "N", "threads for prompts (default: as --threads)",
+       into::number(session.threads_prefill, 1, 1024)},
+      {"-b,--batch", "N", "prompt tokens evaluated at once",
+       into::number(session.n_batch, 1, 4096)},
+      {"-c,--ctx", "N", "context size in tokens (default: the model's, up to 4096)",
+       into::number(session.n_ctx, 1, 1 << 30)},
+      {"--kv-type", "", "type of the KV cache", into::choice(session.kv_type, kKvTypes, "f16")}};
+}
+
+Flags model_flags(ModelOptions& options) {
+  Flags rows = {model_flag(options.model), pre_flag(options.pre), lora_flag(options.loras)};
+  const auto add = [&rows](Flags more) { std::ranges::move(more, std::back_inserter(rows)); };
+  add(engine_flags(options.session));
+  add(override_flags(options.overrides));
+  add(rank_flags(options.ranks));
+  add({{"--mlock", "", "lock the model in memory", into::flag(options.mlock)},
+       {"--no-mmap", "", "read the file into memory instead of mapping it",
+        into::flag(options.no_mmap)},
+       tuned_flag(),
+       {"--profile", "", "print a table of the time per graph node to stderr at the end",
+        into::flag(options.profile)},
+       {"-v,--verbose", "", "print notes on model, memory and speed to stderr",
+        into::flag(options.verbose)}});
+  return rows;
+}
+
+Flag window_flag(std::uint32_t& window, std::uint32_t low) {
+  return {"-c,--window,--ctx", "N", "tokens per window", into::number(window, low, 1 << 30)};
+}
+
+Flags speculation_flags(ModelOptions& options, GenerateOptions& generate) {
+  return {{"--speculate", "MODE",
+           "speculative decoding: auto (when faster), off, or lookup (whenever the text repeats "
+           "itself); never changes an answer",
+           into::choice(
+               generate.speculate,
+               {{"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}},
+               "auto")},
+          {"--draft", "FILE",
+           "draft model for speculative decoding: smaller, with the same vocabulary; never changes "
+           "an answer",
+           into::text(options.draft)}};
+}
+
+Flag session_flag(std::string& file, const std::string& help) {
+  return {"--session", "FILE", help + "; the file works with the same model only",
+          into::text(file)};
 }
 
 void warn_of_missing_pre(const Vocabulary& vocabulary) {
@@ -83,74 +236,6 @@ void warn_of_missing_pre(const Vocabulary& vocabulary) {
     print_warning(
         "missing key tokenizer.ggml.pre: words are split in the default way, which may not be the "
         "model's (--pre NAME overrides it)");
-}
-
-void add_model_options(CLI::App& command, ModelOptions& options) {
-  SessionOptions& session = options.session;
-  add_model_option(command, options.model);
-  add_pre_option(command, options.pre);
-  add_lora_option(command, options.loras);
-  command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
-      ->type_name("N")
-      ->check(range(1, 1024));
-  command
-      .add_option("--threads-prefill", session.threads_prefill,
-                  "threads for prompts (default: as --threads)")
-      ->type_name("N")
-      ->check(range(1, 1024));
-  command.add_option("-b,--batch", session.n_batch, "prompt tokens evaluated at once")
-      ->type_name("N")
-      ->check(range(1, 4096))
-      ->capture_default_str();
-  command
-      .add_option("-c,--ctx", session.n_ctx,
-                  "context size in tokens (default: the model's, at most 4096)")
-      ->type_name("N")
-      ->check(range(1, 1 << 30));
-  command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
-      ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
-      ->capture_default_str();
-  add_override_options(command, options.overrides);
-  options.ranks.add_to(command);
-  command.add_flag("--mlock", options.mlock, "lock the model in memory");
-  command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
-  add_tuned_option(command);
-  command.add_flag("--profile", options.profile,
-                   "print a table of the time per graph node to stderr at the end");
-  command.add_flag("-v,--verbose", options.verbose,
-                   "print notes on model, memory and speed to stderr");
-}
-
-void add_window_option(CLI::App& command, ModelOptions& options) {
-  options.session.n_ctx = 512;
-  command.remove_option(command.get_option("--ctx"));
-  command.add_option(kWindowNames, options.session.n_ctx, "tokens per window")
-      ->type_name("N")
-      ->check(range(1, 1 << 30))
-      ->capture_default_str();
-}
-
-void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate) {
-  static const std::map<std::string, Speculate> kWays = {
-      {"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}};
-  const auto set = [&generate](const std::string& way) { generate.speculate = kWays.at(way); };
-  command
-      .add_option_function<std::string>("--speculate", set,
-                                        "guess tokens and evaluate them ahead: auto (where that is "
-                                        "faster), off, or lookup (wherever the "
-                                        "text repeats itself); never changes an answer")
-      ->type_name("WAY")
-      ->check(CLI::IsMember({"auto", "off", "lookup"}))
-      ->default_str("auto");
-  command
-      .add_option("--draft", options.draft,
-                  "a smaller model with the same vocabulary that guesses; never changes an answer")
-      ->type_name("FILE");
-}
-
-void add_session_option(CLI::App& command, std::string& file, const std::string& help) {
-  command.add_option("--session", file, help + "; the file works with the same model only")
-      ->type_name("FILE");
 }
 
 bool has_session_file(const std::string& file) {
@@ -200,12 +285,29 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   return model;
 }
 
+std::string_view kv_name(KvType type) {
+  return std::ranges::find(kKvTypes, type, &std::pair<std::string, KvType>::second)->first;
+}
+
 namespace {
 
 void print_memory(const EngineMemory& memory, const ModelOptions& options) {
   print_line("memory: file " + human_bytes(memory.file) + ", keys and values " +
-             human_bytes(memory.kv) + " (" + options.kv_type + "), work " +
-             human_bytes(memory.work) + "; available " + human_bytes(memory.available));
+             human_bytes(memory.kv) + " (" + std::string(kv_name(options.session.kv_type)) +
+             "), work " + human_bytes(memory.work) + "; available " +
+             human_bytes(memory.available));
+}
+
+void print_kv_memory(const Model& model, const Model* draft, const EngineOptions& wanted) {
+  EngineMemory memory = engine_memory(model, wanted);
+  if (draft != nullptr) {
+    const EngineMemory more = draft_memory(*draft, wanted);
+    memory.kv += more.kv;
+    memory.work += more.work;
+  }
+  print_line("memory: keys and values " + human_bytes(memory.kv) + " for " +
+             counted(wanted.positions, "position") + ", work " + human_bytes(memory.work) +
+             "; available " + human_bytes(memory.available));
 }
 
 }  // namespace
@@ -217,7 +319,7 @@ EngineOptions engine_options(const ModelOptions& options) {
   engine.n_batch = options.session.n_batch;
   engine.threads = options.session.threads;
   engine.threads_prefill = options.session.threads_prefill;
-  engine.kv_type = parse_kv_type(options.kv_type);
+  engine.kv_type = options.session.kv_type;
   return engine;
 }
 
@@ -231,7 +333,6 @@ std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& opti
 
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
   SessionOptions wanted = options.session;
-  wanted.kv_type = parse_kv_type(options.kv_type);
   if (!options.draft.empty()) wanted.draft = Model::load(find_model(options.draft));
   if (options.verbose)
     print_memory(session_memory(model, wanted), options);  // before anything is allocated
@@ -269,6 +370,21 @@ void require_room(const Session& session, std::size_t n) {
   if (n > n_ctx && !session.options().context_shift)
     throw Error("", "the prompt is too long: expected at most " + counted(n_ctx, "token") +
                         ", got " + std::to_string(n) + " (-c N makes the context larger)");
+}
+
+EngineOptions fit_positions(const Model& model, const Model* draft, EngineOptions wanted,
+                            bool verbose) {
+  constexpr double kMost = 0.5;  // of the available memory: the file needs some too
+  wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
+  for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
+    if (verbose) print_kv_memory(model, draft, wanted);
+    if (wanted.positions == wanted.n_ctx) return wanted;
+    const double fraction =
+        kv_fraction(model, wanted) + (draft != nullptr ? kv_fraction(*draft, wanted) : 0);
+    if (verbose && Leader::current() != nullptr)
+      print_line("memory: " + fixed(100 * fraction, 1) + " % where least is left of all ranks");
+    if (fraction <= kMost) return wanted;
+  }
 }
 
 }  // namespace cria::tools

@@ -1,79 +1,87 @@
-// The options of subcommands that run a model, and the model and the session that they ask for.
+// The flags of commands that run a model, and the model, session and engine that they ask for.
 #pragma once
-
-#include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "engine/model_parts.h"
 #include "engine/session.h"
-#include "tools/options/overrides.h"
-#include "tools/options/ranks.h"
+#include "tools/cli/flag.h"
 
 namespace cria::tools {
 
-/// Options of every subcommand that runs a model.
+/// Overrides of the file's metadata.
+struct OverrideOptions {
+  Words keys;                ///< KEY=TYPE:VALUE
+  std::string rope_scaling;  ///< "": the file's
+  std::optional<double> rope_factor, rope_base, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
+  std::optional<std::int64_t> yarn_orig_ctx;
+};
+
+/// Options of several ranks that share a model.
+struct RankOptions {
+  std::string shares;  ///< "": equal
+  double timeout = 0;  ///< in seconds; 0: the default
+
+  /// Call it before loading a model. threads: as --threads; 0: each rank's default. Throws
+  /// Error for impossible values, and without other ranks.
+  void apply(std::uint32_t threads) const;
+};
+Flags rank_flags(RankOptions& options);
+
+/// Options of every command that runs a model.
 struct ModelOptions {
   std::string model;
   SessionOptions session;
-  std::string kv_type = "f16";
   std::string pre;
   OverrideOptions overrides;
-  std::string draft;               ///< a model that guesses; "": none
-  std::vector<std::string> loras;  ///< FILE[:SCALE]
+  std::string draft;  ///< the draft model; "": none
+  Words loras;        ///< FILE[:SCALE]
   RankOptions ranks;
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
-
-/// Says on stderr if there is no pre-tokenizer where one is needed.
-void warn_of_missing_pre(const Vocabulary& vocabulary);
-/// --pre
-void add_pre_option(CLI::App& command, std::string& pre);
-
-/// --no-tuned, which the command line itself sees to (report/tuned.h)
-void add_tuned_option(CLI::App& command);
-
-/// --lora FILE[:SCALE], any number of them
-void add_lora_option(CLI::App& command, std::vector<std::string>& loras);
-/// What was given to it. Throws a usage error for a scale that is no finite number.
-std::vector<LoraFile> parse_loras(const std::vector<std::string>& loras);
-
-/// -m alone.
-void add_model_option(CLI::App& command, std::string& model);
-/// -m, threads, context and the rest.
-void add_model_options(CLI::App& command, ModelOptions& options);
-
-/// -c, --window, --ctx. The first long name is the one that files and variables know: a `ctx` there
-/// is meant for talks and does not change what is measured.
-inline constexpr const char* kWindowNames = "-c,--window,--ctx";
-/// Instead of the --ctx of add_model_options(): tokens of a window, for commands that measure a
-/// text.
-void add_window_option(CLI::App& command, ModelOptions& options);
-
+/// All flags of ModelOptions but the draft model.
+Flags model_flags(ModelOptions& options);
+/// Threads, batch, context, type of the KV cache.
+Flags engine_flags(SessionOptions& session);
+std::string_view kv_name(KvType type);  ///< "f16"
+Flag model_flag(std::string& model);    ///< -m
+Flag pre_flag(std::string& pre);
+Flag tuned_flag();  ///< --no-tuned, which the program itself looks at (tools/cli/settings.h)
+Flag lora_flag(Words& loras);
+/// -c, --window, --ctx, instead of --ctx, for commands that measure a text. A `ctx` in the
+/// configuration file is meant for conversations and does not change it.
+Flag window_flag(std::uint32_t& window, std::uint32_t low = 1);
 /// --speculate, --draft
-void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate);
+Flags speculation_flags(ModelOptions& options, GenerateOptions& generate);
+Flag session_flag(std::string& file, const std::string& help);
 
-/// --session
-void add_session_option(CLI::App& command, std::string& file, const std::string& help);
-/// Whether there is a file to go on with. Throws Error where its directory is missing, so that
-/// nothing is computed in vain.
+/// Throws Error for a scale that is not a finite number.
+std::vector<LoraFile> parse_loras(const Words& loras);
+/// Prints a warning if a BPE vocabulary names no pre-tokenizer.
+void warn_of_missing_pre(const Vocabulary& vocabulary);
+/// True if the session file exists. Throws Error if its directory is missing, before anything is
+/// computed.
 bool has_session_file(const std::string& file);
 
-/// Opens the model and says what is notable about it on stderr (with -v: all of it).
+/// Opens the model; prints its warnings to stderr (with -v all of them).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
-/// What an engine shares with a session of these options: context, batch, threads, type of keys and
-/// values.
+/// The engine's part of the session options: context, batch, threads, KV type.
 EngineOptions engine_options(const ModelOptions& options);
-/// An engine as `wanted`; with -v says on stderr what it will take.
+/// An engine with these options; -v prints its memory.
 std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& options,
                                     const EngineOptions& wanted);
-/// A session on it; with -v says on stderr what it will take.
+/// A session; -v prints its memory.
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
-/// Says on stderr where -c asks for more tokens than the model was trained for.
+/// `wanted` with KV positions for all sequences if they take at most half of the available memory
+/// of every machine, else for fewer; at least for one sequence. n_ctx must be set. draft: the draft
+/// model or null. verbose: prints the memory.
+EngineOptions fit_positions(const Model& model, const Model* draft, EngineOptions wanted,
+                            bool verbose);
+/// Prints a warning if -c asks for more tokens than the model was trained for.
 void warn_of_long_context(const Model& model, const ModelOptions& options);
-/// Without -c: room for a prompt of so many tokens and its answer, within what the model was
-/// trained for.
+/// The context without -c: large enough for the prompt and its answer, within the training context.
 std::uint32_t context_for(const Model& model, std::size_t prompt, std::int64_t max_tokens);
 /// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
 void require_room(const Session& session, std::size_t n);

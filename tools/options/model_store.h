@@ -1,7 +1,6 @@
-// Models that are on this machine already: $CRIA_MODELS, the Hugging Face cache, ollama's store,
-// and the one that comes with the program. Nothing there is changed.
+// Models on this machine: $CRIA_MODELS, the Hugging Face cache, ollama's store, and the bundled
+// model; and the file that -m means. Nothing there is changed.
 #pragma once
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,21 +9,26 @@
 namespace cria::tools {
 
 struct KnownModel {
-  std::string name;         ///< what -m takes: "TheBloke/Mistral-7B/mistral.Q4_K_M", "llama3:8b"
+  std::string name;         ///< for -m: "TheBloke/Mistral-7B/mistral.Q4_K_M", "llama3:8b"
   std::string place;        ///< "CRIA_MODELS", "Hugging Face", "ollama", "bundled"
   std::string path;         ///< the file, or the first of a split model
-  std::uint64_t bytes = 0;  ///< of all its files
+  std::uint64_t bytes = 0;  ///< sum of all its files
 };
 
 /// All there are, by place and name. Places that cannot be read are passed over.
 std::vector<KnownModel> known_models();
 
-/// Those that a name means: the one whose name, or its last part, is this one; else all in whose
-/// names it occurs. Upper and lower case are the same.
+/// The models that a name matches: one whose name or last part equals it, else all that contain it.
+/// Case does not matter.
 std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
                                         std::string_view name);
 
-/// The demo model installed with this program, or built beside it; "" where there is none.
+/// The demo model installed or built with this program, or "".
 std::string bundled_model();
+
+/// The file that -m means: named itself, or by the name of a known model (or a part of one that no
+/// other has). "": $CRIA_MODEL, else the demo model. Throws Error that says how to get a model that
+/// is elsewhere.
+std::string find_model(const std::string& named);
 
 }  // namespace cria::tools

@@ -8,9 +8,8 @@
 
 #include "engine/constrain/constraint.h"
 #include "engine/sample/options.h"
-#include "tools/options/command.h"
-#include "tools/options/input.h"
-#include "tools/terminal/messages.h"
+#include "tools/options/values.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -27,8 +26,7 @@ std::pair<TokenId, float> parse_bias(const std::string& text) {
     const float bias = std::strtof(sign, &rest);
     if (rest == end && rest != sign) return {id, bias};
   }
-  throw CLI::ValidationError("--logit-bias",
-                             "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
+  throw UsageError("--logit-bias", "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
 }
 
 /// Parses --seed. -1 is a random seed, which is printed so that the answer can be repeated.
@@ -42,48 +40,7 @@ std::uint64_t parse_seed(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [rest, bad] = std::from_chars(text.data(), end, seed);
   if (bad == std::errc() && rest == end) return seed;
-  throw CLI::ValidationError(
-      "--seed", "expected -1 or a whole number up to 18446744073709551615, got " + text);
-}
-
-std::vector<SamplerStep> parse_steps(const std::string& text) {
-  try {
-    return parse_sampler_steps(text);
-  } catch (const Error& error) {
-    throw CLI::ValidationError("--samplers", error.what());
-  }
-}
-
-constexpr const char* kGroup = "Sampling";
-
-/// An option whose help shows its default.
-template <typename T>
-CLI::Option* add_number(CLI::App& command, const std::string& name, T& value,
-                        const std::string& help, T low, T high) {
-  return command.add_option(name, value, help)
-      ->check(range(low, high))
-      ->type_name(std::is_integral_v<T> ? "N" : "X")
-      ->group(kGroup)
-      ->capture_default_str();
-}
-
-CLI::Option* add_strings(CLI::App& command, const std::string& name,
-                         std::vector<std::string>& strings, const std::string& help) {
-  return command.add_option(name, strings, help)
-      ->type_name("TEXT")
-      ->allow_extra_args(false)
-      ->group(kGroup);
-}
-
-/// What ends an answer.
-void add_ends(CLI::App& command, GenerateOptions& generate) {
-  add_number<std::int64_t>(command, "-n,--max-tokens", generate.max_tokens,
-                           "at most N tokens per answer; -1: no limit", -1, 1 << 30);
-  add_strings(command, "--stop", generate.stop, "a string that ends the answer; may be repeated");
-  command
-      .add_flag("--ignore-eos", generate.ignore_eos,
-                "continue where the model would end its answer")
-      ->group(kGroup);
+  throw Error("", "expected -1 or a whole number up to 18446744073709551615, got " + text);
 }
 
 /// Adds a space after each semicolon, so that lines can break there.
@@ -93,99 +50,87 @@ std::string breakable(std::string text) {
   return text;
 }
 
-/// Returns a schema given on the command line, or in the file that it names.
-std::string schema_text(const std::string& argument) {
-  const std::size_t first = argument.find_first_not_of(" \t\r\n");
-  const bool is_text = first != std::string::npos && argument[first] == '{';
+/// Returns the text itself, or the content of the file that it names.
+std::string file_or_text(const std::string& argument, bool is_text) {
   return is_text ? argument : read_file(argument);
 }
 
-/// Declares the option of one row, by the type of its member.
-struct OptionDeclaration {
-  CLI::App& command;
+/// The flag of a row of kSamplerOptions, by the type of its member.
+struct SamplerFlag {
   SamplingOptions& sampling;
   const SamplerOption& option;
-  std::string flag = "--" + sampler_flag(option);
+  std::string name = "--" + sampler_flag(option);
   std::string help = std::string(option.help);
   SamplerOptions& values = sampling.generate.sampler;
 
-  void operator()(float SamplerOptions::*member) const {
-    add_number<float>(command, flag, values.*member, help, static_cast<float>(option.low),
-                      static_cast<float>(option.high));
+  Flag operator()(float SamplerOptions::*member) const {
+    return {name, "X", help, into::number(values.*member, option.low, option.high)};
   }
-  void operator()(std::int32_t SamplerOptions::*member) const {
-    add_number<std::int32_t>(command, flag, values.*member, help,
-                             static_cast<std::int32_t>(option.low),
-                             static_cast<std::int32_t>(option.high));
+  Flag operator()(std::int32_t SamplerOptions::*member) const {
+    return {name, "N", help, into::number(values.*member, option.low, option.high)};
   }
-  void operator()(std::vector<std::string> SamplerOptions::*member) const {
-    add_strings(command, flag, values.*member, help);
+  Flag operator()(std::vector<std::string> SamplerOptions::*member) const {
+    return {name, "TEXT", help, into::each(values.*member)};
   }
-  void operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*) const {
-    add_strings(command, flag, sampling.biases, help)->type_name("ID+BIAS");
+  Flag operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*) const {
+    return {name, "ID+BIAS", help, into::each(sampling.biases)};
   }
-  void operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
-    command
-        .add_option_function<std::string>(
-            flag,
-            [&target = values.*member](const std::string& text) { target = parse_seed(text); },
-            help)
-        ->type_name("N")
-        ->group(kGroup);
+  Flag operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
+    return {name, "N", help, into::call([&target = values.*member](const std::string& text) {
+              target = parse_seed(text);
+            })};
   }
-  void operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
-    const std::string usual = breakable(sampler_steps_text(values.*member));
-    command
-        .add_option_function<std::string>(
-            flag,
-            [&target = values.*member](const std::string& text) { target = parse_steps(text); },
-            help + " (default: " + usual + ")")
-        ->type_name("ORDER")
-        ->group(kGroup);
+  Flag operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
+    return {name, "ORDER",
+            help + " (default: " + breakable(sampler_steps_text(values.*member)) + ")",
+            into::call([&target = values.*member](const std::string& text) {
+              target = parse_sampler_steps(text);
+            })};
   }
 };
 
 }  // namespace
 
-void SamplingOptions::add_constraint_to(CLI::App& command) {
-  const auto add = [&](const char* name, const char* type, const char* what, auto compile) {
-    return command
-        .add_option_function<std::string>(
-            name,
-            [this, name, compile](const std::string& text) {
-              try {
-                generate.constraint = compile(text);
-              } catch (const Error& error) {
-                throw CLI::ValidationError(name, error.what());
-              }
-            },
-            what)
-        ->type_name(type)
-        ->group("Form of the answer");
+Flags SamplingOptions::constraint_flags() {
+  const auto compiled = [this](auto compile) {
+    return into::call(
+        [this, compile](const std::string& text) { generate.constraint = compile(text); });
   };
-  CLI::Option* const schema =
-      add("--json-schema", "FILE|TEXT", "the answer is JSON that matches this schema",
-          [](const std::string& text) { return Constraint::json_schema(schema_text(text)); });
-  CLI::Option* const grammar =
-      add("--grammar", "FILE", "the answer follows this grammar (GBNF, with a rule root)",
-          [](const std::string& path) { return Constraint::gbnf(read_file(path)); });
-  CLI::Option* const regex =
-      add("--regex", "RE", "the whole answer matches this regular expression (ECMA 262)",
-          [](const std::string& text) { return Constraint::regex(text); });
-  schema->excludes(grammar)->excludes(regex);
-  grammar->excludes(regex);
+  return in_group(
+      {{"--json-schema",
+        "FILE|TEXT",
+        "the answer is JSON that matches this schema",
+        compiled([](const std::string& text) {
+          return Constraint::json_schema(file_or_text(text, text.find('{') != std::string::npos));
+        }),
+        {.excludes = "--grammar,--regex"}},
+       {"--grammar",
+        "FILE|TEXT",
+        "the answer follows this grammar (GBNF, with a rule root)",
+        compiled([](const std::string& text) {
+          return Constraint::gbnf(file_or_text(text, text.find("::=") != std::string::npos));
+        }),
+        {.excludes = "--regex"}},
+       {"--regex", "RE", "the whole answer matches this regular expression (ECMA 262)",
+        compiled([](const std::string& text) { return Constraint::regex(text); })}},
+      "Form of the answer");
 }
 
-void SamplingOptions::add_to(CLI::App& command) {
-  command_ = &command;
-  add_ends(command, generate);
+Flags SamplingOptions::flags() {
+  Flags rows = {{"-n,--max-tokens", "N", "at most N tokens per answer; -1: no limit",
+                 into::number(generate.max_tokens, -1, 1 << 30)},
+                {"--stop", "TEXT", "a string that ends the answer; may be repeated",
+                 into::each(generate.stop)},
+                {"--ignore-eos", "", "continue where the model would end its answer",
+                 into::flag(generate.ignore_eos)}};
   for (const SamplerOption& option : kSamplerOptions)
-    std::visit(OptionDeclaration{command, *this, option}, option.member);
+    rows.push_back(std::visit(SamplerFlag{*this, option}, option.member));
+  return in_group(std::move(rows), "Sampling");
 }
 
 void SamplingOptions::follow(const GgufFile& file, SamplerOptions& sampler) const {
   set_sampling_defaults(file, sampler, [&](const SamplerOption& option) {
-    return command_->count("--" + sampler_flag(option)) == 0;
+    return command == nullptr || !command->given("--" + sampler_flag(option));
   });
 }
 
@@ -197,7 +142,7 @@ GenerateOptions SamplingOptions::resolve() const {
   try {
     check(options.sampler, std::numeric_limits<std::size_t>::max());
   } catch (const Error& error) {  // NaN, which the options' ranges let through
-    throw CLI::ValidationError(std::string(error.what()));
+    throw UsageError(error.what());
   }
   if (!options.sampler.seed) options.sampler.seed = random_seed();
   return options;

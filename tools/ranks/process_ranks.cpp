@@ -14,8 +14,7 @@
 #include "engine/distribute/read_rates.h"
 #include "engine/ranks/mpi/module.h"
 #include "model/error.h"
-#include "tools/options/command_line.h"
-#include "tools/terminal/messages.h"
+#include "tools/cli/command_line.h"
 #include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 

@@ -1,11 +1,11 @@
-// The limits of this machine for a number of threads, measured now: what shares of the roofline
-// refer to.
+// The limits of this machine: read rate, arithmetic rates, and the time of a pass over N tokens.
 #pragma once
-
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 
+#include "engine/model.h"
 #include "kernels/kernels.h"
 #include "model/gguf/gguf.h"
 
@@ -20,7 +20,7 @@ struct Roofline {
   double float_gmacs;   ///< float32 FMA out of registers, GMAC/s, all threads
   double bf16_gmacs;    ///< dot products of bfloat16 pairs
 
-  /// What prompts of a weight type are held against.
+  /// The peak rate for prompts with a weight type.
   [[nodiscard]] double peak(const DTypeInfo& type) const {
     if (type.dot == DotClass::FloatPairs && bf16_gmacs > 0) return bf16_gmacs;
     return type.is_float() ? float_gmacs : int8_gmacs;
@@ -31,17 +31,36 @@ struct Roofline {
 /// repetitions, as a limit should be. units: of all threads together.
 double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work);
 
-/// What of a model's tensors measure_roofline() can read: those that follow one another in memory,
-/// 512 MiB at most. Empty if that is too little to be out of the caches.
+/// The model's tensors that measure_roofline() can read: consecutive ones, up to 512 MiB. Empty if
+/// they would fit into the caches.
 std::span<const std::byte> readable_weights(const GgufFile& file);
 
-/// How fast all threads together read these bytes, the best of some repetitions; if empty, 512 MiB
-/// of memory of its own.
+/// The read rate of all threads over these bytes (if empty, over 512 MiB of its own), best of some
+/// repetitions.
 double read_gbytes(const KernelSet& kernels, unsigned threads, std::span<const std::byte> bytes);
 
-/// Takes about a second. The instructions are those of the kernel set. weights: as bytes above,
-/// since memory is not equally fast everywhere.
+/// Takes about a second. Uses the instructions of the kernel set. weights: as `bytes` above, since
+/// memory is not equally fast everywhere.
 Roofline measure_roofline(const KernelSet& kernels, unsigned threads,
                           std::span<const std::byte> weights = {});
+
+/// Seconds, all threads together.
+struct PassLimit {
+  double read = 0;   ///< reading all weights from memory
+  double first = 0;  ///< GEMV of one token with weights in L2, with unpacking
+  double token = 0;  ///< the products of one token among many
+
+  [[nodiscard]] double products(std::size_t tokens) const {
+    return first + token * static_cast<double>(tokens - 1);
+  }
+  /// The minimum time for n tokens.
+  [[nodiscard]] double seconds(std::size_t tokens) const {
+    return read > products(tokens) ? read : products(tokens);
+  }
+};
+
+/// Multiplies some rows of every kind of matrix of the model.
+PassLimit measure_pass_limit(const Model& model, const KernelSet& kernels, double read_gbytes,
+                             unsigned threads);
 
 }  // namespace cria::tools

@@ -4,16 +4,16 @@
 #include <sstream>
 #include <utility>
 
-#include "tools/terminal/width.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
+
 namespace {
 
 constexpr std::size_t kGap = 2;       // blanks between columns
 constexpr std::size_t kMinText = 12;  // a column of texts is not made narrower
 
-/// A cell's lines, none wider than its column. Of a name or path that is longer nothing is lost: it
-/// goes on in the next line.
+/// A cell's lines, none wider than its column. A longer name or path continues in the next line.
 std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
   std::istringstream in(wrapped(cell, width));
   std::vector<std::string> lines;
@@ -113,7 +113,7 @@ std::string Table::text(std::size_t columns) const {
       if (!fits(more)) break;
       shown = more;
     }
-    if (!fits(shown))  // one number beside the first column: that gives way
+    if (!fits(shown))  // one number after the first column, which shrinks
       widths[0] = std::max<std::size_t>(1, columns - std::min(columns, widths[shown[1]] + kGap));
     out += (out.empty() ? "" : "\n") + block(widths, shown);
   }

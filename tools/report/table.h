@@ -1,6 +1,5 @@
 // Rows of text in aligned columns.
 #pragma once
-
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -12,11 +11,11 @@ class Table {
   /// Columns by their headings; one that begins with '>' is aligned to the right.
   explicit Table(std::vector<std::string> headings);
   void add(std::vector<std::string> row);
-  /// Lines of at most so many columns (0: as many as they need). Texts are broken at words; a word
-  /// that is longer than its column goes on in the next line. Where the numbers alone are too wide,
-  /// some columns follow below the others, each time with the first column before them.
+  /// Lines of at most `columns` (0: unlimited). Texts are broken at words; longer words continue in
+  /// the next line. If the numbers are too wide, some columns follow below the others, after the
+  /// first column again.
   [[nodiscard]] std::string text(std::size_t columns = 0) const;
-  /// As wide as the stream's terminal; as wide as it needs where that is none.
+  /// As wide as the stream's terminal; unlimited without a terminal.
   [[nodiscard]] std::string text(std::FILE* stream) const;
 
  private:

@@ -1,7 +1,7 @@
-// A look at every value of a model file: what arithmetic cannot survive, and what the rest is like.
+// All values of a model: NaN, infinity and statistics of each tensor, as text and JSON.
 #pragma once
-
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace cria::tools {
 
-/// Of one tensor; NaN and infinity count for no other figure.
+/// Statistics of one tensor; they leave out NaN and infinity.
 struct TensorValues {
   std::string name;
   DType dtype = DType::F32;
@@ -25,12 +25,20 @@ struct TensorValues {
 /// the cores.
 std::vector<TensorValues> check_values(const GgufFile& file);
 
-/// How the values of two tensors of one shape differ.
+/// The difference of two tensors of one shape.
 struct ValueDifference {
   std::uint64_t values = 0, different = 0;  ///< NaN equals NaN
-  std::uint64_t not_finite = 0;  ///< of the different ones: NaN or infinity, here or there
-  double largest = 0, rmse = 0;  ///< of the others
+  std::uint64_t not_finite = 0;             ///< different values with NaN or infinity on a side
+  double largest = 0, rmse = 0;             ///< of the other different values
 };
 ValueDifference compare_values(const TensorView& a, const TensorView& b);
+
+/// A table of the statistics, then the tensors that hold NaN or infinities, then how many hold
+/// none.
+std::string check_text(const std::vector<TensorValues>& all);
+/// The tensors that are not good.
+nlohmann::ordered_json check_json(const std::vector<TensorValues>& all);
+/// The statistics of all.
+nlohmann::ordered_json statistics_json(const std::vector<TensorValues>& all);
 
 }  // namespace cria::tools

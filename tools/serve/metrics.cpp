@@ -42,7 +42,7 @@ std::string plain(std::string_view name, std::string_view type, std::string_view
   return plain(name, type, help, std::to_string(count.value()));
 }
 
-/// Bytes of this process in memory; 0 where the system does not tell.
+/// Bytes of this process in memory; 0 if unknown.
 std::uint64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
   std::uint64_t total = 0, resident = 0;

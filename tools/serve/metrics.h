@@ -1,4 +1,4 @@
-// What `cria serve` counts, and its text for Prometheus (format 0.0.4).
+// The counters of `cria serve`, and their text for Prometheus (format 0.0.4).
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// How many observations were at most so long, for bounds from a millisecond to 600 s.
+/// A histogram of times with bounds from a millisecond to 600 s.
 class Histogram {
  public:
   static constexpr std::array kBounds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,  0.2,  0.5,
@@ -41,8 +41,8 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// All of them. The transport counts requests and, from their records, tokens and times; who steps
-/// the model keeps the gauges and `steps`.
+/// All counters. The transport counts requests and, from their records, tokens and times; the
+/// service keeps the gauges and `steps`.
 class Metrics {
  public:
   Count requests_cancelled, prompt_tokens, prompt_tokens_cached, completion_tokens;

@@ -1,17 +1,81 @@
 #include "tools/serve/serve.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <thread>
 
-#include "tools/serve/end_signals.h"
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 #include "tools/serve/page/page.h"
-#include "tools/terminal/messages.h"
 #include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::serve {
+
+namespace {
+
+constexpr int kOver = SIGUSR2;  // wakes the thread at the end
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, kOver}) {
+    struct sigaction action = {};
+    sigaction(number, nullptr, &action);
+    if (number != SIGHUP || action.sa_handler != SIG_IGN) sigaddset(&set, number);  // nohup
+  }
+  return set;
+}
+
+}  // namespace
+
+EndSignals::EndSignals(std::function<void()> on_first, std::function<int()> on_second) {
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::thread([this, first = std::move(on_first), second = std::move(on_second)] {
+    listen(first, second);
+  });
+}
+
+EndSignals::~EndSignals() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  pthread_kill(thread_.native_handle(), kOver);
+  thread_.join();
+  // The signals stay blocked: the program ends, and a further one would end it with another exit
+  // code.
+}
+
+void EndSignals::listen(const std::function<void()>& on_first,
+                        const std::function<int()>& on_second) {
+  const sigset_t set = ending_signals();
+  for (;;) {
+    int number = 0;
+    if (sigwait(&set, &number) != 0) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      if (number == kOver) {
+        if (over_) return;
+        continue;
+      }
+      if (seen_) tools::exit_now(on_second());
+      seen_ = true;
+    }
+    on_first();
+    came_.notify_all();
+  }
+}
+
+void EndSignals::wait() {
+  std::unique_lock lock(mutex_);
+  came_.wait(lock, [this] { return seen_; });
+}
+
 namespace {
 
 constexpr std::chrono::milliseconds kLastAnswers{1000};  // for answers to go out after the grace
@@ -71,7 +135,7 @@ class Deadline {
   std::thread thread_;
 };
 
-/// What a second signal has to know: whether it interrupts anything.
+/// True while a second signal would interrupt something.
 class Ending {
  public:
   void watch(const Server* server) {
@@ -146,7 +210,7 @@ int serve(const ServeOptions& options,
   server.set_routes(std::move(routes));
   ending.watch(&server);
   ready = true;
-  say_start(server, *backend, options);  // last: who waits for this line may ask at once
+  say_start(server, *backend, options);  // last: clients may call after this line
   signals.wait();
   deadline = std::make_unique<Deadline>(options.grace + kLatestEnd);
   end(server, *backend, options.grace);

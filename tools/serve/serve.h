@@ -1,18 +1,42 @@
-// `cria serve` as a whole: the server from its first listening to its end, with whatever answers
-// behind it.
+// `cria serve`: the HTTP server, the service behind it, and their end by a signal.
 #pragma once
-
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tools/serve/http/server.h"
 
 namespace cria::serve {
 
-/// What answers once the model is there. Its destructor returns when nothing computes any more.
+/// To be made before any other thread, which inherits that these signals are blocked. There is one
+/// at a time.
+class EndSignals {
+ public:
+  /// Both are called on a thread of its own: on_first at the first signal, on_second at the next,
+  /// which ends the program at once with that exit code.
+  EndSignals(std::function<void()> on_first, std::function<int()> on_second);
+  ~EndSignals();
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  /// Returns after the first.
+  void wait();
+
+ private:
+  void listen(const std::function<void()>& on_first, const std::function<int()>& on_second);
+
+  std::mutex mutex_;
+  std::condition_variable came_;
+  bool seen_ = false, over_ = false;
+  std::thread thread_;
+};
+
+/// Answers requests once the model is loaded. Its destructor waits for running computations.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -32,8 +56,8 @@ struct ServeOptions {
   std::chrono::milliseconds grace{10'000};
 };
 
-/// Loads the model while the server listens, and answers until a signal. The exit code. Throws
-/// Error where it cannot listen, and what `load` throws.
+/// Loads the model while the server listens, and answers until a signal. Returns the exit code.
+/// Throws Error if it cannot listen, and what `load` throws.
 int serve(const ServeOptions& options,
           const std::function<std::unique_ptr<Backend>(Metrics&)>& load);
 

@@ -1,13 +1,133 @@
 #include "tools/terminal/line_reader.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
-#include "tools/terminal/interrupt.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/terminal_reader.h"
 
 namespace cria::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "" without a home directory.
+std::string history_path() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  fs::path directory;
+  if (state != nullptr && *state == '/')
+    directory = state;
+  else if (home != nullptr && *home != '\0')
+    directory = fs::path(home) / ".local/state";
+  else
+    return "";
+  directory /= "cria";
+  std::error_code error;
+  fs::create_directories(directory, error);
+  return error ? "" : (directory / "history").string();
+}
+
+::History* empty_history() {
+  ::History* history = history_init();
+  HistEvent event;
+  ::history(history, &event, H_SETSIZE, 1000);
+  ::history(history, &event, H_SETUNIQUE, 1);
+  return history;
+}
+
+}  // namespace
+
+MessageHistory::MessageHistory() : file_(history_path()), history_(empty_history()) {
+  HistEvent event;
+  if (!file_.empty()) ::history(history_, &event, H_LOAD, file_.c_str());
+}
+
+MessageHistory::~MessageHistory() { history_end(history_); }
+
+void MessageHistory::add(const std::string& message) {
+  HistEvent event;
+  ::history(history_, &event, H_ENTER, message.c_str());
+  if (file_.empty()) return;
+  // Conversations are private: only the user can read the file.
+  const int lock = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0) return;
+  flock(lock, LOCK_EX);
+  ::History* const all = empty_history();  // keeps lines that another chat has added to the file
+  ::history(all, &event, H_LOAD, file_.c_str());
+  ::history(all, &event, H_ENTER, message.c_str());
+  ::history(all, &event, H_SAVE, file_.c_str());
+  history_end(all);
+  close(lock);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string editor() {
+  for (const char* const name : {"VISUAL", "EDITOR"}) {
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0')
+      return value;
+  }
+  return "vi";
+}
+
+/// A private temporary file, removed with this object. Its path is empty if it cannot be made.
+class TemporaryText {
+ public:
+  explicit TemporaryText(const std::string& text) {
+    std::error_code error;
+    const fs::path directory = fs::temp_directory_path(error);
+    if (error) return;
+    std::string path = (directory / "cria-message-XXXXXX").string();
+    const int descriptor = mkstemp(path.data());
+    if (descriptor < 0) return;
+    close(descriptor);
+    path_ = std::move(path);
+    std::ofstream(path_, std::ios::binary) << text << (text.empty() ? "" : "\n");
+  }
+  ~TemporaryText() {
+    std::error_code gone;
+    if (is_there()) fs::remove(path_, gone);
+  }
+  TemporaryText(const TemporaryText&) = delete;
+  TemporaryText& operator=(const TemporaryText&) = delete;
+
+  [[nodiscard]] bool is_there() const { return !path_.empty(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string read() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string edit_text(const std::string& text) {
+  const TemporaryText file(text);
+  if (!file.is_there()) return text;
+  // The name reaches the shell by the environment: nothing in it can be taken for more than a name.
+  setenv("CRIA_EDITED_FILE", file.path().c_str(), 1);
+  const int status = std::system((editor() + " \"$CRIA_EDITED_FILE\"").c_str());
+  unsetenv("CRIA_EDITED_FILE");
+  if (status != 0) return text;
+  std::string edited = file.read();
+  while (edited.ends_with('\n')) edited.pop_back();
+  return edited;
+}
+
 namespace {
 
 class PlainReader : public LineReader {
@@ -37,14 +157,13 @@ class PlainReader : public LineReader {
 constexpr std::string_view kFence = "\"\"\"";
 constexpr const char* kMore = ".";
 
-/// One more line of a message. Of a message that was begun a Ctrl-C throws away something in any
-/// case.
+/// One more line of a message. In a message that was begun, Ctrl-C always discards something.
 Read read_more(LineReader& reader, TypedText& line) {
   const Read read = reader.line(kMore, line);
   return read == Read::Interrupt ? Read::Cleared : read;
 }
 
-/// Whether a line with such a text would be read as something else.
+/// True if the text would be read as something else on a line.
 bool needs_fences(const std::string& text) {
   return text.find('\n') != std::string::npos || text.starts_with('/') ||
          text.starts_with(kFence) || text.ends_with('\\');

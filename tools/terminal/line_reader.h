@@ -1,6 +1,6 @@
-// Where the lines of a chat come from: an editable prompt with history on a terminal, else plain
-// stdin.
+// Messages typed by the user: lines from a pipe or a terminal, history, an external editor.
 #pragma once
+#include <histedit.h>
 
 #include <functional>
 #include <memory>
@@ -9,14 +9,35 @@
 
 namespace cria::tools {
 
+/// Kept in $XDG_STATE_HOME/cria/history (or ~/.local/state/cria/history). Several chats at once add
+/// to one file; each sees what was there when it began, and its own.
+class MessageHistory {
+ public:
+  MessageHistory();
+  ~MessageHistory();
+  MessageHistory(const MessageHistory&) = delete;
+  MessageHistory& operator=(const MessageHistory&) = delete;
+
+  void add(const std::string& message);
+  [[nodiscard]] ::History* handle() const { return history_; }  ///< for libedit
+
+ private:
+  std::string file_;  // "": no place for one
+  ::History* history_;
+};
+
+/// The text as $VISUAL or $EDITOR (else vi) leaves it, without newlines at the end; unchanged if
+/// the editor or the temporary file fails. The editor has the terminal until it ends.
+std::string edit_text(const std::string& text);
+
 enum class Read {
   Line,
   Cleared,    ///< Ctrl-C threw away what was typed
-  Interrupt,  ///< Ctrl-C where nothing was typed
+  Interrupt,  ///< Ctrl-C on an empty line
   End
 };
 
-/// What was typed or pasted.
+/// A typed or pasted text.
 struct TypedText {
   std::string text;
   /// It was pasted, edited elsewhere or stands between two lines of """: text as it is, in which
@@ -25,7 +46,7 @@ struct TypedText {
   bool unclosed = false;  ///< the input ended before the """ that closes it
 };
 
-/// What a line (up to the cursor) may be completed to; none: nothing is known.
+/// The completions of a line up to the cursor.
 using Completer = std::function<std::vector<std::string>(const std::string& line)>;
 
 class LineReader {
@@ -41,10 +62,9 @@ class LineReader {
   static std::unique_ptr<LineReader> create(bool terminal, Completer completer = {});
 };
 
-/// A whole message: lines that end in a backslash go on, and so does everything between two lines
-/// of """. The end of the input ends such a message too, and the message is returned. The history
-/// brings it back as the same message: what is text only because it was pasted then stands between
-/// """.
+/// Reads a complete message: lines that end in a backslash continue, and so does everything between
+/// two lines of """. The end of the input ends a message too. The history stores pasted text that
+/// would read as a command between """.
 Read read_message(LineReader& reader, TypedText& out);
 
 }  // namespace cria::tools

@@ -1,12 +1,14 @@
 #include "tools/terminal/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdint>
@@ -15,13 +17,102 @@
 #include <new>
 
 namespace cria::tools {
+
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+std::atomic<bool> interrupt_seen{false}, continue_seen{false};
+std::atomic<int> seen_signal{SIGINT};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "the signal handler sets them");
+int wake_up[2] = {-1, -1};  // a pipe: the handler writes, waiting threads read
+
+void wake_who_waits() {
+  const int saved = errno;
+  [[maybe_unused]] const ssize_t written = write(wake_up[1], "", 1);
+  errno = saved;
+}
+
+extern "C" void on_interrupt(int number) {
+  if (number != SIGINT) seen_signal = number;
+  if (interrupt_seen.exchange(true)) exit_now(interrupted_exit());
+  wake_who_waits();
+}
+
+extern "C" void on_continue_signal(int) {
+  continue_seen = true;
+  wake_who_waits();
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;  // files are read and written as if nothing happened
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+/// True if the descriptor is ready; false after a signal or a timeout.
+bool poll_once(int descriptor, short events, int milliseconds) {
+  pollfd waiting[2] = {{descriptor, events, 0}, {wake_up[0], POLLIN, 0}};
+  const int ready = poll(waiting, 2, milliseconds);
+  if (ready < 0) return errno != EINTR;  // let the read or write tell what is wrong
+  char drained[16];
+  while (waiting[1].revents != 0 && read(wake_up[0], drained, sizeof drained) > 0) continue;
+  return waiting[0].revents != 0;
+}
+
+}  // namespace
+
+std::atomic<bool>& catch_interrupts() {
+  if (wake_up[0] >= 0 || pipe2(wake_up, O_CLOEXEC | O_NONBLOCK) != 0) return interrupt_seen;
+  for (const int number : kSignals) {
+    struct sigaction action = {};
+    sigaction(number, nullptr, &action);
+    if (number == SIGHUP && action.sa_handler == SIG_IGN) continue;  // nohup
+    handle(number, on_interrupt);
+  }
+  handle(SIGCONT, on_continue_signal);
+  return interrupt_seen;
+}
+
+int interrupted_exit() { return 128 + seen_signal; }
+bool terminated() { return seen_signal != SIGINT; }
+
+bool wait_readable(int descriptor, const std::function<void()>& on_continue) {
+  while (!interrupt_seen) {
+    const bool ready = poll_once(descriptor, POLLIN, -1);
+    if (on_continue && continue_seen.exchange(false)) on_continue();
+    if (ready && !interrupt_seen) return true;
+  }
+  return false;
+}
+
+bool wait_writable(int descriptor) {
+  constexpr int kLastWords = 1000;  // ms for the reader to take the last output
+  for (;;) {
+    const bool last = interrupt_seen;
+    if (poll_once(descriptor, POLLOUT, last ? kLastWords : -1)) return true;
+    if (last) return false;
+  }
+}
+
+void stop_process() {
+  signal(SIGTSTP, SIG_IGN);  // this process stops last, when it is ready to
+  kill(0, SIGTSTP);
+  signal(SIGTSTP, SIG_DFL);
+  raise(SIGTSTP);
+  continue_seen = false;  // the caller knows
+}
+
 namespace {
 
 termios found_terminal;
 bool has_terminal = false;
 std::atomic<const char*> last_words{""};
 
-// What a signal handler may do: no allocation, no stdio.
+// Safe in a signal handler: no allocation, no stdio.
 void write_text(int descriptor, const char* text) {
   for (std::size_t left = std::strlen(text); left > 0;) {
     const ssize_t n = write(descriptor, text, left);
@@ -45,7 +136,7 @@ void error_number(std::uint64_t number) {
 class MapLines {
  public:
   MapLines() : descriptor_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
-  /// The next line without its newline (cut where it is too long); null at the end.
+  /// The next line without its newline, cut if too long; null at the end.
   char* next() {
     std::size_t n = 0;
     for (char c = 0; get(c);) {
@@ -118,7 +209,7 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   const MappedFile file = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR
                               ? find_mapped_file(reinterpret_cast<std::uintptr_t>(info->si_addr))
                               : MappedFile{};
-  if (file.path == nullptr) {  // not ours: as if there were no handler
+  if (file.path == nullptr) {  // not a mapped model: default action
     signal(number, SIG_DFL);
     raise(number);
     return;
@@ -187,7 +278,7 @@ void allow_descriptors(std::size_t wanted) {
 void set_last_words(const char* sequence) { last_words = sequence; }
 
 void exit_now(int code) {
-  // From the background this would stop the process; the terminal is somebody else's then.
+  // In the background this would stop the process; another process has the terminal then.
   if (has_terminal && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
     write_text(STDOUT_FILENO, last_words);
     tcsetattr(STDIN_FILENO, TCSANOW, &found_terminal);

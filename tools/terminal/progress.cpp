@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "model/plural.h"
 #include "tools/terminal/terminal.h"
-#include "tools/terminal/width.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
+
 namespace {
 
 constexpr std::size_t kBar = 24, kSmallestBar = 8;
@@ -78,6 +80,18 @@ void Progress::update(std::uint64_t done, std::string_view note) {
   const std::string line = progress_line(state, std::max<std::size_t>(columns, 2) - 1);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
+}
+
+std::string stopped_text(const std::string& state, std::size_t done, std::size_t windows) {
+  const std::string far =
+      "stopped after " + std::to_string(done) + " of " + counted(windows, "window") + "; ";
+  return far + (state.empty() ? "to be able to resume next time, use --state FILE"
+                              : "run the same command again to resume from " + state);
+}
+
+std::string resumed_text(const std::string& state, std::size_t done, std::size_t windows) {
+  return "resuming after " + std::to_string(done) + " of " + counted(windows, "window") + ", by " +
+         state;
 }
 
 }  // namespace cria::tools

@@ -1,23 +1,23 @@
-// How far a long piece of work is: one line on stderr that fits the terminal.
+// Progress of long work on stderr, and how it resumes after an interruption.
 #pragma once
-
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace cria::tools {
 
-/// What a progress line says.
+/// The contents of a progress line.
 struct ProgressState {
   std::string_view what, unit, note;  ///< "reading", "tokens", a running result
   double share = 0;                   ///< done, 0 to 1
-  double per_second = 0;              ///< units; in bytes where the unit is "bytes"
+  double per_second = 0;              ///< units per second; bytes if the unit is "bytes"
   long seconds_left = 0;
 };
 
-/// The line in at most so many columns: the bar gets narrower first, then the speed goes, the note,
-/// the time left and the bar; what is done and its share stay longest.
+/// The line in at most `columns`: the bar shrinks first, then the speed, the note, the time left
+/// and the bar are dropped; the amount done and its share stay longest.
 std::string progress_line(const ProgressState& state, std::size_t columns);
 
 /// A bar on stderr with speed and time left. It says nothing off a terminal, nor about work of less
@@ -41,5 +41,9 @@ class Progress {
   bool enabled_, started_ = false, shown_ = false;
   Clock::time_point start_ = Clock::now(), last_ = start_;
 };
+
+/// state: the file of --state; "": none, the work is lost.
+std::string stopped_text(const std::string& state, std::size_t done, std::size_t windows);
+std::string resumed_text(const std::string& state, std::size_t done, std::size_t windows);
 
 }  // namespace cria::tools

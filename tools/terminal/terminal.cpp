@@ -3,7 +3,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
+
+#include "tools/terminal/output.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
 
@@ -89,5 +94,28 @@ std::string human_bytes(std::uint64_t bytes) {
 std::string human_count(std::uint64_t count) {
   return scaled(static_cast<double>(count), 1000, {"", " k", " M", " G", " T"});
 }
+
+namespace {
+
+constexpr std::size_t kIndent = 2;  // indent of continued lines
+
+std::string fitted(std::FILE* stream, std::string_view text) {
+  const std::size_t columns = terminal_columns(stream);
+  return columns == 0 ? std::string(text) : wrapped(without_controls(text), columns, kIndent);
+}
+
+void print(std::string_view prefix, std::string_view text) {
+  const std::string line = fitted(stderr, std::string(prefix).append(text)) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+void print_line(std::string_view text) { print("", text); }
+void print_error(std::string_view text) { print("cria: error: ", text); }
+void print_warning(std::string_view text) { print("cria: warning: ", text); }
+void print_note(std::string_view text) { print("cria: note: ", text); }
+
+void write_text(std::string_view text) { write_stdout(fitted(stdout, text)); }
 
 }  // namespace cria::tools

@@ -1,6 +1,5 @@
-// What is shown to a person: colour only on a terminal, numbers in units that can be read.
+// The terminal of a stream, and messages on stderr.
 #pragma once
-
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -10,28 +9,38 @@ namespace cria::tools {
 
 bool is_terminal(std::FILE* stream);
 
-/// Whether escape sequences can go there: the stream is a terminal that is not dumb.
+/// True if the stream takes escape sequences: a terminal that is not dumb.
 bool takes_sequences(std::FILE* stream);
 
 enum class Style { Bold, Dim, Prompt };
-/// Whether styles can be seen: the stream takes sequences, and NO_COLOR is not set.
+/// True if styles are visible: the stream takes sequences and NO_COLOR is not set.
 bool shows_styles(std::FILE* stream);
 /// The text in a style, where that can be seen.
 std::string styled(std::FILE* stream, Style style, std::string_view text);
 
-/// Text of a stranger (a model, a file) without control characters that could drive the terminal:
+/// Untrusted text (a model's, a file's) without control characters:
 /// "^[" and
 /// "\u009b" stand for them. Newlines and tabs stay.
 std::string without_controls(std::string_view text);
-/// Likewise DEL and C1 (U+007F to U+009F) only, which JSON need not escape: JSON means the same
-/// without them.
+/// The same for DEL and C1 (U+007F to U+009F), which JSON does not escape.
 std::string without_del_and_c1(std::string_view text);
-/// Text of a stranger as it goes there: without controls to a terminal, else as it is.
+/// Untrusted text for a stream: without controls on a terminal, else unchanged.
 std::string for_stream(std::FILE* stream, std::string_view text);
 
 std::string human_bytes(std::uint64_t bytes);   ///< "7.4 MiB"
 std::string human_count(std::uint64_t count);   ///< "7.34 M"
 std::string fixed(double value, int decimals);  ///< "3.14"
 std::string significant(double value);          ///< "0.00123", "1.7e-08": four digits that count
+
+/// One line on stderr; where that is a terminal, broken at words and without control characters.
+void print_line(std::string_view text);
+/// "cria: error: …", "cria: warning: …", "cria: note: …".
+void print_error(std::string_view text);
+void print_warning(std::string_view text);
+void print_note(std::string_view text);
+
+/// The text with its lines broken at words and without control characters where stdout is a
+/// terminal, as it is elsewhere. Lines that fit stay as they are.
+void write_text(std::string_view text);
 
 }  // namespace cria::tools

@@ -13,10 +13,9 @@
 #include <cstring>
 #include <cwchar>
 
-#include "tools/terminal/interrupt.h"
+#include "tools/terminal/line_reader.h"
 #include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
-#include "tools/terminal/text_editor.h"
 
 namespace cria::tools {
 namespace {
@@ -47,8 +46,7 @@ void show(const char* sequence) {
   std::fflush(stdout);
 }
 
-/// As a text is typed: newlines alone end its lines, and none of its characters could drive the
-/// terminal.
+/// The text as typed: lines end with newlines only, without control characters.
 std::wstring cleaned(std::wstring text) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -64,8 +62,7 @@ std::wstring cleaned(std::wstring text) {
   return text;
 }
 
-/// Where characters begin in the line (what a reader takes for one: a letter with its accents, an
-/// emoji with all that joins it), and its end.
+/// The starts of the line's characters (a letter with its accents, a joined emoji), and its end.
 std::vector<int> character_places(const LineInfoW& line) {
   static_assert(sizeof(wchar_t) == sizeof(std::uint32_t));
   const auto n = static_cast<std::size_t>(line.lastchar - line.buffer);
@@ -88,8 +85,7 @@ int step_right(EditLine* edit) {
   return found == places.end() ? 0 : *found - cursor;
 }
 
-/// From the beginning of the character before the cursor to the cursor; 0 at the beginning of the
-/// line.
+/// Bytes of the character before the cursor; 0 at the start of the line.
 int step_left(EditLine* edit) {
   const LineInfoW* const line = el_wline(edit);
   const auto cursor = static_cast<int>(line->cursor - line->buffer);
@@ -158,7 +154,7 @@ void TerminalReader::bind_keys() {
   el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   bind("cria-interrupt", "throws the line away", interrupt, {"^C"});
   bind("cria-suspend", "stops the program", suspend, {"^Z"});
-  bind("cria-end", "deletes a character; ends the input where there is none", end_or_delete,
+  bind("cria-end", "deletes a character; ends the input on an empty line", end_or_delete,
        {"^D", "\\e[3~"});
   bind("cria-edit", "opens the editor", edit_elsewhere, {"^G"});
   bind("cria-complete", "completes a command", complete, {"^I"});
@@ -214,7 +210,7 @@ void TerminalReader::replace_line(const std::string& text) {
   el_insertstr(edit_, text.c_str());
 }
 
-/// The terminal for somebody else, and for the line again.
+/// Hands the terminal to another program, and takes it back.
 void TerminalReader::leave_line() {
   el_set(edit_, EL_PREP_TERM, 0);
   if (brackets_) show(kBracketsOff);

@@ -4,13 +4,11 @@
 // its newlines send nothing. The keys for signals are read as keys while a line is edited, in their
 // order among the others.
 #pragma once
-
 #include <histedit.h>
 
 #include <string>
 
 #include "tools/terminal/line_reader.h"
-#include "tools/terminal/message_history.h"
 
 namespace cria::tools {
 
@@ -25,9 +23,8 @@ class TerminalReader : public LineReader {
   void remember(const std::string& message) override;
 
  private:
-  /// The terminal that is standard input, opened once more: reading it never blocks, which is
-  /// nobody else's business. A Ctrl-C that is a signal throws away what was typed, also between a
-  /// poll that saw it and the read.
+  /// The terminal of standard input, opened again so that only this descriptor is non-blocking.
+  /// Ctrl-C as a signal discards typed text, also between a poll and the read.
   class Input {
    public:
     Input();
@@ -61,7 +58,7 @@ class TerminalReader : public LineReader {
   std::string prompt_;
   EditLine* edit_;
   Read read_ = Read::Line;  // how the line ends
-  std::string literal_;     // what was pasted at the line's beginning, or edited elsewhere
+  std::string literal_;     // text pasted at the line's start, or edited
   bool brackets_;           // the terminal is asked for them
 };
 

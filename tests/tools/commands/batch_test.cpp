@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/tools/process.h"
-#include "tools/report/batch_answers.h"
+#include "tools/commands/batch_answers.h"
 
 namespace cria::test {
 namespace {

@@ -337,10 +337,10 @@ TEST_F(ChatTerminal, AnUnstartedAnswerLeavesNothing) {
   child.send(words + "\r");
   ASSERT_TRUE(child.wait_for("word \r\n")) << child.output();
   child.signal(SIGINT);
-  ASSERT_TRUE(child.wait_for("the message is taken back")) << child.output();
+  ASSERT_TRUE(child.wait_for("your message was removed")) << child.output();
   ASSERT_TRUE(child.wait_for("> "));
   child.send("/undo\r");
-  ASSERT_TRUE(child.wait_for("there is no message yet")) << child.output();
+  ASSERT_TRUE(child.wait_for("the conversation is empty")) << child.output();
 }
 
 TEST_F(ChatTerminal, AnUnstartedRetryKeepsTheAnswer) {

@@ -125,8 +125,8 @@ TEST(Chat, UndoTakesAnExchangeBack) {
   const Result result =
       chat("/undo\nMy name is Ana.\nMy name is Bo.\n/undo\nWhat is my name?\n/save " + file + "\n");
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("there is no message yet"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("taken back: My name is Bo."), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the conversation is empty"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("removed: My name is Bo."), std::string::npos) << result.err;
   EXPECT_TRUE(result.out.ends_with("Your name is Ana.\n")) << result.out;
   EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 4U);
 }
@@ -135,7 +135,7 @@ TEST(Chat, UndoShowsTheBeginningOfALongMessage) {
   std::string message;
   for (int i = 0; i < 40; ++i) message += "\u3053\u306C";  // two columns each, and no blank
   const Result result = chat(message + "\n/undo\n", {"-n", "1"});
-  EXPECT_NE(result.err.find("taken back: " + message.substr(0, 29 * 3) + "\u2026\n"),
+  EXPECT_NE(result.err.find("removed: " + message.substr(0, 29 * 3) + "\u2026\n"),
             std::string::npos)
       << result.err;
 }
@@ -150,7 +150,7 @@ TEST(Chat, RetryAnswersAnew) {
                 "/retry\n" + question + "\n/retry\n/retry\n/save " + file + "\n");
   };
   const Result result = retried();
-  EXPECT_NE(result.err.find("there is no message yet"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the conversation is empty"), std::string::npos) << result.err;
   std::istringstream lines(result.out);
   std::set<std::string> answers;
   std::string last;
@@ -173,8 +173,8 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   EXPECT_LT(before, after);
   EXPECT_NE(after, std::string::npos) << result.err;
   EXPECT_EQ(result.out, "The\n");
-  EXPECT_NE(result.err.find("/set: there is no option fly"), std::string::npos) << result.err;
-  EXPECT_NE(chat("/set tmep 1\n").err.find("no option tmep; did you mean temp? (/set"),
+  EXPECT_NE(result.err.find("/set: unknown option fly"), std::string::npos) << result.err;
+  EXPECT_NE(chat("/set tmep 1\n").err.find("unknown option tmep; did you mean temp? (/set"),
             std::string::npos);
   EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
 }
@@ -183,7 +183,7 @@ TEST(Chat, SetSpeaksOfItsOwn) {
   const Result result = chat(
       "/set help\n/set temp\n/set stop END\n/set ignore-eos\n/set samplers "
       "top_k;temperature\n/set\n");
-  EXPECT_NE(result.err.find("cria: error: /set: there is no option help"), std::string::npos)
+  EXPECT_NE(result.err.find("cria: error: /set: unknown option help"), std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("cria: error: /set: --temp: its value is missing\n"), std::string::npos)
       << result.err;

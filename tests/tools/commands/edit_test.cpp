@@ -238,7 +238,7 @@ TEST_F(Edit, SamplingOfTheFileIsTheDefault) {
   const Result refused = run(out_, {});
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(refused.err, "cria: error: " + out_ +
-                             ": sampling: expected a top-p from 0 to 1, got 7 "
+                             ": top_p: expected a number from 0 to 1, got 7 "
                              "(key general.sampling.top_p)\n");
   EXPECT_EQ(run(out_, {"--top-p", "0.5"}).code, 0);
 }

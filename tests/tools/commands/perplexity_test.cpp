@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/process.h"
-#include "tools/report/choices.h"
+#include "tools/commands/choices.h"
 
 namespace cria::test {
 namespace {
@@ -176,13 +176,13 @@ TEST_F(PerplexityStopped, ResumesAfterCtrlC) {
   child.signal(SIGINT);
   EXPECT_EQ(child.exit_code(), 130);
   EXPECT_NE(child.output().find("stopped after "), std::string::npos) << child.output();
-  EXPECT_NE(child.output().find(" of 30 windows; the same command goes on from there"),
+  EXPECT_NE(child.output().find(" of 30 windows; run the same command again to resume"),
             std::string::npos)
       << child.output();
   wait_for_state();
   const Json want = figures(cria(arguments_));
   const Result resumed = cria(with_state());
-  EXPECT_EQ(resumed.err.find("going on after "), 0U) << resumed.err;
+  EXPECT_EQ(resumed.err.find("resuming after "), 0U) << resumed.err;
   EXPECT_EQ(figures(resumed), want);
   EXPECT_EQ(figures(cria(with_state())), want) << "all was done already";
 }

@@ -19,10 +19,9 @@ TEST(Plan, MoreMachinesNeedLessMemoryEach) {
     EXPECT_LT(rows[1][part].get<double>(), 0.6 * rows[0][part].get<double>()) << part;
   EXPECT_GT(rows[1]["decode_link_percent"].get<double>(), 0);
   EXPECT_LT(rows[1]["decode_link_percent"].get<double>(), 100);
-  EXPECT_EQ(
-      result.err,
-      "each machine (given): decodes 10.0 GB/s of weights, multiplies 100.0 GMAC/s of prompts\n"
-      "link: 25.0 µs, 10.0 Gbit/s\n");
+  EXPECT_EQ(result.err,
+            "per machine (given): 10.0 GB/s when decoding, 100.0 GMAC/s for prompts\n"
+            "link: 25.0 µs, 10.0 Gbit/s\n");
 }
 
 TEST(Plan, PlansAnAbsentOversizedModel) {
@@ -55,9 +54,9 @@ TEST(Plan, WrongUsage) {
   fails({"--machines", "0"}, "whole number from 1 to 1024");
   fails({"--read-rate", "10"}, "--gmacs");
   fails({"-p", "8192"},
-        "cria: error: --prompt: longer than the cache: expected at most 4096 (--ctx), got 8192");
+        "cria: error: --prompt: longer than the context: expected at most 4096 (--ctx), got 8192");
   fails({"--synthetic", "9b:Q4_K"},
-        "cria: error: --synthetic: there is no shape 9b; did you mean 3b? (there are: ");
+        "cria: error: --synthetic: unknown shape 9b; did you mean 3b? (known: ");
   EXPECT_EQ(cria({"plan", "-m", "/no/such.gguf"}).code, 1);
   EXPECT_EQ(
       cria({"plan", "-c", "256", "--machines", "1", "--read-rate", "10", "--gmacs", "100"}).code,

@@ -112,7 +112,7 @@ TEST(Run, AnEmptyAnswerIsExplained) {
       << ended.err;
   const Result stopped = cria({"run", "hello", "--temp", "0", "--stop", "Hello"});
   EXPECT_EQ(stopped.out, "");
-  EXPECT_NE(stopped.err.find("it began with the stop text \"Hello\""), std::string::npos)
+  EXPECT_NE(stopped.err.find("it began with the stop string \"Hello\""), std::string::npos)
       << stopped.err;
   EXPECT_EQ(cria({"run", "hello", "-n", "0"}).err, "") << "that is what was asked for";
 }
@@ -249,7 +249,7 @@ TEST(Run, TakesAnotherTemplate) {
         {"template", "--template", "chatlm", "--messages", "-"}})
     EXPECT_EQ(
         cria(arguments, "[]").err,
-        "cria: error: chatlm: no such file, and no built-in template; did you mean chatml?\n");
+        "cria: error: chatlm: is neither a file nor a built-in template; did you mean chatml?\n");
 }
 
 TEST(Run, SameBytesForAnyThreadsAndChunks) {

@@ -141,7 +141,7 @@ TEST(Tokenize, PreTokenizersMissingAndUnknown) {
   EXPECT_EQ(given.out, "2\n") << given.err;
   const Result wrong = cria({"tokenize", "-m", file, "--ids", "--pre", "qwen-2", "-p", "ab"});
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("no such pre-tokenizer: qwen-2; did you mean qwen2?"), std::string::npos)
+  EXPECT_NE(wrong.err.find("unknown pre-tokenizer: qwen-2; did you mean qwen2?"), std::string::npos)
       << wrong.err;
 }
 

@@ -110,7 +110,7 @@ TEST_F(ToolCalls, RejectsUnknownFormats) {
   const std::string odd = directory_.write("odd.jinja", "{{ tools }} {{ messages[0].content }}");
   const Result result = run({"--tools", tools_, "--chat-template", odd});
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("how this model calls tools is not known"), std::string::npos)
+  EXPECT_NE(result.err.find("does not show how this model calls tools"), std::string::npos)
       << result.err;
   EXPECT_EQ(
       run({"--tools", tools_, "--chat-template", odd, "--tool-format", "hermes", "-n", "1"}).code,

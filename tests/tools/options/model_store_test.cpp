@@ -93,7 +93,7 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
   directory.write("config.json", "{}");
   const Result other_form = tokenize(directory.path());
   EXPECT_EQ(other_form.code, 1);
-  EXPECT_NE(other_form.err.find("expected a GGUF file (cria convert makes one"), std::string::npos)
+  EXPECT_NE(other_form.err.find("cria convert makes a GGUF file of it"), std::string::npos)
       << other_form.err;
   // A path is a path: what is wrong is said of the file.
   EXPECT_NE(tokenize("./qwen9.gguf").err.find("./qwen9.gguf: "), std::string::npos);

@@ -86,8 +86,7 @@ TEST_F(Overrides, RejectsInvalidOverrides) {
   for (const char* const option : {"--rope-scale", "--rope-freq-scale", "--yarn-orig-ctx"}) {
     const Result none = cria({"run", "-m", kDemo, option, "0", "hi"});
     EXPECT_EQ(none.code, 2);
-    EXPECT_NE(none.err.find(std::string(option) + ": expected a number from "), std::string::npos)
-        << none.err;
+    EXPECT_NE(none.err.find(std::string(option) + ": expected a "), std::string::npos) << none.err;
   }
 }
 

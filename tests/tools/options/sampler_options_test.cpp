@@ -8,6 +8,7 @@
 #include "engine/c/cria.h"
 #include "tests/tools/process.h"
 #include "tests/tools/serve/served_demo.h"
+#include "tools/cli/command_line.h"
 #include "tools/options/sampling.h"
 #include "tools/requests/request.h"
 
@@ -39,11 +40,12 @@ std::vector<const SamplerOption*> number_options() {
 std::string text_of(double value) { return Json(value).dump(); }
 
 SamplerOptions from_command_line(const std::vector<std::string>& arguments) {
-  CLI::App app;
+  tools::Program program;
   tools::SamplingOptions sampling;
-  sampling.add_to(app);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  app.parse(std::move(reversed));
+  program.add("sample", "").add(sampling.flags());
+  tools::Words words = {"sample"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  tools::set_values(*tools::read_arguments(program, words));
   return sampling.resolve().sampler;
 }
 

@@ -1,4 +1,4 @@
-#include "tools/report/bar_plot.h"
+#include "tools/report/plot.h"
 
 #include <gtest/gtest.h>
 

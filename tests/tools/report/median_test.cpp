@@ -1,4 +1,4 @@
-#include "tools/report/median.h"
+#include "tools/report/timing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/report/scatter_plot.h"
+#include "tools/report/plot.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The advice of `cria sweep`: what the errors do not tell apart is alike, and of that the smallest
 // is best.
-#include "tools/report/sweep_report.h"
+#include "tools/commands/sweep_report.h"
 
 #include <gtest/gtest.h>
 
@@ -41,9 +41,10 @@ TEST(SweepChoice, TakesTheSmallestOfEquallyFast) {
   EXPECT_EQ(choice.candidates, 4U);
   EXPECT_EQ(choice.alike, (std::vector<std::size_t>{2, 3}));
   EXPECT_EQ(choice.best, 3U);
-  EXPECT_NE(sweep_advice(kRows, machine_with(10000))
-                .find("alike within the error: Q5_K_M, Q4_K_M; the smallest is Q4_K_M"),
-            std::string::npos)
+  EXPECT_NE(
+      sweep_advice(kRows, machine_with(10000))
+          .find("Q5_K_M, Q4_K_M decode equally fast within the error, and Q4_K_M is the smallest."),
+      std::string::npos)
       << sweep_advice(kRows, machine_with(10000));
 }
 
@@ -61,7 +62,7 @@ TEST(SweepChoice, AcceptsAnUnknownPrefillRate) {
   SweepMachine machine = machine_with(10000);
   EXPECT_NE(sweep_advice(kRows, machine).find("of what the read rate allows"), std::string::npos);
   machine.read_gbytes = 0;
-  EXPECT_NE(sweep_advice(kRows, machine).find("decodes 30.0 tokens/s): of the 4 that fit"),
+  EXPECT_NE(sweep_advice(kRows, machine).find("decodes 30.0 tokens/s): of the 4 files that fit"),
             std::string::npos)
       << sweep_advice(kRows, machine);
 }
@@ -77,8 +78,7 @@ TEST(SweepChoice, ComparesEqualLossesIfAllAreLarge) {
 
 TEST(SweepChoice, OnlyWhatFitsIntoMemoryAndWasMeasured) {
   EXPECT_FALSE(sweep_choice(kRows, machine_with(1)).best.has_value());
-  EXPECT_NE(sweep_advice(kRows, machine_with(1)).find("None of these files fits"),
-            std::string::npos);
+  EXPECT_NE(sweep_advice(kRows, machine_with(1)).find("No file fits"), std::string::npos);
   std::vector<SweepRow> rows = kRows;
   rows[3].error = "the disk is full";
   EXPECT_EQ(sweep_choice(rows, machine_with(10000)).best, 2U);

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "tools/terminal/width.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tests/tools/serve/served_paths.h"
-#include "tools/serve/http/error_body.h"
 #include "tools/serve/http/exchange_state.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "tests/tools/serve/served_paths.h"
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve::test {
 namespace {

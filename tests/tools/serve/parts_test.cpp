@@ -6,13 +6,9 @@
 #include "tools/serve/api/constraints.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/http/access.h"
-#include "tools/serve/http/error_body.h"
-#include "tools/serve/http/head_scanner.h"
 #include "tools/serve/http/message_parser.h"
 #include "tools/serve/http/request_log.h"
 #include "tools/serve/http/response.h"
-#include "tools/serve/http/route_table.h"
-#include "tools/serve/http/target.h"
 #include "tools/serve/metrics.h"
 
 namespace cria::serve {

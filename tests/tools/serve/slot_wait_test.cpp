@@ -1,4 +1,4 @@
-#include "tools/serve/service/slot_wait.h"
+#include "tools/serve/service/service.h"
 
 #include <gtest/gtest.h>
 

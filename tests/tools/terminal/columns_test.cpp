@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "tests/tools/process.h"
-#include "tools/options/help.h"
-#include "tools/terminal/width.h"
+#include "tools/cli/help.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::test {
 namespace {
@@ -72,7 +72,7 @@ TEST(Columns, HelpOfEverySubcommandFits) {
   ASSERT_GT(commands.size(), 20U);
   for (const unsigned short columns : kWidths) {
     expect_fits(columns, {"help"});
-    for (const std::string& command : commands) expect_fits(columns, {command, "--help"});
+    for (const std::string& command : commands) expect_fits(columns, {command, "--help-all"});
   }
 }
 

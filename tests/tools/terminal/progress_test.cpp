@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/terminal/width.h"
+#include "tools/terminal/wrap.h"
 
 namespace cria::tools {
 namespace {

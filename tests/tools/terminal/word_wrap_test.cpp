@@ -1,5 +1,5 @@
 // Lines that end between words, whatever the pieces in which a text comes.
-#include "tools/terminal/word_wrap.h"
+#include "tools/terminal/wrap.h"
 
 #include <gtest/gtest.h>
 

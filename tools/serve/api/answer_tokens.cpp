@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tokenizer/chat/partial_marker.h"
-#include "tools/report/answer_json.h"
+#include "tools/report/answer.h"
 
 namespace cria::serve {
 namespace {

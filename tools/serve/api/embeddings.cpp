@@ -5,7 +5,7 @@
 #include "engine/model_parts.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {

@@ -7,7 +7,7 @@
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {

@@ -1,6 +1,5 @@
 // The answer of /v1/chat/completions or /v1/completions: one body or a stream of chunks.
 #pragma once
-
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -8,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/answer_json.h"
+#include "tools/report/answer.h"
 #include "tools/serve/api/answer_tokens.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/served_model.h"

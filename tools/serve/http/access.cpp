@@ -29,13 +29,13 @@ bool is_host_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, good);
 }
 
-/// Where the port of "host:port" or "[::1]:port" begins (at its colon), else the text's end.
+/// The index of the colon before the port in "host:port" or "[::1]:port", else the text's end.
 std::size_t port_start(std::string_view authority) {
   const std::size_t colon = authority.rfind(':');
   return colon == std::string_view::npos || authority.ends_with(']') ? authority.size() : colon;
 }
 
-/// The host without its port, lower case; "" where the port is none.
+/// The host without its port, lower case; "" if the port is invalid.
 std::string host_name(std::string_view authority) {
   const std::size_t at = port_start(authority);
   if (at < authority.size() && !is_port(authority.substr(at + 1))) return "";
@@ -122,7 +122,7 @@ Refusal Access::check_host(std::optional<std::string_view> host) const {
   if (!options_.loopback || !host) return {};
   const std::string name = host_name(*host);
   if (!name.empty() && std::ranges::find(hosts_, name) != hosts_.end()) return {};
-  return {403, "the Host is no name of this server (--allowed-host NAME adds one)",
+  return {403, "the Host header does not name this server (--allowed-host NAME adds a name)",
           "forbidden_host"};
 }
 

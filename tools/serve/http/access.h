@@ -1,6 +1,5 @@
-// Who may ask: names of the host (against DNS rebinding), origins of web pages, API keys.
+// Access control: host names (against DNS rebinding), origins of web pages, API keys.
 #pragma once
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,7 +7,7 @@
 #include <vector>
 
 #include "tools/serve/http/exchange.h"
-#include "tools/serve/http/head_scanner.h"
+#include "tools/serve/http/message_parser.h"
 
 namespace cria::serve {
 
@@ -35,15 +34,15 @@ class Access {
   /// 403 unless `host`, the value of the field, is a name of this server. HTTP/1.0 has none: let
   /// through.
   [[nodiscard]] Refusal check_host(std::optional<std::string_view> host) const;
-  /// 403 for the Origin of a page that may not ask. "" is none.
+  /// 403 for the Origin of a page without access. "": no Origin header.
   [[nodiscard]] Refusal check_origin(std::string_view origin, std::string_view host) const;
   /// The fields that let a page of that origin read the answer; none for the server's own.
   [[nodiscard]] Headers cors_fields(std::string_view origin) const;
-  /// Those of the answer to a preflight; `asked`: Access-Control-Request-Headers.
+  /// The headers of the answer to a preflight; `asked`: Access-Control-Request-Headers.
   [[nodiscard]] Headers preflight_fields(std::string_view origin, std::string_view asked) const;
 
-  /// The scope of the key in Authorization, from 1; 0 where no key is needed; nothing where it is
-  /// missing or wrong. Takes the same time for every key that could be.
+  /// The scope of the key in Authorization, from 1; 0 if no key is needed; nullopt if it is missing
+  /// or wrong. Takes constant time.
   [[nodiscard]] std::optional<std::uint64_t> scope_of(std::string_view authorization) const;
 
  private:

@@ -1,4 +1,4 @@
-// What comes in, and the connection's life. Its requests: connection_request.cpp; what goes out:
+// Input and lifetime of a connection. Requests are in connection_request.cpp, output is in
 // connection_output.cpp.
 #include "tools/serve/http/connection.h"
 
@@ -8,7 +8,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// Bytes of further requests that are kept while one is answered, and of a body that nobody wants.
+// Bytes kept of further requests while one is answered, and of an unwanted body.
 constexpr std::size_t kMaxAhead = 128 << 10, kMaxDrained = 32 << 20;
 // Bytes of empty lines in front of a request, which old clients send behind their bodies.
 constexpr std::size_t kMaxBlank = 64;
@@ -68,7 +68,7 @@ void Connection::expect_request() {
   match_ = {};
   parser_.reset();
   head_only_ = keep_alive_said_ = stream_head_out_ = begun_ = false;
-  body_left_ = true;  // until a head says that there is none
+  body_left_ = true;  // until the headers show that there is none
   blank_ = 0;
   began_ = Clock::now();
   state_ = State::Head;
@@ -111,8 +111,8 @@ void Connection::read_some() {
   wait_for_input();
 }
 
-/// A client that says nothing more may still read, but cannot be told from one that is gone: who
-/// waits for an answer that has not been given by now waits in vain.
+/// A client that closed its side may still read, but looks like one that is gone: it does not get
+/// answers that are not ready yet.
 void Connection::on_end_of_input() {
   if (state_ == State::Linger) return close();
   if (state_ == State::Busy) {
@@ -131,7 +131,7 @@ void Connection::proceed() {
     close();
 }
 
-/// Whether the head has come whole and there is more to do.
+/// True if the headers are complete and there is more to do.
 bool Connection::proceed_head() {
   if (out_bytes_ > 0 || close_after_) return false;  // a client that asks and does not read waits
   if (!begun_ && !in_.empty()) {
@@ -167,7 +167,7 @@ bool Connection::proceed_body() {
   hold_body(parser_->body().size());
   if (refusal) return refuse(refusal), true;
   if (core_->body_bytes > most_body_bytes(core_->options))
-    return refuse({503, "requests that are being read fill the memory for them", "queue_full"},
+    return refuse({503, "too much request data in flight; try again later", "queue_full"},
                   {{"Retry-After", "1"}}),
            true;
   if (!parser_->done()) return false;

@@ -1,6 +1,6 @@
-// One client's connection, on the network thread. For server.cpp alone: this header knows Asio.
+// One client's connection, on the network thread. Only server.cpp includes it: this header uses
+// Asio.
 #pragma once
-
 #include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -18,7 +18,6 @@
 #include "tools/serve/http/exchange_state.h"
 #include "tools/serve/http/message_parser.h"
 #include "tools/serve/http/response.h"
-#include "tools/serve/http/route_table.h"
 #include "tools/serve/http/server.h"
 
 namespace cria::serve {
@@ -26,7 +25,7 @@ namespace cria::serve {
 class Connection;
 using Clock = std::chrono::steady_clock;
 
-/// What connections share. The network thread's, but for what says otherwise.
+/// State shared by connections; used by the network thread unless noted.
 struct ServerCore {
   ServerCore(ServerOptions wanted, std::vector<Route> first, Metrics& counted, Server::Say sayer)
       : options(std::move(wanted)),
@@ -51,7 +50,7 @@ struct ServerCore {
   std::shared_ptr<const RouteTable> routes;
   bool loading = true, refusing = false;
   std::set<std::shared_ptr<Connection>> connections;
-  std::uint64_t body_bytes = 0;  ///< of requests that are being read or answered
+  std::uint64_t body_bytes = 0;  ///< of requests being read or answered
   std::array<char, 64 << 10> scratch{};
   std::mt19937_64 random{std::random_device{}()};
 
@@ -79,9 +78,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Timeouts, comments in silent streams, clients that left while nothing is read from them. Every
   /// now and then.
   void tick(Clock::time_point now);
-  /// Where nothing is being read or answered: closes. Otherwise after the answer.
+  /// Closes an idle connection at once, a busy one after the answer.
   void wind_up();
-  /// What is being answered: 503 `shutting_down`.
+  /// Answers running requests with 503 `shutting_down`.
   void fail();
   /// At once.
   void close();
@@ -140,7 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
        no_more_input_ = false;
   bool close_after_ = false, begun_ = false, counted_sending_ = false, counted_lingering_ = false;
 
-  std::string in_;         // what has come and was not taken yet
+  std::string in_;         // received and not consumed yet
   std::size_t blank_ = 0;  // bytes of empty lines that came before the request
   HeadScanner scanner_;
   std::unique_ptr<MessageParser> parser_;
@@ -156,7 +155,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<std::string> out_;
   std::size_t out_begin_ = 0, out_bytes_ = 0;  // sent of the first; not sent in all
   Clock::time_point began_, last_sent_,
-      last_put_;  // what is being read, or idleness, began; a byte went out; was put
+      last_put_;  // start of the read or of idleness; last byte sent; last put
   std::size_t drained_ = 0;
 };
 

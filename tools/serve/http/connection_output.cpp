@@ -1,4 +1,4 @@
-// What a connection sends, and how it ends.
+// Output and end of a connection.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 #include <boost/asio/error.hpp>
 
 #include "tools/serve/http/connection.h"
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// How long a client may take to close; the latter while the server ends.
+// Time for a client to close; the second while the server ends.
 constexpr std::chrono::milliseconds kLinger{2000}, kLastLinger{300};
 
 }  // namespace
@@ -120,7 +120,7 @@ void Connection::tick(Clock::time_point now) {
       return;
     case State::Busy:
       if (!waits_for_input_ &&
-          !no_more_input_) {  // so much has been asked ahead that nothing is read
+          !no_more_input_) {  // too many requests in advance: reading has stopped
         pollfd peer{socket_.native_handle(), POLLRDHUP, 0};
         if (poll(&peer, 1, 0) > 0) return close();
       }

@@ -3,8 +3,8 @@
 
 #include "model/plural.h"
 #include "tools/serve/http/connection.h"
-#include "tools/serve/http/error_body.h"
-#include "tools/serve/http/target.h"
+#include "tools/serve/http/message_parser.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
@@ -30,14 +30,14 @@ bool is_request_id(std::string_view text) {
   });
 }
 
-/// The path of a target as it may be logged: a query may hold what is nobody's business.
+/// The path of a target for the log, without the query, which may be private.
 std::string shown_path(std::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
 }  // namespace
 
-/// What the log tells, also of a request that is refused.
+/// Fills the log record, also for a refused request.
 void Connection::describe(const ParsedHead& head) {
   shown_.method = head.method.substr(0, 32);
   shown_.path = shown_path(head.target);
@@ -68,7 +68,7 @@ void Connection::begin_request(ParsedHead head) {
   }
 }
 
-/// Whether this client may ask anything.
+/// True if this client has access.
 Refusal Connection::check_asker(const ParsedHead& head, Headers& more) {
   const auto field = [&head](std::string_view name) -> std::optional<std::string_view> {
     for (const auto& [key, value] : head.fields)
@@ -99,7 +99,7 @@ Refusal Connection::check_asker(const ParsedHead& head, Headers& more) {
   return {};
 }
 
-/// Whether there is what it asks for.
+/// True if the target exists.
 Refusal Connection::check_request(const ParsedHead& head, Headers& more) {
   if (core_->refusing) return {503, "the server is shutting down", "shutting_down"};
   if (match_.route != nullptr) {
@@ -108,13 +108,13 @@ Refusal Connection::check_request(const ParsedHead& head, Headers& more) {
   }
   if (!match_.allowed.empty()) {
     more = {{"Allow", match_.allowed}};
-    return {405, head.method + " does not work here, but " + match_.allowed, "method_not_allowed"};
+    return {405, head.method + " is not allowed here; use " + match_.allowed, "method_not_allowed"};
   }
   if (core_->loading) {
     more = {{"Retry-After", "1"}};
     return {503, "the model is being loaded", "loading"};
   }
-  return {404, "there is nothing at " + request_.path, "not_found"};
+  return {404, "not found: " + request_.path, "not_found"};
 }
 
 Refusal Connection::check_content(const ParsedHead& head) const {
@@ -142,7 +142,7 @@ void Connection::answer_options() {
   Headers more = core_->access->preflight_fields(request_.header("origin"),
                                                  request_.header("access-control-request-headers"));
   if (more.empty() && match_.allowed.empty() && request_.path != "*")
-    return refuse({404, "there is nothing at " + request_.path, "not_found"});
+    return refuse({404, "not found: " + request_.path, "not_found"});
   cors_.clear();  // they are among `more`
   more.emplace_back("Allow", match_.allowed.empty() ? "GET, POST, OPTIONS" : match_.allowed);
   reply(204, "", more);

@@ -1,6 +1,5 @@
-// What stands between the transport of `cria serve` and whoever answers: a request, the ways to
-// answer it, the table of paths. Nothing here knows sockets; a test gives a handler an Exchange of
-// its own.
+// The interface between the HTTP transport and the handlers: a request, the ways to answer it, the
+// table of paths. It is independent of sockets; tests give handlers their own Exchange.
 #pragma once
 
 #include <chrono>
@@ -26,14 +25,13 @@ struct Request {
       method;  ///< as sent: "GET", "POST" …; HEAD is given as "GET", its body is left out later
   std::string path;       ///< without query, percent-decoded
   std::string query;      ///< behind the '?', as sent; "" for none
-  std::string parameter;  ///< of a path with "{…}": what stands there, never ""
+  std::string parameter;  ///< the part of the path that "{…}" matched, never ""
   Headers headers;        ///< names in lower case
   std::string body;
   std::string id;         ///< X-Request-Id: the client's, or a fresh one; 1 to 64 of [A-Za-z0-9_.-]
   std::string client;     ///< its address, without the port
   unsigned version = 11;  ///< 10 or 11
-  std::uint64_t scope =
-      0;  ///< of the API key that was given (see --cache-scope); 0: none, or all share
+  std::uint64_t scope = 0;  ///< scope of the API key (see --cache-scope); 0: none, or all share
   std::chrono::steady_clock::time_point arrived;  ///< its last byte
 
   /// The first field of that name (in lower case), or "".
@@ -44,15 +42,15 @@ struct Request {
   }
 };
 
-/// What the answer was, for the log line and the metrics. Whoever answers fills it in before the
-/// answer's end.
+/// A summary of the answer for the log line and the metrics. Handlers fill it before the answer
+/// ends.
 struct RequestRecord {
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   /// Seconds from `arrived` to the first step that worked on it, and to its first token.
   std::optional<double> waited, first_token;
-  std::string finish;  ///< "stop", "length", "tool_calls" …; "" where there is no such thing
-  std::string error;   ///< what went wrong within the server (a status of 500): for the log alone
-  std::string prompt_text, answer_text;  ///< for --log-prompts alone; else left empty
+  std::string finish;                    ///< "stop", "length", "tool_calls" …; "" if it has none
+  std::string error;                     ///< an internal error (status 500), only for the log
+  std::string prompt_text, answer_text;  ///< only for --log-prompts; else empty
 };
 
 /// One request and its answer. All calls are safe on any thread, in any order, and return at once:
@@ -83,7 +81,7 @@ class Exchange {
   /// already, with the body as its last event. `body`: error_body().
   virtual void fail(int status, std::string body, const Headers& more = {}) = 0;
 
-  /// Whether nobody waits for the answer any more: the client has gone, or has stopped reading.
+  /// True if the client has gone or has stopped reading.
   [[nodiscard]] virtual bool closed() const noexcept = 0;
   /// Called once, on a network thread, when that happens before the answer's end; soon, if it has
   /// happened. The last one given counts. It returns at once, and may hold the exchange itself: it

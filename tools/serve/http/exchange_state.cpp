@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/serve/http/error_body.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
@@ -46,7 +46,7 @@ void ExchangeState::wake_locked() {
 
 void ExchangeState::answer(int status, std::string_view content_type, std::string body,
                            const Headers& more) {
-  std::function<void()> dropped;  // what it holds goes outside of the lock
+  std::function<void()> dropped;  // destroyed outside of the lock
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   if (head_out_ || !events_.empty())

@@ -1,5 +1,5 @@
-// The transport's half of an Exchange: what whoever answers has said so far, until the network
-// thread takes it.
+// The transport's half of an Exchange: output of the handler that the network thread has not taken
+// yet.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace cria::serve {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  /// A stream is given up when more than kMaxUnsent bytes of its events are unread. Of each event
-  /// at most kMaxCounted bytes count: one may be large, as the log-probabilities of a long prompt
-  /// are, and others follow it before any client could have read it.
+  /// A stream is given up when more than kMaxUnsent bytes of its events are unread. Each event
+  /// counts for at most kMaxCounted bytes: one event may be large (log-probabilities of a long
+  /// prompt), and others follow before a client can have read it.
   static constexpr std::size_t kMaxUnsent = 4 << 20, kMaxCounted = 16 << 10;
 
-  /// What there is to send. Taken by the network thread.
+  /// Output to send; the network thread takes it.
   struct Batch {
     struct Answer {
       int status;
@@ -29,20 +29,20 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
       Headers more;
     };
     std::optional<Answer> answer;
-    std::string events;  ///< of a stream: framed as events, not yet as chunks
+    std::string events;  ///< a stream's events, not yet framed as chunks
     bool stream = false, ended = false;
   };
 
   /// wake: makes the network thread call take() soon; called on any thread.
   using Wake = std::function<void(std::shared_ptr<ExchangeState>)>;
-  /// How the request is told in the log and the metrics.
+  /// The request in the log and the metrics.
   struct Shown {
     std::string method, path, endpoint;
   };
   ExchangeState(Request wanted, Shown shown_as, Wake wake)
       : request(std::move(wanted)), shown(std::move(shown_as)), wake_(std::move(wake)) {}
 
-  /// What the handler gets. Once it is dropped, the answer has ended.
+  /// The handler's half. The answer ends when it is dropped.
   std::shared_ptr<Exchange> handle();
 
   // Any thread.
@@ -58,15 +58,15 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
 
   // The network thread.
   Batch take();
-  /// Nobody waits any more: does nothing once the answer has ended.
+  /// Marks the client as gone; does nothing after the answer's end.
   void close();
   /// Bytes of the stream that were taken and not sent.
   void set_unsent(std::size_t bytes) noexcept { unsent_ = bytes; }
-  /// Whether there is a stream whose head may go out although no event has come; from then on an
-  /// error is an event.
+  /// True if a stream's headers may be sent before its first event; from then on an error is an
+  /// event.
   bool begin_head();
 
-  int sent_status = 0;   ///< of the answer that goes out; 0: none has
+  int sent_status = 0;   ///< status of the sent answer; 0: none
   std::size_t held = 0;  ///< bytes of its body, while they count
 
   const Request request;

@@ -3,14 +3,128 @@
 #include <algorithm>
 #include <boost/beast/http/parser.hpp>
 #include <cctype>
+#include <charconv>
 #include <limits>
 
+#include "tools/serve/http/response.h"
+
 namespace cria::serve {
+
+namespace {
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\t') || byte == 0x7F;
+}
+
+}  // namespace
+
+bool HeadScanner::refuse(int status, std::string message) {
+  refusal_ = {status, std::move(message)};
+  return false;
+}
+
+/// A whole line without its end.
+bool HeadScanner::check_line(std::string_view line) {
+  if (lines_ == 0) {
+    if (line.size() > kLine)
+      return refuse(414, "the request line is too long: expected at most 8 KiB");
+  } else {
+    if (lines_ > kFields) return refuse(431, "the head has more than 100 fields");
+    if (line.front() == ' ' || line.front() == '\t')
+      return refuse(400, "a field of the head is folded");
+  }
+  return true;
+}
+
+/// A line whose end has not come: refused as soon as no end can make it good.
+bool HeadScanner::check_unfinished(std::string_view line, std::size_t all) {
+  if (lines_ == 0 && line.size() > kLine + 1)
+    return refuse(414, "the request line is too long: expected at most 8 KiB");
+  if (all >= kHead) return refuse(431, "the headers are too large: expected at most 32 KiB");
+  return true;
+}
+
+std::size_t HeadScanner::scan(std::string_view bytes) {
+  while (!refusal_) {
+    const std::size_t end = std::min(bytes.find('\n', checked_), bytes.size());
+    std::string_view line = bytes.substr(line_, end - line_);
+    const bool whole = end < bytes.size();
+    const std::size_t from = checked_;
+    checked_ = end;
+    const std::string_view fresh = bytes.substr(from, end - from);
+    const auto bad = std::ranges::find_if(fresh, [](char c) { return is_control(c) && c != '\r'; });
+    if (bad != fresh.end()) return refuse(400, "the head has a control character");
+    // A CR ends its line, so it stands last; one in an earlier piece is found as the last but one
+    // of what there is.
+    const std::size_t cr = line.find('\r');
+    if (cr != std::string_view::npos && cr + 1 != line.size())
+      return refuse(400, "the head has a CR that is not followed by LF");
+    if (!whole) return check_unfinished(line, bytes.size()), 0;
+    if (cr == std::string_view::npos)
+      return refuse(400, "a line of the head does not end with CR LF");
+    if (end + 1 > kHead) return refuse(431, "the headers are too large: expected at most 32 KiB");
+    line.remove_suffix(1);
+    if (line.empty() && lines_ > 0) return end + 1;
+    if (!check_line(line)) return 0;
+    ++lines_;
+    line_ = checked_ = end + 1;
+  }
+  return 0;
+}
+
+namespace {
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const std::string_view digits = text.substr(i + 1, 2);
+    unsigned value = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2 || value == 0)
+      return {};
+    out += static_cast<char>(value);
+    i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Target> parse_target(std::string_view text) {
+  Target target;
+  if (text == "*") return Target{"*", "", ""};
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!text.starts_with(scheme)) continue;
+    text.remove_prefix(scheme.size());
+    const std::size_t end = std::min(text.find_first_of("/?"), text.size());
+    target.host = text.substr(0, end);
+    if (target.host.empty()) return {};
+    text.remove_prefix(end);
+    if (text.empty() || text.front() == '?') target.path = "/";
+    break;
+  }
+  if (target.path.empty() && !text.starts_with('/')) return {};
+  const std::size_t mark = std::min(text.find('?'), text.size());
+  if (target.path.empty()) {
+    auto path = percent_decoded(text.substr(0, mark));
+    if (!path) return {};
+    target.path = std::move(*path);
+  }
+  if (mark < text.size()) target.query = text.substr(mark + 1);
+  return target;
+}
+
 namespace {
 
 namespace http = boost::beast::http;
 
-/// Of string_body only the growth differs: what is declared takes no memory before it has come.
+/// Like string_body, but memory grows with the received bytes, not with the declared size.
 struct ArrivingBody {
   using value_type = std::string;
   class reader {
@@ -48,7 +162,7 @@ std::string text_of(const boost::beast::string_view& text) { return {text.data()
 
 Refusal bad(std::string message) { return {400, std::move(message)}; }
 
-/// What Beast lets through in the fields that say where a body ends, and in Host.
+/// Checks that Beast leaves out: the headers of the body's length, and Host.
 Refusal check_fields(const ParsedHead& head) {
   std::size_t hosts = 0, encodings = 0;
   bool length = false;
@@ -58,7 +172,7 @@ Refusal check_fields(const ParsedHead& head) {
       length = true;
       if (value.empty() ||
           !std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c); }))
-        return bad("Content-Length is no number");
+        return bad("Content-Length is not a number");
     }
     if (name == "transfer-encoding") {
       ++encodings;

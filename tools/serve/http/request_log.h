@@ -13,7 +13,7 @@ struct LogOptions {
   bool texts = false;  ///< prompts and answers too (--log-prompts)
 };
 
-/// What a line tells of a request beside its record. Texts may be anything that a client sent.
+/// The part of a log line that is not in the record. Texts are untrusted.
 struct RequestLine {
   std::string_view id, client, method, path;
   int status = 0;
@@ -29,8 +29,7 @@ std::string request_line(const RequestLine& line, const RequestRecord& record,
 /// A message among such lines: as `text` itself, or {"time","message"}.
 std::string message_line(std::string_view text, const LogOptions& options);
 
-/// Text of a stranger as it may stand in a line: control characters, backslashes and what is no
-/// UTF-8 as \xHH.
+/// Untrusted text for a log line: control characters, backslashes and invalid UTF-8 become \xHH.
 std::string escaped_text(std::string_view text);
 
 }  // namespace cria::serve

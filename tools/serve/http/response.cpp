@@ -4,9 +4,24 @@
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/error.h"
+
 namespace cria::serve {
+
+std::string error_body(int status, std::string_view message, std::string_view code,
+                       std::string_view param) {
+  nlohmann::ordered_json error = {{"message", printable(message)},
+                                  {"type", status < 500 ? "invalid_request_error" : "server_error"},
+                                  {"param", nullptr},
+                                  {"code", code}};
+  if (!param.empty()) error["param"] = param;
+  return nlohmann::ordered_json{{"error", std::move(error)}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 namespace {
 
 std::string_view reason(int status) {
@@ -75,6 +90,40 @@ std::string chunk_text(std::string_view data) {
   const auto end = std::to_chars(std::begin(size), std::end(size), data.size(), 16).ptr;
   std::string out(size, end);
   return out.append("\r\n").append(data).append("\r\n");
+}
+
+namespace {
+
+/// True if the path matches the route; `parameter` becomes the part that "{…}" matches.
+bool matches(std::string_view pattern, std::string_view path, std::string& parameter) {
+  const std::size_t brace = pattern.find('{');
+  if (brace == std::string_view::npos) return path == pattern;
+  if (path.size() <= brace || !path.starts_with(pattern.substr(0, brace))) return false;
+  parameter = path.substr(brace);
+  return true;
+}
+
+}  // namespace
+
+RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
+  Match match;
+  std::vector<std::string_view> methods;
+  for (const Route& route : routes_) {
+    std::string parameter;
+    if (!matches(route.path, path, parameter)) continue;
+    methods.push_back(route.method);
+    if (route.method == "GET") methods.emplace_back("HEAD");
+    if (match.route == nullptr &&
+        (method == route.method || (method == "HEAD" && route.method == "GET"))) {
+      match.route = &route;
+      match.parameter = std::move(parameter);
+    }
+  }
+  if (!methods.empty()) methods.emplace_back("OPTIONS");
+  for (const std::string_view name : methods)
+    if (match.allowed.find(name) == std::string::npos)
+      match.allowed.append(match.allowed.empty() ? "" : ", ").append(name);
+  return match;
 }
 
 }  // namespace cria::serve

@@ -1,18 +1,26 @@
-// The text of an answer: status line and fields, chunks of a stream.
+// HTTP responses, their error bodies, and the table of routes.
 #pragma once
-
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/serve/http/exchange.h"
 
 namespace cria::serve {
 
+/// {"error":{"message","type","param","code"}}. The type follows from the status:
+/// invalid_request_error below 500, else server_error. param: the path of the field at fault, "":
+/// null. The message becomes one line without control characters; invalid UTF-8 becomes U+FFFD.
+std::string error_body(int status, std::string_view message, std::string_view code,
+                       std::string_view param = {});
+
+inline constexpr std::string_view kJsonType = "application/json";
+
 struct ResponseHead {
   int status = 200;
-  std::string_view content_type;      ///< "": there is no body
+  std::string_view content_type;      ///< "": no body
   std::optional<std::size_t> length;  ///< nothing: unknown before the end
   std::string_view id;                ///< X-Request-Id
   bool chunked = false, close = false, keep_alive_said = false;  ///< the last for HTTP/1.0
@@ -24,5 +32,22 @@ std::string head_text(const ResponseHead& head, const Headers& more);
 /// One chunk of a body in pieces; `data` is not empty.
 std::string chunk_text(std::string_view data);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+class RouteTable {
+ public:
+  RouteTable() = default;
+  explicit RouteTable(std::vector<Route> routes) : routes_(std::move(routes)) {}
+
+  struct Match {
+    const Route* route = nullptr;  ///< null: the path or the method is not there
+    std::string parameter;
+    std::string allowed;  ///< the methods of a known path, as in the header Allow
+  };
+  /// method: as sent; HEAD finds what GET finds.
+  [[nodiscard]] Match find(std::string_view method, std::string_view path) const;
+
+ private:
+  std::vector<Route> routes_;
+};
 
 }  // namespace cria::serve

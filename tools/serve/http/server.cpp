@@ -21,7 +21,7 @@ using ErrorCode = boost::system::error_code;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::size_t kMaxTurnedAway =
-    64;  // at a time, who are told so; others are closed without a word
+    64;  // refused at a time with an answer; others are closed silently
 
 std::string bracketed(const asio::ip::address& address) {
   return address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
@@ -129,7 +129,7 @@ class Server::Impl {
     ticker_.cancel();
     pause_.cancel();
     do core_->io.restart();
-    while (core_->io.poll() > 0);  // what has been cancelled lets go of its connection
+    while (core_->io.poll() > 0);  // cancelled operations release their connections
   }
 
   Impl(const Impl&) = delete;
@@ -178,7 +178,7 @@ class Server::Impl {
   }
 
  private:
-  /// What a handler throws (no memory, say) ends that handler alone.
+  /// An exception of a handler (such as bad_alloc) ends only that handler.
   void run() {
     for (;;) {
       try {

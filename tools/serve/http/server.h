@@ -1,5 +1,5 @@
 // The HTTP server: listens, reads requests within their limits, hands them to the table's handlers,
-// sends the answers. One thread of its own does all of that; who answers never waits for a socket.
+// sends the answers. One thread does all of that; handlers never wait for a socket.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct ServerOptions {
   Time read_timeout{30'000};   ///< for a head, and for a body, from its first byte to its last
   Time write_timeout{30'000};  ///< a client that takes no byte for so long is gone
   Time keep_alive{75'000};     ///< a connection on which nothing happens for so long is closed
-  Time silence{10'000};        ///< of a stream, before a comment breaks it
+  Time silence{10'000};        ///< silence of a stream before a comment is sent
   AccessOptions access;        ///< `loopback` and `address` are set by the server
   LogOptions log;
 };
@@ -35,11 +35,11 @@ class Server {
  public:
   using Say = std::function<void(const std::string& line)>;
 
-  /// Listens at once. Until set_routes() is called, paths that `first` has not are answered 503,
-  /// code `loading`. say: takes the log's lines, on the server's thread. `metrics` outlives the
-  /// server. Throws Error where it cannot listen.
+  /// Listens at once. Until set_routes() is called, paths outside `first` are answered 503, code
+  /// `loading`. say: receives the log's lines, on the server's thread. `metrics` must outlive the
+  /// server. Throws Error if it cannot listen.
   Server(const ServerOptions& options, std::vector<Route> first, Metrics& metrics, Say say);
-  /// Closes every connection. Exchanges may outlive the server: what they are told is dropped.
+  /// Closes every connection. Exchanges may outlive the server; their output is dropped.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -58,7 +58,7 @@ class Server {
   void fail_all();
   /// Requests that have been given to a handler and whose answers have not ended.
   [[nodiscard]] std::size_t pending() const;
-  /// Whether there are none, and all answers are sent.
+  /// True if no connection is busy and all answers are sent.
   [[nodiscard]] bool all_answered() const;
   /// Waits until that is so and the clients have closed, at most so long; whether it came to that.
   bool wait_until_idle(std::chrono::milliseconds most);

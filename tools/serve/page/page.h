@@ -1,5 +1,5 @@
-// The chat page of `cria serve`: one HTML file without anything from elsewhere, put together from
-// the parts beside this header (assemble.cmake) and compiled into the program.
+// The chat page of `cria serve`: one self-contained HTML file, assembled from the files of this
+// directory (assemble.cmake) and compiled into the program.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@ namespace cria::tools {
 /// attributes.
 std::string_view chat_page();
 
-/// The value of its Content-Security-Policy header: nothing but this script and this style (by
-/// SHA-256), requests to the server alone.
+/// The value of its Content-Security-Policy header: only this script and this style (by SHA-256),
+/// requests only to the server.
 std::string_view chat_page_policy();
 
 }  // namespace cria::tools

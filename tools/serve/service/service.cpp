@@ -1,12 +1,43 @@
 #include "tools/serve/service/service.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "model/plural.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::serve {
+
+namespace {
+
+constexpr double kNews = 1.0 / 16;  // share of the last value in an average
+
+void add_news(std::optional<double>& average, double value) {
+  average = average ? *average + kNews * (value - *average) : value;
+}
+
+}  // namespace
+
+void SlotWait::stepped(double seconds) { add_news(step_seconds_, seconds); }
+void SlotWait::ended(std::size_t tokens) { add_news(tokens_, static_cast<double>(tokens)); }
+
+double SlotWait::steps_left(const Scheduler::Progress& answer) const {
+  auto tokens = static_cast<double>(answer.may_draw);
+  if (tokens_) tokens = std::min(tokens, std::max(*tokens_, static_cast<double>(answer.drawn)));
+  return tokens + static_cast<double>(answer.to_read) / static_cast<double>(prompt_tokens_);
+}
+
+int SlotWait::seconds(std::span<const Scheduler::Progress> running, std::size_t earlier) const {
+  if (running.empty() || !step_seconds_) return 1;
+  if (earlier >= running.size()) return kMost;
+  std::vector<double> steps;
+  for (const Scheduler::Progress& answer : running) steps.push_back(steps_left(answer));
+  std::ranges::sort(steps);
+  return static_cast<int>(
+      std::clamp(std::ceil(steps[earlier] * *step_seconds_), 1.0, double{kMost}));
+}
 
 struct Service::Active {
   Id id;
@@ -122,7 +153,7 @@ void Service::run() {
   changed_.notify_all();
 }
 
-// Waits where there is nothing to do. False: it is over.
+// Waits for work. False: the service has stopped.
 bool Service::take_orders() {
   std::vector<Id> cancels;
   {
@@ -175,7 +206,7 @@ void Service::end_late() {
   forget_ended();
 }
 
-// As many answers as there are slots, in the order of arrival.
+// Starts jobs in the order of arrival while slots are free.
 void Service::feed() {
   for (const ActivePointer& job : jobs_) {
     while (!job->ended && job->next < job->job.count) {
@@ -212,7 +243,7 @@ void Service::answer_ended(const ActivePointer& job, std::size_t index, Generate
   job->ended = --job->left == 0;
   try {
     if (told) told(std::move(result), std::nullopt);
-  } catch (const std::exception& failed) {  // of this job: the others go on
+  } catch (const std::exception& failed) {  // fails this job; the others continue
     job->ended = false;
     fail(*job, {500, "internal_error", failed.what()});
   }
@@ -225,7 +256,7 @@ void Service::step() {
       metrics_.steps.add();
       slot_wait_.stepped(std::chrono::duration<double>(Clock::now() - begin).count());
     }
-  } catch (const std::exception& error) {  // no answer's own: none can go on
+  } catch (const std::exception& error) {  // not of one answer: all fail
     for (const ActivePointer& job : jobs_)
       if (job->begun()) fail(*job, {500, "internal_error", error.what()});
     scheduler_->clear();
@@ -236,8 +267,7 @@ void Service::forget_ended() {
   std::erase_if(jobs_, [](const ActivePointer& job) { return job->ended; });
 }
 
-// Until the first of those who wait begins: before it come the answers that jobs before it have
-// still to begin.
+// Time until the first waiting job begins, after the jobs before it.
 int Service::seconds_to_a_place() const {
   if (scheduler_->active() < slots()) return 1;
   std::size_t earlier = 0;

@@ -1,27 +1,51 @@
-// The one thread that computes for `cria serve`: it owns the engine and its scheduler, and steps
-// them while there is work. Everybody else hands in jobs and takes them back.
+// Estimates when a slot will be free, for clients that find the queue full.
 #pragma once
-
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/scheduler.h"
 #include "tools/serve/metrics.h"
-#include "tools/serve/service/slot_wait.h"
 
 namespace cria::serve {
+
+class SlotWait {
+ public:
+  /// prompt_tokens: prefill tokens per step while other answers decode.
+  explicit SlotWait(std::size_t prompt_tokens) : prompt_tokens_(prompt_tokens) {}
+
+  /// A step has taken so long.
+  void stepped(double seconds);
+  /// An answer of `tokens` has ended by itself.
+  void ended(std::size_t tokens);
+
+  /// Whole seconds, 1 to kMost, until one more than `earlier` of the running answers have ended. A
+  /// running answer is expected to need as many tokens as others did, or twice what it has.
+  [[nodiscard]] int seconds(std::span<const Scheduler::Progress> running,
+                            std::size_t earlier) const;
+
+  /// OpenAI's clients wait for a minute at the most, and answers may end sooner than is known.
+  static constexpr int kMost = 30;
+
+ private:
+  [[nodiscard]] double steps_left(const Scheduler::Progress& answer) const;
+
+  const std::size_t prompt_tokens_;
+  std::optional<double> step_seconds_, tokens_;  // moving averages
+};
 
 struct ServiceOptions {
   EngineOptions engine;  ///< n_ctx and sequences: the slots
   SchedulerOptions scheduler;
   std::size_t queue = 64;  ///< jobs that may wait
-  /// That a job may wait, and then run; 0: without end.
+  /// Time limit for waiting and again for running; 0: none.
   std::chrono::milliseconds request_timeout{600'000};
 };
 
@@ -52,7 +76,7 @@ class Service {
  public:
   using Id = std::uint64_t;
 
-  /// Allocates what the slots need; throws Error if the machine has not enough. The metrics outlive
+  /// Allocates what the slots need; throws Error if memory is too small. The metrics must outlive
   /// it.
   Service(const Model& model, const ServiceOptions& options, Metrics& metrics);
   ~Service();  ///< stop()
@@ -103,11 +127,11 @@ class Service {
   const ServiceOptions options_;
   Metrics& metrics_;
   Engine engine_;
-  std::unique_ptr<Scheduler> scheduler_;  // touched by the thread alone, as are the jobs
+  std::unique_ptr<Scheduler> scheduler_;  // used by the thread only, like the jobs
   std::vector<ActivePointer> jobs_;       // in the order of their arrival
   SlotWait slot_wait_;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<ActivePointer> inbox_;
   std::vector<Id> cancels_;

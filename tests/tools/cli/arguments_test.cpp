@@ -1,0 +1,181 @@
+// Names that are unknown, names of llama.cpp, values that are none: what is said, and exit code 2.
+#include <gtest/gtest.h>
+
+#include "tests/tools/process.h"
+#include "tools/cli/names.h"
+#include "tools/options/values.h"
+
+namespace cria::test {
+namespace {
+
+/// Expects a usage error with all these texts in it.
+void expect_usage_error(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& texts) {
+  const Result result = cria(arguments);
+  const std::string label = arguments.empty() ? "nothing" : arguments.back();
+  EXPECT_EQ(result.code, 2) << label << result.err;
+  EXPECT_EQ(result.out, "") << label;
+  EXPECT_EQ(result.err.find("cria: error: "), 0U) << result.err;
+  for (const std::string& text : texts)
+    EXPECT_NE(result.err.find(text), std::string::npos)
+        << "no \"" << text << "\" in: " << result.err;
+}
+
+TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
+  expect_usage_error({}, {"a command is missing", "\n  chat ", "\n  list "});
+  expect_usage_error({"rnu"},
+                     {"unknown command: rnu; did you mean run? (cria help lists the commands)"});
+  expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
+  expect_usage_error({"-m", "x.gguf"},
+                     {"put a command before -m, for example: cria run -m …", "\n  run "});
+  expect_usage_error({"help", "rnu"}, {"did you mean run?"});
+  expect_usage_error({"config", "rnu"}, {"did you mean run?"});
+}
+
+TEST(Arguments, HelpAndVersionAreCommandsToo) {
+  EXPECT_EQ(cria({"help"}).out, cria({"--help"}).out);
+  EXPECT_EQ(cria({"help", "quantize"}).out, cria({"quantize", "--help"}).out);
+  EXPECT_EQ(cria({"version"}).out, cria({"--version"}).out);
+  EXPECT_EQ(cria({"-v"}).out, cria({"--version"}).out);
+  EXPECT_EQ(cria({"help"}).code, 0);
+}
+
+TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
+  expect_usage_error({"run", "--tmep", "0"},
+                     {"cria run has no option --tmep; did you mean --temp?"});
+  expect_usage_error({"run", "--tmep=0"}, {"no option --tmep; did you mean --temp?"});
+  expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
+  expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
+  EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
+  expect_usage_error({"run", "- one"},
+                     {"no option - one (put -- before a text that begins with a hyphen)"});
+  EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
+  EXPECT_EQ(cria({"tokenize", "- one"}).err.find("put --"), std::string::npos);
+  expect_usage_error({"tokenize", "one"}, {"unexpected argument: one (-p TEXT takes a text)"});
+  expect_usage_error({"list", "one", "two"}, {"unexpected argument: two (see cria list --help)"});
+}
+
+TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
+  const Result ours = cria({"run", "-p", "The river", "--max-tokens", "4", "--ctx", "64", "--batch",
+                            "8", "--threads", "1", "--temp", "0", "--kv-type", "f32"});
+  const Result theirs =
+      cria({"run", "--prompt", "The river", "--n-predict", "4", "--ctx-size", "64", "--batch-size",
+            "8", "--threads", "1", "--temp=0", "--color", "-ctk", "f32", "--no-display-prompt"});
+  EXPECT_EQ(theirs.code, 0) << theirs.err;
+  EXPECT_NE(theirs.out, "");
+  EXPECT_EQ(theirs.out, ours.out);
+  EXPECT_EQ(cria({"run", "-p", "The river", "-n", "4", "--temp", "0", "--top_k", "3"}).code, 0);
+  const Result system =
+      cria({"chat", "-sys", "You are kind.", "--show-prompt", "--temp", "0", "-n", "1"}, "Hi\n");
+  EXPECT_NE(system.err.find("You are kind."), std::string::npos) << system.err;
+  const TempDirectory directory;
+  EXPECT_EQ(
+      cria(
+          {"split", "--split-max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"})
+          .out,
+      cria({"split", "--max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"})
+          .out);
+}
+
+TEST(Arguments, NamesInapplicableOptions) {
+  expect_usage_error({"quantize", "--keep-split", kDemo, "x.gguf", "F16"},
+                     {"--keep-split does not apply", "cria split"});
+  expect_usage_error({"quantize", "--leave-output-tensor", kDemo, "x.gguf", "F16"},
+                     {"--output-type"});
+  expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
+}
+
+// What one command does anyway another does not.
+TEST(Arguments, ExplainsLlamaCppNamesByCommand) {
+  expect_usage_error({"serve", "--log-disable"}, {"--log-disable does not apply", "2>/dev/null"});
+  expect_usage_error({"chat", "--no-context-shift"},
+                     {"--no-context-shift does not apply", "from a pipe"});
+  expect_usage_error({"chat", "-st"}, {"-st does not apply: cria run answers one message"});
+  expect_usage_error({"run", "--interactive"}, {"--interactive does not apply: cria chat"});
+  EXPECT_EQ(cria({"run", "-st", "--no-context-shift", "--log-disable", "-n", "1", "a"}).code, 0);
+  EXPECT_EQ(cria({"chat", "-i", "-n", "1"}, "a\n").code, 0);
+}
+
+// The answer is the same without them.
+TEST(Arguments, HarmlessFlagsOfLlamaCppAreNotes) {
+  const Result plain = cria({"run", "a", "-n", "4", "--temp", "0"});
+  const Result more = cria({"run", "a", "-n", "4", "--temp", "0", "-ngl", "99", "-fa", "on", "-ub",
+                            "512", "--device=none"});
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_EQ(more.out, plain.out);
+  EXPECT_NE(more.err.find("note: -ngl is ignored: cria runs on the CPU"), std::string::npos)
+      << more.err;
+}
+
+TEST(Arguments, TakesAModelAsFirstArgument) {
+  const Result named = cria({"run", "-m", kDemo, "Hi", "there", "-n", "4", "--temp", "0"});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(cria({"run", kDemo, "Hi there", "-n", "4", "--temp", "0"}).out, named.out);
+  EXPECT_EQ(cria({kDemo, "Hi", "there", "-n", "4", "--temp", "0"}).out, named.out);
+  EXPECT_EQ(cria({"tokenize", kDemo, "--ids", "-p", "a"}).code, 0);
+  EXPECT_EQ(cria({"run", "no-such.gguf"}).code, 1) << "it is not a prompt";
+}
+
+TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
+  expect_usage_error({"run", "-s", "42", "a"}, {"--seed 42 sets the seed"});
+  expect_usage_error({"ls"}, {"did you mean list?"});
+  expect_usage_error({"pull", "x"}, {"does not download models"});
+  expect_usage_error({"CHAT"}, {"did you mean chat?"});
+  expect_usage_error({"run", "-np", "2", "a"}, {"no option -np"});
+  expect_usage_error({"run", "--reasoning-budget", "0", "a"}, {"--no-think"});
+}
+
+TEST(Arguments, ReadsMessagesFromText) {
+  const Result result =
+      cria({"run", "--messages", R"([{"role":"user","content":"Hi"}])", "-n", "4"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST(Arguments, WrongValuesSayWhatWasExpected) {
+  expect_usage_error({"run", "-p", "a", "--temp", "warm"},
+                     {"--temp: expected a number", "got warm"});
+  expect_usage_error({"run", "-p", "a", "-t", "2.5"},
+                     {"--threads: expected a whole number from 1 to", "2.5"});
+  expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: its value is missing"});
+  expect_usage_error({"run", "-p", "a", "-f", "b"},
+                     {"--prompt cannot be used together with --file"});
+  expect_usage_error({"logits", "-o", "x"}, {"--tokens is missing"});
+  expect_usage_error({"logits", "--tokens", "1,x", "-o", "/dev/null"}, {"not a token id", "got x"});
+  expect_usage_error({"dequant", "q4k"}, {"unknown tensor type q4k", "Q4_K"});
+  expect_usage_error({"quantize", kDemo, "/dev/null", "Q4_L"},
+                     {"unknown quantization Q4_L", "Q4_K_M"});
+  expect_usage_error({"sweep", "-m", kDemo, "-f", "x", "-o", "y", "--types", "Q4_L"},
+                     {"unknown quantization Q4_L"});
+  expect_usage_error({"bench", "--synthetic", "9b:Q4_K"}, {"unknown shape 9b", "1.1b"});
+  expect_usage_error({"bench", "--synthetic", "1.1b"}, {"expected SHAPE:TYPE"});
+  expect_usage_error({"bench", "-p", "many"}, {"--prompt: expected a whole number", "many"});
+  expect_usage_error({"split", kDemo, "x", "--max-size", "much"}, {"--max-size: expected a size"});
+  expect_usage_error({"export", kDemo, "-o", "x", "--shard-size", "5XB"},
+                     {"--shard-size: expected a size"});
+  expect_usage_error({"template", "--messages", "x", "--date", "today"},
+                     {"--date: expected YYYY-MM-DD"});
+}
+
+TEST(Arguments, SizesAreReadInOneWay) {
+  EXPECT_EQ(tools::parse_size("--max-size", "2G"), 2'000'000'000U);
+  EXPECT_EQ(tools::parse_size("--max-size", "500MB"), 500'000'000U);
+  EXPECT_EQ(tools::parse_size("--max-size", "5MiB"), 5U << 20);
+  EXPECT_EQ(tools::parse_size("--max-size", "3kib"), 3U << 10);
+  EXPECT_EQ(tools::parse_size("--max-size", "77"), 77U);
+  for (const char* wrong : {"", "0", "-1", "1.5G", "5X", "5 M x", "99999999999T", "MiB"})
+    EXPECT_ANY_THROW((void)tools::parse_size("--max-size", wrong)) << wrong;
+  const TempDirectory directory;
+  EXPECT_EQ(cria({"split", kDemo, directory.path("part"), "--max-size", "3MiB", "--dry-run"}).code,
+            0);
+}
+
+TEST(Nearest, NamesWithinAThirdOfTheLettersOrBeginnings) {
+  EXPECT_EQ(tools::edit_distance("tmep", "temp"), 1U);
+  EXPECT_EQ(tools::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(tools::nearest_name("rnu", {"chat", "run"}), "run");
+  EXPECT_EQ(tools::nearest_name("perp", {"chat", "perplexity"}), "perplexity");
+  EXPECT_EQ(tools::nearest_name("xyzzy", {"chat", "run"}), "");
+}
+
+}  // namespace
+}  // namespace cria::test

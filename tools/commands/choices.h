@@ -1,0 +1,19 @@
+// Files of multiple-choice questions, and how a model does on them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/evaluate/choices.h"
+
+namespace cria::tools {
+
+/// One JSON object per line: a question (or "ctx"), its choices (strings, or {"text": […], "label":
+/// […]}, or "endings"), the answer ("answer", "answerKey" or "label": a label, the text of a
+/// choice, or an index from 0). These are the forms of ARC, HellaSwag and others. Throws Error that
+/// names the line.
+std::vector<ChoiceQuestion> read_choices(const std::string& path);
+
+/// Scores them with progress; prints accuracy and its standard error. Throws Interrupted.
+void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, bool json);
+
+}  // namespace cria::tools

@@ -1,0 +1,360 @@
+#include "tools/commands/inspect_parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/sample/options.h"
+#include "model/plural.h"
+#include "model/vocabulary.h"
+#include "tools/report/json.h"
+#include "tools/report/table.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+
+namespace {
+
+/// A string value, or "" if the key is missing or has another type.
+std::string string_or_empty(const GgufFile& file, std::string_view key) {
+  const GgufValue* value = file.find(key);
+  if (value == nullptr || value->type != GgufType::String) return "";
+  return metadata_json(file, *value).get<std::string>();
+}
+
+/// The sampling options in force without flags.
+std::string sampling_in_force(const GgufFile& file) {
+  SamplerOptions options;
+  try {
+    set_sampling_defaults(file, options);
+  } catch (const Error& error) {
+    return "refused: " + without_controls(error.what());
+  }
+  return sampling_text(options, file);
+}
+
+}  // namespace
+
+FileSummary::FileSummary(const GgufFile& file) {
+  for (const TensorView& tensor : file.tensors()) {
+    parameters += tensor.cols() * tensor.rows();
+    bytes += tensor.bytes;
+    OfType& type = types[name(tensor.dtype)];
+    ++type.tensors;
+    type.bytes += tensor.bytes;
+  }
+}
+
+double FileSummary::bits_per_weight() const {
+  return parameters == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
+}
+
+std::string_view FileSummary::largest_type() const {
+  const auto largest =
+      std::ranges::max_element(types, {}, [](const auto& entry) { return entry.second.bytes; });
+  return largest == types.end() ? std::string_view() : largest->first;
+}
+
+nlohmann::ordered_json summary_json(const GgufFile& file) {
+  const FileSummary summary(file);
+  nlohmann::ordered_json types = nlohmann::ordered_json::object();
+  for (const auto& [type, of] : summary.types) types[std::string(type)] = of.tensors;
+  return {{"architecture", string_or_empty(file, "general.architecture")},
+          {"name", string_or_empty(file, "general.name")},
+          {"parameters", summary.parameters},
+          {"bits_per_weight", summary.bits_per_weight()},
+          {"tensor_bytes", summary.bytes},
+          {"types", types},
+          {"sampling", sampling_in_force(file)}};
+}
+
+std::string summary_text(const GgufFile& file) {
+  const FileSummary summary(file);
+  std::string types;
+  for (const auto& [type, of] : summary.types)
+    types += (types.empty() ? "" : ", ") + std::to_string(of.tensors) + " × " + std::string(type);
+  const std::string title = string_or_empty(file, "general.name"),
+                    arch = string_or_empty(file, "general.architecture");
+  return without_controls(file.path()) + ": GGUF version " + std::to_string(file.version()) + ", " +
+         human_bytes(file.file_bytes()) +
+         (file.shard_count() > 1 ? " in " + counted(file.shard_count(), "file") : "") + "\n" +
+         without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
+                          (arch.empty() ? "not stated" : arch)) +
+         "\n" + human_count(summary.parameters) + " parameters, " +
+         fixed(summary.bits_per_weight(), 2) +
+         " bits per weight; tensors: " + (types.empty() ? "none" : types) +
+         "\nsampling: " + sampling_in_force(file) + "\n";
+}
+
+namespace {
+
+std::string type_text(const GgufValue& value) {
+  if (value.type != GgufType::Array) return std::string(name(value.type));
+  return std::string(name(value.element)) + "[" + std::to_string(value.count) + "]";
+}
+
+/// On one line, cut short: at most 8 elements and 72 bytes.
+std::string value_text(const GgufFile& file, const GgufValue& value) {
+  constexpr std::size_t kElements = 8, kBytes = 72;
+  std::string text = metadata_json(file, value, kElements)
+                         .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  bool cut = value.type == GgufType::Array && value.count > kElements;
+  if (cut) text.pop_back();  // the closing bracket
+  if (text.size() > kBytes) {
+    std::size_t end = kBytes;
+    while ((text[end] & 0xC0) == 0x80) --end;
+    text.resize(end);
+    cut = true;
+  }
+  return cut ? text + " …" : text;
+}
+
+}  // namespace
+
+std::string keys_text(const GgufFile& file) {
+  Table table({"key", "type", "value"});
+  for (const GgufKey& key : file.keys())
+    table.add({without_controls(key.key), type_text(key.value), value_text(file, key.value)});
+  return table.text(stdout);
+}
+
+std::string tensors_text(const GgufFile& file) {
+  Table table({"tensor", "type", ">shape", ">bytes"});
+  for (const TensorView& tensor : file.tensors())
+    table.add({without_controls(tensor.name), std::string(name(tensor.dtype)),
+               tensor.shape_string(), std::to_string(tensor.bytes)});
+  return table.text(stdout);
+}
+
+nlohmann::ordered_json tensors_json(const GgufFile& file) {
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+  for (const TensorView& tensor : file.tensors())
+    tensors.push_back({{"name", tensor.name},
+                       {"type", name(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.bytes},
+                       {"shard", tensor.shard}});
+  return tensors;
+}
+
+std::string template_text(const GgufFile& file) {
+  const GgufValue* value = file.find("tokenizer.chat_template");
+  if (value == nullptr || value->type != GgufType::String)
+    throw file.error("holds no chat template (key tokenizer.chat_template)");
+  return metadata_json(file, *value).get<std::string>();
+}
+
+namespace {
+
+/// A role of a token ("bos", "end of generation") and the token.
+using TokenUses = std::vector<std::pair<std::string, TokenId>>;
+
+TokenUses token_uses(const Vocabulary& v) {
+  TokenUses uses;
+  const auto add = [&](const char* use, std::optional<TokenId> id) {
+    if (id) uses.emplace_back(use, *id);
+  };
+  add("bos", v.bos);
+  add("eos", v.eos);
+  add("eot", v.eot);
+  add("eom", v.eom);
+  add("unknown", v.unk);
+  add("separator", v.sep);
+  add("padding", v.pad);
+  for (const TokenId id : v.end_of_generation) add("end of generation", id);
+  return uses;
+}
+
+/// The vocabulary; nullopt if the file has none that can be read.
+std::optional<Vocabulary> find_vocabulary(const GgufFile& file) {
+  if (file.find("tokenizer.ggml.tokens") == nullptr) return std::nullopt;
+  try {
+    return Vocabulary::from_gguf(file);
+  } catch (const Error& error) {
+    print_warning(error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string tokenizer_text(const GgufFile& file) {
+  const auto v = find_vocabulary(file);
+  if (!v) return "no vocabulary\n";
+  std::string text = "tokenizer " + without_controls(v->model) +
+                     (v->pre.empty() ? "" : ", pre-tokenizer " + without_controls(v->pre)) + ", " +
+                     counted(v->tokens.size(), "token") +
+                     (v->merges.empty() ? "" : ", " + counted(v->merges.size(), "merge")) +
+                     (v->add_bos ? ", BOS added" : "") + (v->add_eos ? ", EOS added" : "") + "\n";
+  Table table({"use", ">id", "token"});
+  for (const auto& [use, id] : token_uses(*v))
+    table.add({use, std::to_string(id),
+               without_controls(std::string(v->tokens[static_cast<std::size_t>(id)]))});
+  return text + table.text(stdout);
+}
+
+nlohmann::ordered_json tokenizer_json(const GgufFile& file) {
+  const auto v = find_vocabulary(file);
+  if (!v) return nullptr;
+  nlohmann::ordered_json uses = nlohmann::ordered_json::object();
+  for (const auto& [use, id] : token_uses(*v))
+    if (use != "end of generation") uses[use] = id;
+  return {{"model", v->model},
+          {"pre", v->pre},
+          {"tokens", v->tokens.size()},
+          {"merges", v->merges.size()},
+          {"add_bos", v->add_bos},
+          {"add_eos", v->add_eos},
+          {"special", uses},
+          {"end_of_generation", v->end_of_generation}};
+}
+
+namespace {
+
+std::string short_value(const GgufFile& file, const GgufValue& value) {
+  constexpr std::uint64_t kElements = 4;
+  constexpr std::size_t kBytes = 48;
+  std::string text = metadata_json(file, value, kElements)
+                         .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (value.type == GgufType::Array) text += " of " + std::to_string(value.count);
+  if (text.size() > kBytes) {
+    std::size_t end = kBytes;
+    while ((text[end] & 0xC0) == 0x80) --end;
+    text = text.substr(0, end) + " …";
+  }
+  return text;
+}
+
+// Numbers are equal in bytes and type; strings of one length are compared as bytes.
+bool same_value(const GgufValue& a, const GgufValue& b) {
+  return a.type == b.type && (a.type != GgufType::Array || a.element == b.element) &&
+         a.count == b.count && a.bytes == b.bytes && std::memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+void compare_keys(const GgufFile& a, const GgufFile& b, FileDifference& out) {
+  for (const GgufKey& key : a.keys()) {
+    const GgufValue* other = b.find(key.key);
+    if (other == nullptr)
+      out.keys.push_back({std::string(key.key), "only in A: " + short_value(a, key.value)});
+    else if (!same_value(key.value, *other))
+      out.keys.push_back(
+          {std::string(key.key), short_value(a, key.value) + " / " + short_value(b, *other)});
+  }
+  for (const GgufKey& key : b.keys()) {
+    if (a.find(key.key) == nullptr)
+      out.keys.push_back({std::string(key.key), "only in B: " + short_value(b, key.value)});
+  }
+}
+
+void compare_tensor(const TensorView& a, const TensorView& b, FileDifference& out) {
+  const std::string name(a.name);
+  if (a.shape != b.shape) {
+    out.tensors.push_back({name, "shape " + a.shape_string() + " / " + b.shape_string()});
+    return;
+  }
+  if (a.dtype != b.dtype)
+    out.tensors.push_back({name, "type " + std::string(cria::name(a.dtype)) + " / " +
+                                     std::string(cria::name(b.dtype))});
+  if (a.data == nullptr || b.data == nullptr) {
+    out.tensors.push_back(
+        {name, std::string("the data is missing in ") + (a.data == nullptr ? "A" : "B")});
+    return;
+  }
+  ++out.compared_tensors;
+  if (a.dtype == b.dtype && std::memcmp(a.data, b.data, a.bytes) == 0) return;
+  const ValueDifference difference = compare_values(a, b);
+  if (difference.different > 0)
+    out.values.push_back({name, difference});
+  else if (a.dtype == b.dtype)
+    out.tensors.push_back({name, "other bytes, the same values"});
+}
+
+/// Adds a column for NaN and infinity if there are any; the other figures leave them out.
+Table values_table(const FileDifference& difference) {
+  const bool finite = std::ranges::all_of(
+      difference.values, [](const auto& tensor) { return tensor.difference.not_finite == 0; });
+  std::vector<std::string> headings = {"values of", ">differ", ">of", ">largest difference",
+                                       ">RMSE"};
+  if (!finite) headings.emplace_back(">NaN, infinite");
+  Table table(std::move(headings));
+  for (const auto& [name, values] : difference.values) {
+    std::vector<std::string> row = {without_controls(name), std::to_string(values.different),
+                                    std::to_string(values.values), significant(values.largest),
+                                    significant(values.rmse)};
+    if (!finite) row.push_back(std::to_string(values.not_finite));
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+FileDifference compare_files(const GgufFile& a, const GgufFile& b) {
+  FileDifference difference;
+  compare_keys(a, b, difference);
+  Progress progress("comparing", "bytes", a.file_bytes());
+  std::uint64_t bytes = 0;
+  for (const TensorView& tensor : a.tensors()) {
+    if (const TensorView* other = b.tensor(tensor.name); other == nullptr)
+      difference.tensors.push_back({std::string(tensor.name), "only in A"});
+    else
+      compare_tensor(tensor, *other, difference);
+    bytes += tensor.bytes;
+    progress.update(bytes);
+  }
+  for (const TensorView& tensor : b.tensors()) {
+    if (a.tensor(tensor.name) == nullptr)
+      difference.tensors.push_back({std::string(tensor.name), "only in B"});
+  }
+  return difference;
+}
+
+std::string difference_text(const FileDifference& difference, const std::string& a,
+                            const std::string& b) {
+  if (difference.none())
+    return "no difference: the same keys, and " + counted(difference.compared_tensors, "tensor") +
+           " of the same types and values\n";
+  std::string text = "A: " + without_controls(a) + "\nB: " + without_controls(b) + "\n";
+  const auto add_items = [&](const char* heading, const std::vector<FileDifference::Item>& items) {
+    if (items.empty()) return;
+    Table table({heading, "A / B"});
+    for (const auto& [name, what] : items)
+      table.add({without_controls(name), without_controls(what)});
+    text += "\n" + table.text(stdout);
+  };
+  add_items("key", difference.keys);
+  add_items("tensor", difference.tensors);
+  if (!difference.values.empty()) text += "\n" + values_table(difference).text(stdout);
+  return text + "\nDifferent: " + counted(difference.keys.size(), "key") +
+         "; type, shape or presence of " + counted(difference.tensors.size(), "tensor") +
+         "; values of " + std::to_string(difference.values.size()) + " of " +
+         counted(difference.compared_tensors, "tensor") + " compared\n";
+}
+
+nlohmann::ordered_json difference_json(const FileDifference& difference) {
+  const auto items = [](const std::vector<FileDifference::Item>& list) {
+    auto array = nlohmann::ordered_json::array();
+    for (const auto& [name, what] : list) array.push_back({{"name", name}, {"difference", what}});
+    return array;
+  };
+  auto values = nlohmann::ordered_json::array();
+  for (const auto& [name, figures] : difference.values)
+    values.push_back({{"name", name},
+                      {"values", figures.values},
+                      {"different", figures.different},
+                      {"not_finite", figures.not_finite},
+                      {"largest", figures.largest},
+                      {"rmse", figures.rmse}});
+  return {{"equal", difference.none()},
+          {"keys", items(difference.keys)},
+          {"tensors", items(difference.tensors)},
+          {"compared_tensors", difference.compared_tensors},
+          {"different_tensors", difference.values.size()},
+          {"values", values}};
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,69 @@
+// The answers of `cria run`: its options, one answer streamed, or several choices.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/session.h"
+#include "tools/options/conversation.h"
+#include "tools/options/model.h"
+#include "tools/options/sampling.h"
+#include "tools/options/values.h"
+#include "tools/report/answer.h"
+#include "tools/terminal/wrap.h"
+
+namespace cria::tools {
+
+struct RunOptions {
+  ModelOptions model;
+  SamplingOptions sampling;
+  TextInput prompt;
+  TemplateVariables variables;
+  std::string messages, system, chat_template, session_file;
+  std::optional<std::size_t> logprobs;
+  std::size_t choices = 0;  ///< answers to the prompt; 0: one, streamed
+  bool chat = false, raw = false, escapes = false, json = false, stream_json = false;
+  bool show_thinking = false;
+};
+
+/// The prompt: a conversation with a template, or without one the tokens of a text to continue.
+struct RunPrompt {
+  std::vector<ChatMessage> messages;
+  ChatOptions how;
+  std::vector<TokenId> tokens;
+  std::vector<std::string> notes;  ///< on the template
+};
+
+/// Writes an answer to stdout, piece by piece and at its end, as text or JSON. What it is given
+/// must outlive it.
+class RunOutput {
+ public:
+  /// notes: of the template, said on stderr before the first piece.
+  RunOutput(const RunOptions& options, const AnswerFacts& facts, std::vector<std::string>& notes)
+      : options_(options), facts_(facts), notes_(notes) {}
+
+  void show(AnswerPart part, std::string_view piece);
+  void show(const ToolCall& call);
+  void finish(const GenerateResult& result);
+
+ private:
+  void say_notes();
+
+  const RunOptions& options_;
+  const AnswerFacts& facts_;
+  std::vector<std::string>& notes_;
+  AnswerView view_{false};
+  std::size_t calls_ = 0;
+};
+
+/// Prints notes on a complete answer to stderr.
+void print_answer_notes(const GenerateResult& result, const RunOptions& options);
+
+/// Computes options.choices answers on one engine with consecutive seeds; each equals the answer of
+/// its seed alone. Writes them in the order of their seeds. wanted: options of the first.
+void answer_several(const RunOptions& options, const Model& model, RunPrompt& prompt,
+                    const GenerateOptions& wanted);
+
+}  // namespace cria::tools
