@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   cria_sampler greedy;
   cria_engine_options options = CRIA_STRUCT(cria_engine_options);
   options.n_ctx = (uint32_t)tokens + 64;
-  options.forget = 1;
+  options.no_prefix_cache = 1;
   options.threads = (uint32_t)atol(argv[4]);
   check(cria_model_load(argv[1], NULL, &model));
   check(cria_engine_create(model, &options, &engine));

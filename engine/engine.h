@@ -1,15 +1,17 @@
-// Many sequences of one model at once: a public header of engine/, for whoever serves several
-// answers. Session (session.h) is one sequence with everything around it.
+// Batched inference: many sequences of one model.
 //
-//   Engine       threads, work memory and a pool of pages for keys and values, shared by its
-//   sequences Sequence     tokens at positions 0, 1, 2 … and the pages of their keys and values
-//   Batch        tokens of several sequences, evaluated in one pass over the weights
+//   Engine     threads, work memory and the pool of KV-cache pages that its sequences share
+//   Sequence   tokens at positions 0, 1, 2 … and the pages of their keys and values
+//   Batch      tokens of several sequences, evaluated in one pass over the weights
 //
-// A sequence's logits are the same bytes alone, in any batch, on any pages, and whether its prefix
-// was computed by itself or found. An engine with its sequences and batches is used by one thread
-// at a time.
+// Logits are the same bytes for a sequence alone, in any batch, on any pages, and with its prefix
+// computed or found in the prefix cache. An engine, its sequences and its batches are used by one
+// thread at a time. Session (session.h) is one sequence with all it needs for a conversation;
+// Scheduler (scheduler.h) writes many answers at once.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,143 +26,162 @@
 
 namespace cria {
 
+struct ExpertRows;
 struct KernelSet;
 struct Node;
-enum class KvType : std::uint8_t;  // kernels/attention/attention.h; parse_kv_type() gives its
-                                   // values
+enum class KvType : std::uint8_t;  // kernels/attention/attention.h; use parse_kv_type()
 
-/// "f16", "f32" or "q8_0"; throws Error for other names.
+/// Returns the type named "f16", "f32" or "q8_0"; throws Error for other names.
 KvType parse_kv_type(std::string_view name);
-/// What an engine is made for: its context, threads and memory.
+/// The name that parse_kv_type() takes; valid forever.
+std::string_view name(KvType type) noexcept;
+
+/// Options of an engine, and of a session.
 struct EngineOptions {
-  std::uint32_t n_ctx =
-      0;  ///< positions of a sequence at most; 0: the model's training context, at most 4096
-  /// The context for which RoPE factors are chosen where a model has several (longrope); 0: n_ctx,
-  /// or the model's training context where that is 0. Not to be derived from a prompt: answers
-  /// would depend on it.
+  /// Max context per sequence, in tokens; 0: the training context, up to 4096.
+  std::uint32_t n_ctx = 0;
+  /// Context that selects the RoPE factors of models with several (longrope). 0: n_ctx, or the
+  /// training context if that is 0. Never derive it from a prompt: answers would depend on it.
   std::uint32_t rope_ctx = 0;
-  std::uint32_t n_batch = 512;        ///< tokens of a batch
-  std::uint32_t threads = 0;          ///< 0: physical cores
-  std::uint32_t threads_prefill = 0;  ///< for batches of more than one token; 0: as threads
-  KvType kv_type{};                   ///< of cached keys and values; by default "f16"
-  const KernelSet* kernels =
-      nullptr;                  ///< null: the best that can run here, or what $CRIA_ISA names
-  std::uint32_t sequences = 1;  ///< that are alive together, at most 1024
-  /// Positions of all sequences and kept prefixes together, in pages of 64; 0: n_ctx of each
-  /// sequence.
+  std::uint32_t n_batch = 512;         ///< max tokens per batch, up to 4096
+  std::uint32_t threads = 0;           ///< up to 1024; 0: physical cores
+  std::uint32_t threads_prefill = 0;   ///< for batches of more than one token; 0: as threads
+  KvType kv_type{};                    ///< type of the KV cache; default: "f16"
+  bool context_shift = false;          ///< full context: drop its oldest half instead of ending
+  const KernelSet* kernels = nullptr;  ///< null: the best ISA here, or the one in $CRIA_ISA
+  std::uint32_t sequences = 1;         ///< max live sequences, up to 1024; a session has one
+  /// KV positions of all sequences and cached prefixes, in pages of 64; 0: n_ctx per sequence.
   std::uint64_t positions = 0;
-  /// What sequences have read stays for others with the same prefix until its place is needed.
-  bool prefix_cache = true;
-  /// Memory for what is kept beyond those positions; options() of the engine has the positions that
-  /// it gives.
+  bool prefix_cache = true;  ///< keep KV pages for reuse until evicted; a session never does
+  /// Extra memory of the prefix cache; Engine::options() adds the positions that it holds.
   std::uint64_t prefix_cache_bytes = 0;
+  std::shared_ptr<const Model> draft = {};  ///< smaller model with the same vocabulary, or null
 };
 
-/// Memory in bytes.
+/// Memory of an engine and its draft model, in bytes.
 struct EngineMemory {
-  std::size_t file = 0;  ///< the model's file, all of it (shared with other engines)
-  std::size_t kv = 0;    ///< keys and values of all positions
-  std::size_t work =
-      0;  ///< intermediate values, at most 64 MiB; batches are cut as small as that needs
-  std::size_t available = 0;  ///< what the system and the cgroup would give now
-  std::size_t n_batch = 0;    ///< tokens per batch that fit into work
-  [[nodiscard]] std::size_t total() const { return file + kv + work; }  ///< of the three
+  std::size_t file = 0;       ///< model files, which engines share
+  std::size_t kv = 0;         ///< KV cache of all positions
+  std::size_t work = 0;       ///< intermediate values, up to 64 MiB; limits n_batch
+  std::size_t available = 0;  ///< available now, by the system and the cgroup
+  std::size_t n_batch = 0;    ///< tokens per batch that fit into `work`
+  [[nodiscard]] std::size_t total() const { return file + kv + work; }
 };
-/// What an engine would need; nothing is allocated.
+/// Memory that an engine would need; allocates nothing.
 EngineMemory engine_memory(const Model& model, const EngineOptions& options);
+/// Memory of the KV cache divided by the available memory; on several ranks, the largest such
+/// ratio of a machine. Allocates nothing.
+double kv_fraction(const Model& model, const EngineOptions& options);
 
-/// Time of one node of the graph, in all passes.
+/// Time of one node of the graph, summed over all passes.
 struct NodeTime {
-  const Node* node;                  ///< of the engine's graph
-  double seconds;                    ///< here, on rank 0
-  double gather_seconds = 0;         ///< several ranks: of these, until all had the others' parts
-  std::uint64_t gathers = 0;         ///< how often they were gathered
-  std::uint64_t gathered_bytes = 0;  ///< of all parts
+  const Node* node;                  ///< belongs to the engine's graph
+  double seconds;                    ///< on rank 0
+  double gather_seconds = 0;         ///< part of `seconds` spent in allgather
+  std::uint64_t gathers = 0;         ///< number of allgathers
+  std::uint64_t gathered_bytes = 0;  ///< bytes of all ranks' parts
 };
+/// Called after a node with the floats that it wrote, one row of `width` per token.
+using NodeCallback =
+    std::function<void(const Node& node, std::span<const float> values, std::size_t width)>;
 
 class Sequence;
-/// Threads, work memory and a pool of pages for keys and values.
+/// Threads, work memory and the pool of KV-cache pages.
 class Engine {
  public:
   struct State;  // engine/session/engine_state.h
-  /// Allocates the pool and the work memory; throws Error if the machine has not enough. Shares the
-  /// ownership of the model.
+  /// Allocates everything; throws Error if memory is short or the draft model has another
+  /// vocabulary. Shares ownership of the models. On several ranks if the model was loaded so.
   Engine(const Model& model, const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  [[nodiscard]] const Model& model() const noexcept;            ///< that it runs
-  [[nodiscard]] const EngineOptions& options() const noexcept;  ///< with the defaults filled in
-  [[nodiscard]] std::size_t memory_bytes() const noexcept;      ///< pool + work memory
-  [[nodiscard]] const Graph& graph() const noexcept;            ///< what this engine runs
-  [[nodiscard]] std::size_t logit_rows() const noexcept;        ///< see Batch::logits()
-  /// Pages of 64 positions: of the pool, and what n positions of one sequence may need at most.
-  [[nodiscard]] std::size_t pages() const noexcept;
-  [[nodiscard]] static std::size_t pages_of(std::size_t n) noexcept {
-    return (n + 63) / 64;
-  }  ///< of n
+  [[nodiscard]] const Model& model() const noexcept;
+  [[nodiscard]] const EngineOptions& options() const noexcept;  ///< with defaults filled in
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;      ///< KV cache + work memory
+  [[nodiscard]] const Graph& graph() const noexcept;
+  [[nodiscard]] std::size_t logit_rows() const noexcept;  ///< max rows of Batch::logits()
+  [[nodiscard]] std::size_t pages() const noexcept;       ///< pages of 64 positions in the pool
+  /// Max pages that n positions of one sequence need.
+  [[nodiscard]] static std::size_t pages_of(std::size_t n) noexcept { return (n + 63) / 64; }
+  /// True if the caller must wait: the pool lacks `pages` pages or `more` sequences, and a running
+  /// answer (Sequence::reserve()) will free some.
+  [[nodiscard]] bool must_wait(std::size_t pages, std::size_t more = 1) const;
 
-  /// f(i) for every i in [0, n), on the threads for prompts, in any order; returns when all are
-  /// done. f must not throw.
+  /// Calls f(i) for every i in [0, n) on the prefill threads, in any order. f must not throw.
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
-  /// The Error that names the node that first computes a value that is no finite number for this
-  /// sequence, by evaluating it again: the sequence is empty afterwards, and the last batch's
-  /// logits are gone. position: whose logits the caller has seen not to be finite; those of earlier
-  /// ones are not computed. What stops evaluations stops this, too: then the Error names no node.
+  /// Evaluates a sequence again and returns an Error that names the first node with NaN or
+  /// infinity. Empties the sequence and invalidates the last batch's logits. position: of the bad
+  /// logits; earlier ones are not computed. The Error names no node if the search was stopped.
   [[nodiscard]] Error not_finite(Sequence& sequence, std::size_t position);
 
-  /// Sums up the time of every node from now on.
-  void profile(bool on);
-  [[nodiscard]] std::vector<NodeTime> profile() const;  ///< since it was switched on
-  /// Called after every node with the floats that it wrote, one row per token; empty: none.
-  void observe(
-      std::function<void(const Node& node, std::span<const float> values, std::size_t width)>
-          observer);
-
-  [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
+  void profile(bool on);                                ///< starts or stops timing every node
+  [[nodiscard]] std::vector<NodeTime> profile() const;  ///< times since it was started
+  void observe(NodeCallback callback);                  ///< null: none
+  /// Expert choices of the last routing node, for callbacks (engine/execute/executor.h).
+  [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const;
 
  private:
+  friend struct StateAccess;
   std::unique_ptr<State> state_;
 };
 
-/// Whether every value is a finite number.
+/// While it lives, passes end with EvaluationStopped once the flag is set (null: never). Restores
+/// the engine's earlier flag.
+class StopOn {
+ public:
+  StopOn(Engine& engine, const std::atomic<bool>* flag);
+  ~StopOn();
+  StopOn(const StopOn&) = delete;
+  StopOn& operator=(const StopOn&) = delete;
+
+ private:
+  Engine& engine_;
+  const std::atomic<bool>* const before_;
+};
+
+/// True if no value is NaN or infinity.
 bool all_finite(std::span<const float> values);
 
-/// The engine outlives it.
+/// Must not outlive its engine.
 class Sequence {
  public:
   struct State;
-  /// A prefix is found by sequences of the same scope only (a user's, an adapter's). Not shared: it
-  /// finds none, and nobody finds what it reads.
+  /// scope: prefixes are shared with sequences of the same scope only (a user's, an adapter's).
+  /// shared: false neither uses nor fills the prefix cache.
   explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true);
   ~Sequence();
-  Sequence(Sequence&&) noexcept;             ///< the other is of no use afterwards
-  Sequence& operator=(Sequence&&) noexcept;  ///< likewise; lets go of what it held
+  Sequence(Sequence&&) noexcept;  ///< leaves the source unusable
+  Sequence& operator=(Sequence&&) noexcept;
 
-  /// Positions in use, and their tokens.
+  /// Tokens at the positions in use.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
-  /// Forgets everything after the first n positions, or everything where a layer's window has let
-  /// go of keys that position n would look at. Returns how many positions are left.
+  /// Throws Error for tokens that are not in the vocabulary or exceed the context.
+  void check(std::span<const TokenId> added) const;
+  /// Keeps the first n positions, or none if a sliding-window layer has evicted keys that position
+  /// n needs. Returns the number of positions left.
   std::size_t truncate(std::size_t n);
-  /// Another sequence with the same tokens, on the same pages; each gets pages of its own where it
-  /// goes on.
+  /// Copies the sequence; the copies share pages until either one changes them.
   [[nodiscard]] Sequence fork() const;
-  /// Becomes the longest prefix of these tokens that it is already, that another sequence holds now
-  /// or that is kept; where layers have windows, one whose windows are there still. Returns how
-  /// many positions that are.
+  /// Becomes the longest prefix of `tokens` whose KV pages this or another sequence or the prefix
+  /// cache holds. Returns its length.
   std::size_t reuse(std::span<const TokenId> tokens);
-
-  [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
+  /// Length of the prefix that reuse() would find elsewhere.
+  [[nodiscard]] std::size_t known_prefix(std::span<const TokenId> tokens) const;
+  /// Reserves pages for an answer that ends by itself: others wait for it (Engine::must_wait()).
+  /// 0: none.
+  void reserve(std::size_t pages);
+  [[nodiscard]] std::size_t reserved_pages() const noexcept;
 
  private:
+  friend struct StateAccess;
   explicit Sequence(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// Slices of sequences that are evaluated together. What lies between forward() and logits() or
-/// hidden() belongs to the batch; it is gone when another batch of the engine goes forward. The
-/// engine outlives it.
+/// Slices of sequences that are evaluated together. Its logits and hidden states are valid until
+/// the engine's next forward(). Must not outlive its engine.
 class Batch {
  public:
   struct State;
@@ -169,30 +190,36 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  void clear();  ///< takes all slices out
-  /// Tokens that are in it.
-  [[nodiscard]] std::size_t size() const noexcept;
-  [[nodiscard]] std::size_t room() const noexcept;  ///< tokens that may still be added
-  /// These tokens are to follow the sequence's; logits are wanted of those from first_wanted on
-  /// (none if it is tokens.size()). Not twice of one sequence, nor one that changes before
-  /// forward(). Throws Error for a token that the vocabulary has not, for more tokens than
-  /// positions are left to the sequence or the pool; the batch is as before then. Returns the index
-  /// of the first wanted token among all that are wanted.
+  void clear();
+  [[nodiscard]] std::size_t size() const noexcept;           ///< tokens added
+  [[nodiscard]] std::size_t capacity_left() const noexcept;  ///< tokens that may still be added
+  /// Adds tokens that follow those of the sequence; requests logits from token first_wanted on
+  /// (tokens.size(): none). Add a sequence once, and change it only after forward(). Throws Error
+  /// for unknown tokens and a full context or pool, without changing the batch. Returns the index
+  /// of the first requested row among all rows of the batch.
   std::size_t add(Sequence& sequence, std::span<const TokenId> tokens, std::size_t first_wanted);
-  /// Evaluates the slices and appends their tokens to their sequences. After an Error it can only
-  /// be cleared.
+  /// Evaluates the slices and appends their tokens to their sequences. After an Error, only
+  /// clear() is allowed.
   void forward();
-  /// Logits of the wanted tokens [begin, end), counted through all slices, at most
-  /// Engine::logit_rows() of them: [end-begin][n_vocab], valid until the next call or batch. They
-  /// may not be finite (all_finite()).
+  /// Logits of requested rows [begin, end), at most Engine::logit_rows() of them:
+  /// [end-begin][n_vocab], valid until the next call. They may contain NaN or infinity.
   std::span<const float> logits(std::size_t begin, std::size_t end);
-  /// What logits are computed from: the last norm's output for wanted tokens [begin, end), any
-  /// number of them: [end-begin][n_embd], valid until another batch of the engine goes forward.
+  /// Calls f(row, logits) for requested rows [begin, end), in order.
+  template <class F>
+  void for_each_row(std::size_t begin, std::size_t end, F&& f) {
+    for (std::size_t last = begin; begin < end; begin = last) {
+      last = std::min(end, begin + logit_rows());
+      const std::span<const float> rows = logits(begin, last);
+      const std::size_t width = rows.size() / (last - begin);
+      for (std::size_t i = begin; i < last; ++i) f(i, rows.subspan((i - begin) * width, width));
+    }
+  }
+  /// Output of the last norm for requested rows [begin, end): [end-begin][n_embd].
   [[nodiscard]] std::span<const float> hidden(std::size_t begin, std::size_t end) const;
 
-  [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
-
  private:
+  friend struct StateAccess;
+  [[nodiscard]] std::size_t logit_rows() const noexcept;
   std::unique_ptr<State> state_;
 };
 

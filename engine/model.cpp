@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "engine/architectures/architecture.h"
+#include "engine/cluster.h"
 #include "engine/constrain/token_trie.h"
-#include "engine/distribute/leader.h"
 #include "engine/execute/machine.h"
 #include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
@@ -22,9 +22,10 @@ struct Model::Parts {
   std::vector<std::string> warnings;
   Vocabulary vocabulary;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<Error> no_tokenizer;  // why there is none
+  std::optional<Error> no_tokenizer;  // reason if there is none
   Graph graph;
   bool pinned = false;
+  std::shared_ptr<Cluster> cluster;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const TokenTrie> trie;
 
@@ -33,7 +34,7 @@ struct Model::Parts {
 
 Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 Model::~Model() {
-  if (Leader* const leader = Leader::current()) leader->forget_model(*this);
+  if (parts_->cluster) parts_->cluster->drop_model(*this);
 }
 
 namespace {
@@ -59,13 +60,11 @@ GgufOverride gguf_override(const MetadataOverride& override) {
 
 }  // namespace
 
-// Where there are other ranks, each of them loads it, too.
 std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
   const auto here = [&] {
     return std::shared_ptr<const Model>(new Model(Parts::read(path, options)));
   };
-  Leader* const leader = Leader::current();
-  return leader == nullptr ? here() : leader->load_model(path, options, here);
+  return options.cluster ? options.cluster->load_model(path, options, here) : here();
 }
 
 std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
@@ -75,6 +74,7 @@ std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
     how.overrides.push_back(gguf_override(override));
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
   parts->pinned = parts->file.locked() || !options.mmap;
+  parts->cluster = options.cluster;
   parts->config = read_config(parts->file);
   parts->adapters = Adapters::load(options.loras, parts->file);
   BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use(), &parts->adapters);
@@ -118,6 +118,7 @@ const std::vector<std::string>& Model::warnings() const { return parts_->warning
 const Vocabulary& Model::vocabulary() const { return parts_->vocabulary; }
 const Adapters& Model::adapters() const { return parts_->adapters; }
 const Graph& Model::graph() const { return parts_->graph; }
+Cluster* Model::cluster() const { return parts_->cluster.get(); }
 bool Model::pinned() const { return parts_->pinned; }
 
 }  // namespace cria

@@ -13,69 +13,67 @@
 namespace cria {
 
 class Adapters;
+class Cluster;
 class GgufFile;
 struct Graph;
 struct ModelConfig;
 struct TokenTrie;
 
-/// A value of the file's metadata that is taken instead of the file's own.
+/// A metadata value that replaces the file's own.
 struct MetadataOverride {
-  std::string
-      key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
+  /// With a leading dot, such as ".rope.freq_base", of the file's architecture.
+  std::string key;
   std::variant<bool, std::int64_t, double, std::string> value;  ///< of the key's type
 };
-/// An adapter (LoRA) of a model.
+/// A LoRA adapter.
 struct LoraFile {
   std::string path;  ///< a GGUF file
-  float scale = 1;   ///< factor of what the adapter adds; 0: no effect
+  float scale = 1;   ///< multiplies what it adds; 0: no effect
 };
 
-/// How a file is loaded, and what in it is replaced.
+/// Options of Model::load().
 struct LoadOptions {
-  bool mmap = true;    ///< map the file; else read it into memory (huge pages where granted)
-  bool mlock = false;  ///< keep it in memory
-  std::string pre_tokenizer = {};                ///< "": the one that the file names
-  std::vector<MetadataOverride> overrides = {};  ///< in place of the file's values
-  std::vector<LoraFile> loras =
-      {};  ///< adapters: their products are added to those of the matrices
+  bool mmap = true;                ///< map the file; else read it, into huge pages if granted
+  bool mlock = false;              ///< keep it in memory
+  std::string pre_tokenizer = {};  ///< "": the file's
+  std::vector<MetadataOverride> overrides = {};  ///< replaced metadata
+  std::vector<LoraFile> loras = {};              ///< LoRA adapters
+  /// Ranks that load the model and compute its engines too (engine/cluster.h); null: none.
+  std::shared_ptr<Cluster> cluster = {};
 };
 
-/// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several
-/// sessions may share it.
+/// A loaded model: file, hyper-parameters, weights, tokenizer and compute graph. Immutable; several
+/// engines may share it.
 class Model : public std::enable_shared_from_this<Model> {
  public:
-  /// Throws Error for a bad file, a tensor type that cannot be multiplied by here, or a CRIA_ISA
-  /// that cannot run here.
+  /// Throws Error for a bad file, an unsupported tensor type, or a CRIA_ISA that cannot run here.
   static std::shared_ptr<const Model> load(const std::string& path,
                                            const LoadOptions& options = {});
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  [[nodiscard]] const std::string& path() const;       ///< as it was given to load()
-  [[nodiscard]] const std::string& name() const;       ///< as the file says, or ""
-  [[nodiscard]] std::uint32_t context_length() const;  ///< positions that it was trained for
-  [[nodiscard]] std::uint32_t vocabulary_size()
-      const;  ///< ids that it takes, and logits of each position
-  /// Ids that have a text, the first of those: answers have no others. Fewer where the embedding
-  /// has rows beyond the token list.
+  [[nodiscard]] const std::string& path() const;        ///< as given to load()
+  [[nodiscard]] const std::string& name() const;        ///< from the file, or ""
+  [[nodiscard]] std::uint32_t context_length() const;   ///< training context, in tokens
+  [[nodiscard]] std::uint32_t vocabulary_size() const;  ///< token ids, and logits per position
+  /// Number of leading token ids that have a text; only these are ever sampled. Smaller than
+  /// vocabulary_size() if the embedding is padded.
   [[nodiscard]] std::uint32_t token_count() const;
-  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids
-  /// only.
+  /// Throws Error if the kind of vocabulary is unknown; such a model runs on token ids only.
   [[nodiscard]] const Tokenizer& tokenizer() const;
 
-  // What it is made of, for the rooms of this project: engine/model_parts.h has their headers.
-  [[nodiscard]] const GgufFile& file() const;       ///< its metadata and tensors
-  [[nodiscard]] const ModelConfig& config() const;  ///< its hyper-parameters
-  /// What in metadata and tensors was tolerated, one line each.
-  [[nodiscard]] const std::vector<std::string>& warnings() const;
-  [[nodiscard]] const Vocabulary& vocabulary() const;  ///< its tokens, as the file has them
-  [[nodiscard]] const Adapters& adapters() const;      ///< that act while it runs
-  /// Its tokens' texts as a tree, made when first asked for. Throws as tokenizer().
+  // Its parts, for this project's own code: include engine/model_parts.h.
+  [[nodiscard]] const GgufFile& file() const;
+  [[nodiscard]] const ModelConfig& config() const;
+  [[nodiscard]] const std::vector<std::string>& warnings() const;  ///< tolerated oddities
+  [[nodiscard]] const Vocabulary& vocabulary() const;
+  [[nodiscard]] const Adapters& adapters() const;
+  /// Token texts as a tree, built on first use. Throws as tokenizer().
   [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
-  /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
-  [[nodiscard]] bool pinned() const;
+  [[nodiscard]] Cluster* cluster() const;    ///< null: this process alone
+  [[nodiscard]] bool pinned() const;  ///< true if the system cannot evict it (mlock, no mmap)
 
  private:
   struct Parts;

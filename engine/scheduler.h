@@ -1,4 +1,4 @@
-// Many answers at once on one engine: a public header of engine/, for whoever serves them.
+// Continuous batching: many answers at once on one engine.
 #pragma once
 
 #include <atomic>
@@ -11,97 +11,93 @@
 
 namespace cria {
 
-/// How the hidden states of a text's tokens become one vector.
+class Transcript;
+
+/// Turns the hidden states of a text's tokens into one vector.
 enum class Pooling : std::uint8_t { Mean, Last };
 
-/// One answer that somebody wants.
+/// A requested answer.
 struct AnswerRequest {
-  std::vector<TokenId> prompt;  ///< all of it, with BOS
-  /// The flag `interrupt` is looked at between steps; several requests may share one.
-  GenerateOptions options;
-  TextSink sink;  ///< called while a step runs; returning false ends the answer, and so does what
-                  ///< it throws
-  /// Called once, at the end: with the answer, and with the error that ended it, if one did.
+  std::vector<TokenId> prompt;  ///< complete, with BOS
+  GenerateOptions options;      ///< `interrupt` is read between steps; requests may share one
+  /// Called while a step runs. Returning false or throwing ends the answer.
+  TextSink sink;
+  /// Called once, at the end, with the answer and the error that ended it, if any.
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
-  /// Called before on_end with what was thrown, for whoever tells kinds of errors apart; may be
-  /// empty.
+  /// Called before on_end with the exception that ended the answer; may be empty.
   std::function<void(const std::exception_ptr& error)> on_error;
-  /// No answer: the result has the prompt's embedding, a vector of length 1, and nothing is drawn.
+  /// Requests the prompt's embedding, a vector of length 1, instead of an answer.
   std::optional<Pooling> embedding;
-  std::uint64_t scope = 0;  ///< prompts of one scope share what they begin with
-  bool cache_prompt =
-      true;  ///< else nothing that is known is used, and what is read is of no use to others
-  std::size_t n_ctx =
-      0;  ///< tokens that prompt and answer may become; 0, or more than the engine's: the engine's
-  /// Called once each, with the seconds since add(): when it leaves the queue, and when its first
-  /// token was drawn.
-  std::function<void(double seconds)> on_begin, on_first_token;  ///< may be empty
+  std::uint64_t scope = 0;   ///< prefix-cache scope
+  bool cache_prompt = true;  ///< use the prefix cache and add this prompt to it
+  std::size_t n_ctx = 0;     ///< max tokens of prompt and answer; 0: the engine's n_ctx
+  /// Called once each, with the seconds since add(): when the answer leaves the queue, and when its
+  /// first token is sampled. May be empty.
+  std::function<void(double seconds)> on_begin, on_first_token;
+  /// Sequence to answer on: it begins at once and keeps the text. Null: a new one.
+  Sequence* sequence = nullptr;
+  std::size_t dropped = 0;  ///< GenerateResult::dropped
 };
 
-/// One of several answers to the same prompt: as the request, with its seed + index (where it has
-/// one). A scheduler reads what prompts share once.
+/// Returns one of several answers to the same prompt: the request with seed + index, if it has a
+/// seed. A scheduler evaluates the common prefix once.
 AnswerRequest choice(const AnswerRequest& request, std::uint64_t index);
 
-/// What Session::chat() makes of a conversation in a session of n_ctx positions: prompt and
-/// options. how has a template. Throws as chat().
+/// Returns prompt and options that Session::chat() makes of a conversation in a context of n_ctx
+/// tokens. how must have a template. transcript: tokens of earlier answers, or null. Throws as
+/// chat().
 AnswerRequest chat_request(const Model& model, std::size_t n_ctx,
                            const std::vector<ChatMessage>& messages, const GenerateOptions& options,
-                           const ChatOptions& how);
+                           const ChatOptions& how, Transcript* transcript = nullptr,
+                           bool context_shift = false);
 
-/// The embeddings of many prompts: [n_prompts][n_embd], each of length 1, whatever is evaluated
-/// beside it. Throws Error where one cannot be evaluated.
+/// Embeds prompts: [n_prompts][n_embd], each vector of length 1. Throws Error if one cannot be
+/// evaluated.
 std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
                                       Pooling pooling, std::uint64_t scope = 0);
-/// How steps are divided between reading and writing.
+
 struct SchedulerOptions {
-  /// Tokens of prompts in a step that decodes too: the more, the sooner prompts are read, and the
-  /// longer others wait for their next token. Guesses take what prompts leave of them.
+  /// Prefill tokens per step while others decode. More: earlier first tokens, slower decoding.
+  /// Draft tokens use what prefill leaves.
   std::size_t prompt_tokens = 128;
-  std::shared_ptr<const Model> draft =
-      {};  ///< a smaller model with the same vocabulary, for guesses
 };
 
-/// Steps mix the next token of every answer that is being written with pieces of prompts, in
-/// rounds; where a batch has no more tokens than there are such answers, these leave some of it to
-/// prompts. Answers begin in the order of their arrival, as soon as the engine has a sequence free
-/// and room for all that the answer may become: one that has begun is never put back. Each has the
-/// bytes that it has alone. One thread at a time.
+/// Each step decodes one token of every answer and prefills a chunk of prompts, in rounds. If a
+/// batch cannot hold a token of every answer, some of it is left to prompts. Answers begin in order
+/// of arrival, once the engine has a sequence and pages for all that they may become; none is ever
+/// evicted. Each has the bytes that it has alone. Used by one thread at a time.
 class Scheduler {
  public:
   using Id = std::uint64_t;  ///< of an answer
-  /// The engine outlives it; nobody else uses it while a step runs. Throws Error where the draft
-  /// model has another vocabulary, or not enough memory.
+  /// Must not outlive the engine, which nobody else uses while a step runs.
   explicit Scheduler(Engine& engine, const SchedulerOptions& options = {});
-  ~Scheduler();  ///< what has not ended is dropped without a word
+  ~Scheduler();  ///< discards answers without callbacks
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// An answer that cannot begin (a prompt that does not fit, options out of range) ends with its
-  /// Error at the next step.
+  /// Queues a request. One that cannot begin (prompt too long, option out of range) ends with an
+  /// Error in the next step.
   Id add(AnswerRequest request);
-  /// Ends an answer between steps, or while one calls back, as interrupted, with what has been
-  /// written. Nothing happens if it has ended.
+  /// Ends an answer as interrupted, with the text so far; between steps or within a callback.
   void cancel(Id id);
-  /// Drops all answers without a word: what is left to do after a step has thrown.
+  /// Discards all answers without callbacks; call it after step() throws.
   void clear() noexcept;
-  /// What each step begins with: answers that have been cancelled are told their end, and let go of
-  /// their sequences. Between steps.
+  /// Ends interrupted answers and frees their sequences, as each step does first. Between steps.
   void drop_ended();
-  /// One pass over the weights. False: there was nothing to do. A pass that `stop` ends changes
-  /// nothing.
+  /// One pass over the weights. Returns false if there was nothing to do. `stop` ends the pass
+  /// without changing anything.
   bool step(const std::atomic<bool>* stop = nullptr);
-  /// Answers that are being read or written, and that wait.
-  [[nodiscard]] std::size_t active() const noexcept;
-  [[nodiscard]] std::size_t waiting() const noexcept;  ///< in the queue
-  /// Of the context, that active answers hold. What is kept for others is not among them.
+  [[nodiscard]] std::size_t active() const noexcept;   ///< answers in prefill or decode
+  [[nodiscard]] std::size_t waiting() const noexcept;  ///< queued answers
+  /// KV positions of active answers, without the prefix cache.
   [[nodiscard]] std::size_t positions() const noexcept;
-  /// How far an active answer has come, in tokens.
+  /// Progress of an active answer, in tokens.
   struct Progress {
-    std::size_t to_read;  ///< of the prompt; of one that has not begun all, whatever is known of it
-    std::size_t drawn;    ///< so far
-    std::size_t may_draw;  ///< still, at the most
+    std::size_t to_read;   ///< prompt tokens left; before it begins, all of them
+    std::size_t drawn;     ///< sampled so far
+    std::size_t may_draw;  ///< max tokens still to sample
   };
-  [[nodiscard]] std::vector<Progress> progress() const;  ///< of each, in the order of their arrival
+  [[nodiscard]] std::vector<Progress> progress() const;  ///< in order of arrival
 
  private:
   struct State;

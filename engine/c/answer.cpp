@@ -149,7 +149,7 @@ cria_result result_of(const AnswerObject& answer, const GenerateResult& result) 
   out.prompt_seconds = result.prompt_seconds;
   out.decode_seconds = result.decode_seconds;
   out.drafted_tokens = result.drafted;
-  out.kept_tokens = result.kept;
+  out.kept_tokens = result.accepted;
   return out;
 }
 

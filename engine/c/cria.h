@@ -231,12 +231,11 @@ typedef struct {
   uint32_t threads_prefill; /**< for passes of several tokens; 0: as threads */
   uint32_t sequences; /**< most sequences at a time, including those of answers being written; 0: 1;
                          at most 1024 */
-  int32_t
-      forget; /**< 1: do not keep what was read for later prompts that begin with the same tokens */
-  uint64_t positions;  /**< of all sequences together; 0: n_ctx for each */
-  const char* kv_type; /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
-  cria_model draft;    /**< a smaller model with the same vocabulary (but for up to 128 tokens of
-                          padding) that guesses ahead; {0}: none */
+  int32_t no_prefix_cache; /**< 1: disable the prefix cache */
+  uint64_t positions;      /**< of all sequences together; 0: n_ctx for each */
+  const char* kv_type;     /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
+  cria_model draft; /**< a smaller model with the same vocabulary (but for up to 128 tokens of
+                       padding) that guesses ahead; {0}: none */
 } cria_engine_options;
 
 /** Allocates the engine's memory. options: NULL for the defaults. The caller owns *engine:
@@ -420,7 +419,8 @@ CRIA_API cria_status cria_perplexity(cria_engine engine, const char* text, size_
  * cria_sequence_free(). scope: as in cria_request. */
 CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope,
                                           cria_sequence* sequence);
-/** What it has read may be kept for later prompts, unless the engine's option `forget` is set. */
+/** What it has read may be kept for later prompts, unless the engine's option no_prefix_cache is
+ * set. */
 CRIA_API cria_status cria_sequence_free(cria_sequence sequence);
 /** Another sequence with the same tokens, which costs nothing until one of them gets more tokens.
  */

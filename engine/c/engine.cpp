@@ -3,8 +3,6 @@
 
 #include "engine/c/objects.h"
 #include "engine/model_parts.h"
-#include "engine/session/engine_state.h"
-#include "engine/session/logit_rows.h"
 
 namespace cria::c_api {
 namespace {
@@ -16,16 +14,11 @@ EngineOptions engine_options(const cria_engine_options& given) {
   options.threads = given.threads;
   options.threads_prefill = given.threads_prefill;
   if (given.sequences != 0) options.sequences = given.sequences;
-  options.prefix_cache = given.forget == 0;
+  options.prefix_cache = given.no_prefix_cache == 0;
   options.positions = given.positions;
   if (given.kv_type != nullptr) options.kv_type = parse_kv_type(given.kv_type);
+  if (given.draft.id != 0) options.draft = object<ModelObject>(given.draft.id)->model;
   return options;
-}
-
-const char* kv_name(KvType type) {
-  for (const char* const name : {"f16", "f32", "q8_0"})
-    if (parse_kv_type(name) == type) return name;
-  return "";
 }
 
 /// A slice that is being evaluated: its first tokens have been.
@@ -38,7 +31,7 @@ struct Evaluation {
 
   /// What fits of the rest.
   void add_to(Batch& batch) {
-    in_pass = std::min(batch.room(), tokens.size() - done);
+    in_pass = std::min(batch.capacity_left(), tokens.size() - done);
     wanted_in_pass = 0;
     if (in_pass == 0) return;
     const std::size_t first = std::min(in_pass, first_wanted - std::min(first_wanted, done));
@@ -98,17 +91,17 @@ class Evaluator {
 bool Evaluator::promise_pages() {
   std::size_t pages = 0;
   for (const Evaluation& slice : slices_) {
-    const Sequence::State& sequence = slice.of->sequence->state();
+    const Sequence& sequence = *slice.of->sequence;
     sequence.check(slice.tokens);
-    if (sequence.reserved_pages == 0) pages += more_pages(*slice.of->sequence, slice.tokens.size());
+    if (sequence.reserved_pages() == 0) pages += more_pages(sequence, slice.tokens.size());
   }
-  if (pages != 0 && engine_.engine.state().must_wait(pages, 0)) return false;
+  if (pages != 0 && engine_.engine.must_wait(pages, 0)) return false;
   promised_ = true;
   for (Evaluation& slice : slices_) {
-    Sequence::State& sequence = slice.of->sequence->state();
-    slice.reserved_pages = sequence.reserved_pages == 0;
+    Sequence& sequence = *slice.of->sequence;
+    slice.reserved_pages = sequence.reserved_pages() == 0;
     if (slice.reserved_pages)
-      sequence.reserved_pages = Engine::pages_of(sequence.tokens.size() + slice.tokens.size());
+      sequence.reserve(Engine::pages_of(sequence.tokens().size() + slice.tokens.size()));
   }
   return true;
 }
@@ -116,7 +109,7 @@ bool Evaluator::promise_pages() {
 void Evaluator::release_pages() {
   promised_ = false;
   for (const Evaluation& slice : slices_)
-    if (slice.reserved_pages) slice.of->sequence->state().reserved_pages = 0;
+    if (slice.reserved_pages) slice.of->sequence->reserve(0);
 }
 
 void Evaluator::pass() {
@@ -136,7 +129,7 @@ void Evaluator::pass() {
   for (Evaluation& slice : slices_) slice.done += slice.in_pass;
   auto slice = slices_.begin();
   std::size_t left = slice->wanted_in_pass;  // rows of this slice
-  for_each_row(engine_.engine, batch, 0, wanted, [&](std::size_t, std::span<const float> logits) {
+  batch.for_each_row(0, wanted, [&](std::size_t, std::span<const float> logits) {
     engine_.check_cancels(cancels_);
     while (left == 0) left = (++slice)->wanted_in_pass;
     --left;
@@ -203,11 +196,8 @@ cria_status cria_engine_create(cria_model model, const cria_engine_options* opti
   return call([&] {
     required(engine, "engine").id = 0;
     auto of = object<ModelObject>(model.id);
-    const cria_engine_options given = taken(options);
-    std::shared_ptr<const cria::Model> draft;
-    if (given.draft.id != 0) draft = object<ModelObject>(given.draft.id)->model;
-    engine->id = handle(
-        std::make_shared<EngineObject>(std::move(of), engine_options(given), std::move(draft)));
+    engine->id =
+        handle(std::make_shared<EngineObject>(std::move(of), engine_options(taken(options))));
   });
 }
 
@@ -225,9 +215,9 @@ cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* opt
     out.threads = of.threads;
     out.threads_prefill = of.threads_prefill;
     out.sequences = of.sequences;
-    out.forget = of.prefix_cache ? 0 : 1;
+    out.no_prefix_cache = of.prefix_cache ? 0 : 1;
     out.positions = of.positions;
-    out.kv_type = kv_name(of.kv_type);
+    out.kv_type = name(of.kv_type).data();  // of a literal
     give(options, out, "options");
   });
 }
@@ -324,7 +314,7 @@ cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens
     const auto wanted = array(tokens, n_tokens, "tokens");
     const auto pages = [&] {
       const std::size_t held = of->sequence->tokens().size();
-      return more_pages(*of->sequence, std::max(held, of->sequence->state().find(wanted).n) - held);
+      return more_pages(*of->sequence, std::max(held, of->sequence->known_prefix(wanted)) - held);
     };
     of->engine->with_room(0, pages, [&] {
       const std::size_t known = of->sequence->reuse(wanted);

@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "engine/c/objects.h"
-#include "engine/session/engine_state.h"
-#include "engine/session/stop_on.h"
+#include "engine/execute/executor.h"
 
 namespace cria::c_api {
 
@@ -48,11 +47,8 @@ const GenerateResult& Writing::result() const {
   return result_;
 }
 
-EngineObject::EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
-                           std::shared_ptr<const Model> draft)
-    : model(std::move(of)),
-      engine(*model->model, options),
-      scheduler_(engine, {.draft = std::move(draft)}) {}
+EngineObject::EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options)
+    : model(std::move(of)), engine(*model->model, options), scheduler_(engine) {}
 
 void EngineObject::append(Place& place) {
   Place** at = &first_place_;
@@ -194,7 +190,7 @@ void EngineObject::with_room(std::size_t sequences, const std::function<std::siz
   for (;;) {
     const Turn turn(*this);
     check_cancels(cancels);
-    if (!engine.state().must_wait(pages(), sequences)) return f();
+    if (!engine.must_wait(pages(), sequences)) return f();
     step();
   }
 }
@@ -238,7 +234,7 @@ std::shared_ptr<SequenceObject> SequenceObject::for_call(const std::shared_ptr<E
       1, [pages] { return pages; },
       [&] {
         Sequence own(of->engine);
-        own.state().reserved_pages = pages;
+        own.reserve(pages);
         made = std::make_shared<SequenceObject>(of, std::move(own));
       });
   return made;

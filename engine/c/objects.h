@@ -14,7 +14,6 @@
 #include "engine/c/call.h"
 #include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
-#include "engine/session/stop_on.h"
 
 namespace cria::c_api {
 
@@ -92,8 +91,7 @@ class EngineObject {
  public:
   static constexpr HandleKind kKind = HandleKind::Engine;
   static constexpr const char* kName = "engine";
-  EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
-               std::shared_ptr<const Model> draft);
+  EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options);
 
   /// The right to compute on the engine; one thread has it at a time, and must not ask for it
   /// again. Who asked first has it first.

@@ -1,20 +1,11 @@
-#include "engine/distribute/follower.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
 
 #include "engine/architectures/architecture.h"
-#include "engine/distribute/default_threads.h"
-#include "engine/distribute/file_parts.h"
-#include "engine/distribute/packet.h"
-#include "engine/distribute/read_rates.h"
-#include "engine/distribute/report.h"
-#include "engine/execute/executor.h"
+#include "engine/distribute/leader.h"
 #include "engine/execute/machine.h"
-#include "engine/model.h"
 #include "engine/model_parts.h"
-#include "engine/ranks/shares.h"
 
 namespace cria {
 namespace {
@@ -56,7 +47,7 @@ const KernelSet& kernels_named(const std::string& isa) {
   throw Error("cannot run the instruction set " + isa);
 }
 
-/// What rank 0 has asked for.
+/// The engine that rank 0 requests.
 struct WantedEngine {
   std::shared_ptr<const Model> model;
   KvShape kv;
@@ -67,7 +58,7 @@ struct WantedEngine {
   Shares shares;
 };
 
-/// This rank's part of an engine.
+/// The part of an engine on this rank.
 class FollowedEngine {
  public:
   FollowedEngine(const WantedEngine& wanted, Ranks& ranks)
@@ -178,7 +169,7 @@ class Follower {
       set_error(own, error.what());
     }
     (void)exchange(ranks_, own,
-                   Timeout::Loading);  // rank 0 says what is wrong, and drops what we have
+                   Timeout::Loading);  // rank 0 reports errors and drops the object
   }
 
   void load_model() {
@@ -230,7 +221,7 @@ class Follower {
 
 void follow(Ranks& ranks, const std::string& version) {
   if (first_version_mismatch(exchange_versions(ranks, version)) != nullptr)
-    return;  // rank 0 says so
+    return;  // rank 0 reports it
   Follower(ranks).run();
 }
 

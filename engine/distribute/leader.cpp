@@ -1,17 +1,12 @@
 #include "engine/distribute/leader.h"
 
-#include <atomic>
 #include <cassert>
 #include <utility>
 
-#include "engine/distribute/read_rates.h"
 #include "engine/model_parts.h"
 
 namespace cria {
 namespace {
-
-std::atomic<Leader*> process_leader{nullptr};
-thread_local bool thread_follows = false;
 
 void put_options(PacketWriter& packet, const LoadOptions& options) {
   packet.put(options.mmap);
@@ -42,45 +37,41 @@ void put_options(PacketWriter& packet, const LoadOptions& options) {
 Leader::Leader(Ranks& ranks, std::string_view version) : ranks_(ranks), shares_(ranks.size(), 1) {
   assert(ranks.rank() == 0);
   expect_one_version(exchange_versions(ranks_, version));
-  process_leader = this;
 }
 
-Leader::~Leader() {
-  process_leader = nullptr;
-  packet_.begin(RankTask::End);
+template <class... Values>
+void Leader::send(RankTask task, const Values&... values) {
+  packet_.begin(task);
+  (packet_.put(values), ...);
   packet_.send(ranks_);
+}
+
+void Leader::end() noexcept {
+  const Turn turn(mutex_);
+  if (!std::exchange(ended_, true)) send(RankTask::End);
 }
 
 void Leader::set_timeout(double seconds) {
   const Turn turn(mutex_);
-  packet_.begin(RankTask::SetTimeout);
-  packet_.put(seconds);
-  packet_.send(ranks_);
+  send(RankTask::SetTimeout, seconds);
   ranks_.set_timeout(seconds);
 }
 
 std::vector<double> Leader::measure_rates(std::uint32_t threads) {
   const Turn turn(mutex_);
-  packet_.begin(RankTask::MeasureRates);
-  packet_.put(threads);
-  packet_.send(ranks_);
+  send(RankTask::MeasureRates, threads);
   return exchange_read_rates(ranks_, threads);
 }
 
-std::vector<RankReport> Leader::ask_memory() {
+double Leader::largest_need(const std::function<std::uint64_t(std::size_t)>& needed) {
   const Turn turn(mutex_);
-  packet_.begin(RankTask::TellMemory);
-  packet_.send(ranks_);
-  return exchange(ranks_, report_of(ranks_), Timeout::Usual);
+  send(RankTask::TellMemory);
+  std::vector<RankReport> reports = exchange(ranks_, report_of(ranks_), Timeout::Usual);
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) reports[rank].needed = needed(rank);
+  return cria::largest_need(reports);
 }
 
-Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
-
-FollowingThread::FollowingThread() { thread_follows = true; }
-FollowingThread::~FollowingThread() { thread_follows = false; }
-
-// What fails here is reported too, so that the others do not wait; it is what the caller hears
-// first.
+// Reports a failure here too, so that the others do not wait; the caller gets it first.
 std::vector<RankReport> Leader::run_together(const std::function<void(RankReport&)>& here) {
   RankReport own = report_of(ranks_);
   std::exception_ptr failed;
@@ -113,67 +104,62 @@ std::shared_ptr<const Model> Leader::load_model(
       describe(report, *model);
     });
   } catch (...) {
-    drop(RankTask::DropModel, id);
+    send(RankTask::DropModel, id);
     throw;
   }
   models_[model.get()] = id;
   return model;
 }
 
-void Leader::drop(RankTask task, std::uint64_t id) {
-  packet_.begin(task);
-  packet_.put(id);
-  packet_.send(ranks_);
-}
-
-void Leader::forget_model(const Model& model) noexcept {
+void Leader::drop_model(const Model& model) noexcept {
   const Turn turn(mutex_);
   const auto found = models_.find(&model);
   if (found == models_.end()) return;
-  drop(RankTask::DropModel, found->second);
+  if (!ended_) send(RankTask::DropModel, found->second);
   models_.erase(found);
 }
 
-std::uint64_t Leader::open_engine(const DistributedEngineShape& shape,
+std::uint64_t Leader::open_engine(const ClusterEngine& engine,
                                   const std::function<RankMemory()>& open) {
   const Turn turn(mutex_);
   const std::uint64_t id = ++last_id_;
-  const auto model = models_.find(shape.model);
-  if (model == models_.end())
-    throw Error("the model was loaded before there were other ranks: they have none");
   packet_.begin(RankTask::OpenEngine);
   packet_.put(id);
-  packet_.put(model->second);
-  packet_.put(shape.kv.type);
-  for (const std::size_t n :
-       {shape.kv.n_ctx, shape.kv.n_batch, shape.kv.sequences, shape.kv.positions, shape.kv.kept})
+  packet_.put(models_.at(engine.model));
+  packet_.put(engine.kv.type);
+  for (const std::size_t n : {engine.kv.n_ctx, engine.kv.n_batch, engine.kv.sequences,
+                              engine.kv.positions, engine.kv.kept})
     packet_.put(n);
-  packet_.put(shape.kv.has_prefix_cache);
-  packet_.put(shape.work.logit_rows);
-  for (const std::uint32_t n : {shape.threads, shape.threads_prefill, shape.rope_ctx})
+  packet_.put(engine.kv.has_prefix_cache);
+  packet_.put(engine.work.logit_rows);
+  for (const std::uint32_t n : {engine.threads, engine.threads_prefill, engine.rope_ctx})
     packet_.put(n);
-  packet_.put_text(shape.kernels == active_kernels() ? "" : std::string(shape.kernels->isa));
+  packet_.put_text(engine.kernels == active_kernels() ? "" : std::string(engine.kernels->isa));
   packet_.put_all(std::span<const unsigned>(shares_));
   packet_.send(ranks_);
   try {
-    std::vector<RankReport> reports =
-        run_together([&](RankReport& own) { describe_engine(own, open(), shape.model->pinned()); });
-    expect_room(reports);
+    std::vector<RankReport> reports = run_together(
+        [&](RankReport& own) { describe_engine(own, open(), engine.model->pinned()); });
+    expect_memory(reports);
     for (std::size_t i = 0; i < opened_.size(); ++i) reports[i].memory.add(opened_[i].memory);
     opened_ = std::move(reports);
   } catch (...) {
-    drop(RankTask::CloseEngine, id);
+    send(RankTask::CloseEngine, id);
     throw;
   }
   return id;
 }
 
-void Leader::close_engine(std::uint64_t engine) noexcept {
-  const Turn turn(mutex_);
-  drop(RankTask::CloseEngine, engine);
+void Leader::read_rows(const Model& model, const Graph& graph, const GraphParts& parts) {
+  read_own_rows(model, graph, parts);
 }
 
-Leader::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool observed) {
+void Leader::close_engine(std::uint64_t engine) noexcept {
+  const Turn turn(mutex_);
+  if (!ended_) send(RankTask::CloseEngine, engine);
+}
+
+Cluster::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool observed) {
   Turn turn(mutex_);
   packet_.begin(RankTask::Forward);
   packet_.put(engine);
@@ -192,24 +178,15 @@ Leader::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool o
   return turn;
 }
 
-Leader::Turn Leader::logits(std::uint64_t engine, std::size_t begin, std::size_t end) {
+Cluster::Turn Leader::logits(std::uint64_t engine, std::size_t begin, std::size_t end) {
   Turn turn(mutex_);
-  packet_.begin(RankTask::Logits);
-  packet_.put(engine);
-  packet_.put(std::uint64_t{begin});
-  packet_.put(std::uint64_t{end});
-  packet_.send(ranks_);
+  send(RankTask::Logits, engine, std::uint64_t{begin}, std::uint64_t{end});
   return turn;
 }
 
-Leader::Turn Leader::copy_page(std::uint64_t engine, std::size_t group, PageId from, PageId to) {
+Cluster::Turn Leader::copy_page(std::uint64_t engine, std::size_t group, PageId from, PageId to) {
   Turn turn(mutex_);
-  packet_.begin(RankTask::CopyPage);
-  packet_.put(engine);
-  packet_.put(std::uint64_t{group});
-  packet_.put(from);
-  packet_.put(to);
-  packet_.send(ranks_);
+  send(RankTask::CopyPage, engine, std::uint64_t{group}, from, to);
   return turn;
 }
 

@@ -1,83 +1,57 @@
-// Rank 0's side of a model that several ranks compute: what it does with models and engines, the
-// others are told to do too. What is told is plain data; what they compute thereupon is theirs
-// alone (follower.h).
+// Several ranks compute one model. Rank 0 leads: it tells the others, in packets, what it does with
+// models and engines. The others follow: they load the same models, open their parts of the engines
+// and compute their part of every batch.
 #pragma once
 
-#include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "engine/cluster.h"
 #include "engine/distribute/packet.h"
 #include "engine/distribute/report.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/pass.h"
 #include "engine/model.h"
-#include "engine/ranks/shares.h"
 
 namespace cria {
 
-/// How the others make the engine that rank 0 makes.
-struct DistributedEngineShape {
-  const Model* model = nullptr;
-  KvShape kv;
-  WorkShape work;
-  std::uint32_t threads = 0, threads_prefill = 0;  ///< 0: each rank's default
-  std::uint32_t rope_ctx = 0;
-  const KernelSet* kernels = nullptr;
-};
-
-/// There is at most one in a process; while it lives, every model that is loaded and every engine
-/// that is opened belongs to all ranks. What it does and throws, it does for one thread at a time.
-class Leader {
+class Leader final : public Cluster {
  public:
-  using Turn = std::unique_lock<std::recursive_mutex>;
-
-  /// Throws Error where a rank has another version of the program.
+  /// Throws Error if a rank runs another version of the program. Must not outlive the ranks.
   Leader(Ranks& ranks, std::string_view version);
-  /// The others end.
-  ~Leader();
-  Leader(const Leader&) = delete;
-  Leader& operator=(const Leader&) = delete;
+  ~Leader() override { end(); }
+  /// Ends the other ranks. What is dropped or closed later is ignored.
+  void end() noexcept;
 
-  /// The process's; null: it is alone, or this thread follows.
-  static Leader* current();
-
-  [[nodiscard]] Ranks& ranks() const { return ranks_; }
-  [[nodiscard]] const Shares& shares() const { return shares_; }
-  /// Of engines that are opened from now on; by default all get the same.
+  [[nodiscard]] Ranks& ranks() const override { return ranks_; }
+  [[nodiscard]] const Shares& shares() const override { return shares_; }
+  /// For engines opened from now on; default: equal shares.
   void set_shares(Shares shares) { shares_ = std::move(shares); }
-  /// exchange_read_rates() of all.
+  /// exchange_read_rates() of all ranks.
   std::vector<double> measure_rates(std::uint32_t threads);
-  /// By rank: its place, and the memory that is available there now.
-  std::vector<RankReport> ask_memory();
-  /// How long a rank may take for a step: Patience::Usual of all.
+  /// Sets Timeout::Usual of all ranks.
   void set_timeout(double seconds);
-
-  /// What load() gives here, once the others have the same model. Throws what load() throws, or
-  /// Error that names the rank.
-  std::shared_ptr<const Model> load_model(
-      const std::string& path, const LoadOptions& options,
-      const std::function<std::shared_ptr<const Model>()>& load);
-  void forget_model(const Model& model) noexcept;
-
-  /// Runs open(), which makes the engine here and says what it takes, while the others make theirs;
-  /// returns its number. Throws what open() throws, or Error that names the rank.
-  std::uint64_t open_engine(const DistributedEngineShape& shape,
-                            const std::function<RankMemory()>& open);
-  void close_engine(std::uint64_t engine) noexcept;
-  /// By rank, with the memory of all engines that have been opened.
+  /// By rank, with the memory of all engines opened so far.
   [[nodiscard]] const std::vector<RankReport>& opened() const { return opened_; }
 
-  /// The others begin to do this; rank 0 does it as long as it has the turn.
-  Turn forward(std::uint64_t engine, const BatchPlan& plan, bool observed);
-  Turn logits(std::uint64_t engine, std::size_t begin, std::size_t end);
-  Turn copy_page(std::uint64_t engine, std::size_t group, PageId from, PageId to);
+  std::shared_ptr<const Model> load_model(
+      const std::string& path, const LoadOptions& options,
+      const std::function<std::shared_ptr<const Model>()>& load) override;
+  void drop_model(const Model& model) noexcept override;
+  std::uint64_t open_engine(const ClusterEngine& engine,
+                            const std::function<RankMemory()>& open) override;
+  void read_rows(const Model& model, const Graph& graph, const GraphParts& parts) override;
+  void close_engine(std::uint64_t engine) noexcept override;
+  double largest_need(const std::function<std::uint64_t(std::size_t rank)>& needed) override;
+
+  Turn forward(std::uint64_t engine, const BatchPlan& plan, bool observed) override;
+  Turn logits(std::uint64_t engine, std::size_t begin, std::size_t end) override;
+  Turn copy_page(std::uint64_t engine, std::size_t group, PageId from, PageId to) override;
 
  private:
-  void drop(RankTask task, std::uint64_t id);
+  template <class... Values>
+  void send(RankTask task, const Values&... values);
   std::vector<RankReport> run_together(const std::function<void(RankReport&)>& here);
 
   Ranks& ranks_;
@@ -87,15 +61,11 @@ class Leader {
   std::map<const Model*, std::uint64_t> models_;
   std::vector<RankReport> opened_;
   std::uint64_t last_id_ = 0;
+  bool ended_ = false;
 };
 
-/// While it lives, Leader::current() is null in this thread: for tests, whose ranks are threads.
-class FollowingThread {
- public:
-  FollowingThread();
-  ~FollowingThread();
-  FollowingThread(const FollowingThread&) = delete;
-  FollowingThread& operator=(const FollowingThread&) = delete;
-};
+/// Does what the Leader on rank 0 tells, until it ends. Reports models and engines that cannot be
+/// loaded or opened; throws other errors, after which all ranks must end.
+void follow(Ranks& ranks, const std::string& version);
 
 }  // namespace cria

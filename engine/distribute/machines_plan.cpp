@@ -17,12 +17,12 @@ struct NamedLink {
   std::string_view name;
   double microseconds, gbits;
 };
-// Small messages of MPI over TCP, and over InfiniBand, which needs no kernel.
+// Latencies of small MPI messages over TCP and InfiniBand.
 constexpr NamedLink kLinks[] = {
     {"1gbe", 50, 1}, {"10gbe", 25, 10}, {"25gbe", 20, 25}, {"100gbe-ib", 2, 100}};
 
 constexpr double kBitsPerByte = 8;
-// Beyond this MPI asks before it sends: two more ways.
+// MPI sends larger messages after a handshake: two more latencies.
 constexpr double kUnasked = 64 << 10;
 
 std::optional<double> positive(std::string_view text) {
@@ -37,7 +37,7 @@ Link link_of(double microseconds, double gbits) {
   return {1e-6 * microseconds, 1e9 * gbits / kBitsPerByte};
 }
 
-/// The largest part of a node that one machine computes; all of it where each computes everything.
+/// Largest share of a node that one machine computes; 1 if the node is not divided.
 double largest_share(const NodePart& part) {
   if (!part.divided()) return 1;
   std::size_t most = 0;
@@ -46,7 +46,7 @@ double largest_share(const NodePart& part) {
   return static_cast<double>(most) / static_cast<double>(part.bounds.back());
 }
 
-/// What the executor gathers of a node's output for so many tokens.
+/// Bytes and number of allgathers of a node's output for so many tokens.
 GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_t node,
                          std::size_t tokens) {
   if (!parts.nodes[node].gathered) return {};
@@ -65,8 +65,7 @@ class Planner {
         machines_(machines),
         parts_(GraphParts::of(graph, Shares(machines, 1), 0)) {}
 
-  /// Tokens that are computed together, of which the last alone has logits: some of a prompt of so
-  /// many, or one after it.
+  /// Predicts a batch of which only the last token has logits: of a prompt, or after it (decode).
   [[nodiscard]] PlannedSpeed pass(std::size_t tokens, double prompt, bool decode) const {
     const MachineRates::Other& other = decode ? rates_.decode : rates_.prompt;
     double attention = 0, attentions = 0;
@@ -104,7 +103,7 @@ class Planner {
     speed.seconds += bytes * other.gathered_byte;
   }
 
-  /// Rank 0 tells what is to be computed, and which logits, along a tree.
+  /// Packets from rank 0, for the batch and its logits, travel along a tree.
   void add_packets(PlannedSpeed& speed) const {
     if (machines_ > 1)
       speed.link += 2 * static_cast<double>(std::bit_width(machines_ - 1)) * link_.latency;
@@ -167,7 +166,7 @@ MachinesPlan plan_machines(const Graph& graph, const PlannedWork& work, const Ma
   const Planner planner(graph, rates, link, machines);
   const auto prompt_tokens = static_cast<double>(work.prompt);
   plan.decode = planner.pass(1, prompt_tokens, true);
-  // A prompt in batches, the last of which may be shorter.
+  // The last batch of the prompt may be shorter.
   PlannedSpeed& prompt = plan.prompt;
   for (std::size_t done = 0; done < work.prompt;) {
     const std::size_t n = std::min(shape.n_batch, work.prompt - done);

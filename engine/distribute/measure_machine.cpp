@@ -1,7 +1,6 @@
-#include "engine/distribute/measure_machine.h"
-
 #include <algorithm>
 
+#include "engine/distribute/machines_plan.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/machine.h"
 #include "engine/model_parts.h"
@@ -10,7 +9,7 @@
 namespace cria {
 namespace {
 
-/// Others that never answer.
+/// Stands for ranks that do not exist: exchanges nothing.
 class AbsentRanks final : public Ranks {
  public:
   AbsentRanks(std::size_t n, std::size_t rank)
@@ -28,7 +27,7 @@ class AbsentRanks final : public Ranks {
   const unsigned size_, rank_;
 };
 
-/// A rank that has heads: of more ranks than heads some have none.
+/// Returns a rank that has heads; with more ranks than heads some have none.
 std::size_t with_heads(const Graph& graph, const Shares& shares) {
   const GraphParts parts = GraphParts::of(graph, shares, 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -40,9 +39,9 @@ std::size_t with_heads(const Graph& graph, const Shares& shares) {
   return 0;
 }
 
-constexpr std::size_t kDecoded = 12;  // tokens, after some that are not counted
+constexpr std::size_t kDecoded = 12;  // measured tokens, after as many for warm-up
 
-/// One rank's part of a model.
+/// The part of a model on one rank.
 class Part {
  public:
   Part(const Model& model, const PlannedWork& work, const Shares& shares)
@@ -76,7 +75,7 @@ class Part {
       (void)executor.logits(plan, 0, 1);
     };
     MachineRates rates;
-    pass(0, shape_.n_batch);  // from the disk, perhaps
+    pass(0, shape_.n_batch);  // warm-up: may read the file
     executor.profile(true);
     pass(0, shape_.n_batch);
     const auto prompt = static_cast<double>(shape_.n_batch);
@@ -90,11 +89,11 @@ class Part {
   }
 
  private:
-  /// A cache for the tokens that are measured, with pages for all of them.
+  /// KV cache with pages for all tokens that are measured.
   [[nodiscard]] KvShape shape_of(PlannedWork work) const {
     work.n_ctx = tokens_;
     KvShape kv = kv_shape(parts_, work, shape_);
-    kv.has_prefix_cache = true;  // windows let go of nothing
+    kv.has_prefix_cache = true;  // sliding windows evict nothing
     kv.kept = kv.positions;
     return kv;
   }
@@ -106,13 +105,13 @@ class Part {
     return ids;
   }
 
-  /// From the times of n tokens, each alone after so many positions in the mean, or together as
-  /// such a prompt.
+  /// Computes rates from the times of n tokens: together as a prompt, or one by one after `prompt`
+  /// positions on average.
   void take(const Executor& executor, std::size_t n, bool together, double prompt,
             MachineRates::Other& other, MachineRates& rates) const {
     double product_seconds = 0, macs = 0, bytes = 0, gather_seconds = 0, gathered = 0;
-    double attention = 0, attentions = 0,
-           measured = 0;  // measured: of those, where the rank has heads
+    double attention = 0, attentions = 0;
+    double measured = 0;  // attention nodes of which the rank has heads
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const NodePart& part = parts_.nodes[i];
@@ -121,7 +120,7 @@ class Part {
       const double share = !part.divided() ? 1
                                            : static_cast<double>(part.own.size()) /
                                                  static_cast<double>(part.bounds.back());
-      const bool few = together && i >= graph_.first_sparse;  // of the token with logits alone
+      const bool few = together && i >= graph_.first_sparse;  // only the last token's rows
       gather_seconds += gathers.seconds;
       gathered += static_cast<double>(gathers.bytes);
       if (node.macs() != 0) {
@@ -154,13 +153,13 @@ class Part {
 }  // namespace
 
 MachineRates measure_machine(const Model& model, const PlannedWork& work, std::size_t memory) {
-  constexpr std::size_t kMost = 1024, kEnough = std::size_t{4} << 30;  // more would take minutes
+  constexpr std::size_t kMost = 1024, kEnough = std::size_t{4} << 30;  // more takes minutes
   for (std::size_t machines = 2; machines <= kMost; machines *= 2) {
     Part part(model, work, Shares(machines, 1));
     if (part.bytes() <= std::min(memory, kEnough)) return part.measure(work);
   }
   throw model.file().error(
-      "not even a small part of it fits into the memory here: give --read-rate and --gmacs");
+      "not even a small part of it fits into memory: give --read-rate and --gmacs");
 }
 
 }  // namespace cria

@@ -1,7 +1,7 @@
-// What rank 0 tells the others: numbers and texts, one after the other, as this machine has them in
-// memory.
+// Packets from rank 0 to the others: numbers and strings in this machine's representation.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "engine/ranks/ranks.h"
+#include "model/error.h"
 
 namespace cria {
 
-/// What is to be done.
+/// Bytes of a packet's first message: enough for a batch of a few tokens.
+inline constexpr std::size_t kFirstBytes = 4096;
+
 enum class RankTask : std::uint32_t {
   End,
   SetTimeout,
@@ -29,7 +32,7 @@ enum class RankTask : std::uint32_t {
   CopyPage
 };
 
-/// Its memory is used again by the next packet.
+/// Reuses its memory for the next packet.
 class PacketWriter {
  public:
   void begin(RankTask task) {
@@ -47,23 +50,37 @@ class PacketWriter {
   }
   void put_text(const std::string& text) { put_all(std::span<const char>(text)); }
 
-  /// To all ranks; the others receive().
-  void send(Ranks& ranks);
+  /// Sends to all ranks, which receive().
+  void send(Ranks& ranks) {
+    const std::uint64_t size = bytes_.size();
+    std::memcpy(bytes_.data(), &size, sizeof size);
+    bytes_.resize(std::max<std::size_t>(size, kFirstBytes));
+    ranks.broadcast(std::span(bytes_).first(kFirstBytes), Timeout::Endless);
+    if (size > kFirstBytes) ranks.broadcast(std::span(bytes_).subspan(kFirstBytes), Timeout::Usual);
+  }
 
  private:
   void add(const void* data, std::size_t size) {
     const auto* const from = static_cast<const std::byte*>(data);
     bytes_.insert(bytes_.end(), from, from + size);
   }
-  std::vector<std::byte> bytes_;  // begins with their number
+  std::vector<std::byte> bytes_;  // the first 8 are their number
 };
 
-/// Reads in the order in which it was written. Throws Error for what is not in the packet: a build
-/// of the same version may write others.
+/// Reads values in the order in which they were written. Throws Error beyond the end: another build
+/// of the same version may write other packets.
 class PacketReader {
  public:
-  /// Waits for rank 0's next packet, however long that takes.
-  RankTask receive(Ranks& ranks);
+  /// Waits for rank 0's next packet without a timeout.
+  RankTask receive(Ranks& ranks) {
+    bytes_.resize(kFirstBytes);
+    ranks.broadcast(bytes_, Timeout::Endless);
+    at_ = 0;
+    const auto size = get<std::uint64_t>();
+    bytes_.resize(size);
+    if (size > kFirstBytes) ranks.broadcast(std::span(bytes_).subspan(kFirstBytes), Timeout::Usual);
+    return get<RankTask>();
+  }
 
   template <class T>
   requires std::is_trivially_copyable_v<T> T get() {
@@ -90,7 +107,9 @@ class PacketReader {
     if (size != 0) std::memcpy(to, bytes_.data() + at_, size);
     at_ += size;
   }
-  [[noreturn]] static void fail();
+  [[noreturn]] static void fail() {
+    throw Error("rank 0 is another build of the program: its packet is too short");
+  }
 
   std::vector<std::byte> bytes_;
   std::size_t at_ = 0;

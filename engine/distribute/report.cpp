@@ -1,16 +1,25 @@
 #include "engine/distribute/report.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
-#include "engine/distribute/file_parts.h"
+#include "engine/execute/graph_parts.h"
 #include "engine/execute/machine.h"
 #include "engine/fingerprint.h"
-#include "engine/graph/graph.h"
 #include "engine/model.h"
+#include "engine/model_parts.h"
+#include "kernels/kernels.h"
 #include "model/error.h"
 
 namespace cria {
@@ -32,18 +41,17 @@ std::string difference(const RankReport& first, const RankReport& other) {
 }
 
 template <class T>
-std::vector<T> gather_all(Ranks& ranks, const T& own, Timeout patience) {
+std::vector<T> gather_all(Ranks& ranks, const T& own, Timeout timeout) {
   std::vector<T> all(ranks.size());
   all[ranks.rank()] = own;
   std::vector<std::size_t> begin;
   for (std::size_t i = 0; i <= all.size(); ++i) begin.push_back(i * sizeof(T));
-  ranks.gather(reinterpret_cast<std::byte*>(all.data()), begin, patience);
+  ranks.gather(reinterpret_cast<std::byte*>(all.data()), begin, timeout);
   return all;
 }
 
-// Of ranks in one place: who has the same limits. Containers of a machine may be told the same
-// groups, of other namespaces. Where a launcher gives each rank a group of its own, each is a
-// place.
+// Identifies ranks with the same memory limits: host, boot, cgroup and its namespace (containers of
+// a host may see equal cgroup names).
 std::uint64_t place_of(const std::string& host) {
   Hash hash;
   hash.add(host.data(), host.size());
@@ -62,7 +70,7 @@ struct PlaceMemory {
   std::uint64_t needed = 0, available = 0;
 };
 
-// Of all ranks in the place of this one.
+// Sums over all ranks in the place of `one`.
 PlaceMemory place_memory(const std::vector<RankReport>& reports, const RankReport& one) {
   PlaceMemory memory;
   for (const RankReport& other : reports) {
@@ -77,6 +85,73 @@ PlaceMemory place_memory(const std::vector<RankReport>& reports, const RankRepor
   throw Error("rank " + std::to_string(rank) + " on " + host + ": " + wrong);
 }
 
+// Bytes of one request: Linux truncates longer ones to its read-ahead limit, 128 KiB by default.
+constexpr std::uintptr_t kReadPiece = std::uintptr_t{128} << 10;
+
+struct AddressRange {
+  std::uintptr_t begin, end;
+};
+
+void advise_range(AddressRange range, int advice) {
+  ::madvise(reinterpret_cast<void*>(range.begin), range.end - range.begin, advice);
+}
+
+// Pages of the tensor.
+AddressRange pages_of(const TensorView& tensor) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data);
+  return {address / page * page, address + tensor.bytes};
+}
+
+using RateClock = std::chrono::steady_clock;
+
+constexpr std::size_t kRateBytes = std::size_t{256} << 20;  // larger than the caches
+constexpr std::size_t kRatePiece = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kRateTime(150);
+
+/// Memory that is backed by pages.
+class Touched {
+ public:
+  Touched()
+      : data_(
+            mmap(nullptr, kRateBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) return;
+    madvise(data_, kRateBytes, MADV_HUGEPAGE);
+    std::fill_n(data(), kRateBytes, std::byte{1});
+  }
+  ~Touched() {
+    if (data_ != MAP_FAILED) munmap(data_, kRateBytes);
+  }
+  Touched(const Touched&) = delete;
+  Touched& operator=(const Touched&) = delete;
+  [[nodiscard]] bool there() const { return data_ != MAP_FAILED; }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_;
+};
+
+// Without kernels (CRIA_ISA cannot run here) loading a model fails later, with the reason.
+double read_rate(const Touched& memory, unsigned threads) {
+  const KernelSet* const kernels = active_kernels();
+  if (!memory.there() || kernels == nullptr || kernels->read_peak == nullptr) return 1;
+  std::atomic<std::size_t> pieces{0};
+  const auto begin = RateClock::now();
+  {
+    const auto read = [&] {
+      while (RateClock::now() - begin < kRateTime)
+        kernels->read_peak(memory.data() + pieces++ * kRatePiece % kRateBytes, kRatePiece);
+    };
+    std::vector<std::jthread> team;
+    try {
+      for (unsigned i = 0; i < threads; ++i) team.emplace_back(read);
+    } catch (const std::exception&) {  // measures with fewer
+    }
+  }
+  const double seconds = std::chrono::duration<double>(RateClock::now() - begin).count();
+  return 1e-9 * static_cast<double>(pieces * kRatePiece) / seconds;
+}
+
 }  // namespace
 
 std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view version) {
@@ -86,17 +161,17 @@ std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view versio
   return gather_all(ranks, own, Timeout::Loading);
 }
 
-const RankVersion* first_version_mismatch(const std::vector<RankVersion>& greetings) {
-  for (const RankVersion& greeting : greetings)
-    if (std::strcmp(greeting.version, greetings[0].version) != 0) return &greeting;
+const RankVersion* first_version_mismatch(const std::vector<RankVersion>& versions) {
+  for (const RankVersion& version : versions)
+    if (std::strcmp(version.version, versions[0].version) != 0) return &version;
   return nullptr;
 }
 
-void expect_one_version(const std::vector<RankVersion>& greetings) {
-  const RankVersion* const other = first_version_mismatch(greetings);
+void expect_one_version(const std::vector<RankVersion>& versions) {
+  const RankVersion* const other = first_version_mismatch(versions);
   if (other == nullptr) return;
-  fail(static_cast<std::size_t>(other - greetings.data()), other->host,
-       std::string("another version of the program: expected ") + greetings[0].version + ", got " +
+  fail(static_cast<std::size_t>(other - versions.data()), other->host,
+       std::string("another version of the program: expected ") + versions[0].version + ", got " +
            other->version);
 }
 
@@ -113,7 +188,9 @@ void set_error(RankReport& report, std::string_view error) {
 }
 
 void describe(RankReport& report, const Model& model) {
-  read_nothing_ahead(model);
+  if (!model.pinned())
+    for (const TensorView& tensor : model.file().tensors())
+      advise_range(pages_of(tensor), MADV_RANDOM);
   report.file = file_fingerprint(model);
   Hash hash;
   hash.add_number(computation_fingerprint(model, model.graph(), 0));
@@ -137,7 +214,7 @@ double largest_need(const std::vector<RankReport>& reports) {
   return most;
 }
 
-void expect_room(const std::vector<RankReport>& reports) {
+void expect_memory(const std::vector<RankReport>& reports) {
   for (const RankReport& report : reports) {
     const auto [needed, available] = place_memory(reports, report);
     if (needed > available)
@@ -148,8 +225,8 @@ void expect_room(const std::vector<RankReport>& reports) {
   }
 }
 
-std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout patience) {
-  return gather_all(ranks, own, patience);
+std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout timeout) {
+  return gather_all(ranks, own, timeout);
 }
 
 void expect_agreement(const std::vector<RankReport>& reports) {
@@ -158,6 +235,31 @@ void expect_agreement(const std::vector<RankReport>& reports) {
     const std::string wrong = report.failed() ? report.error : difference(reports[0], report);
     if (!wrong.empty()) fail(i, report.host, wrong);
   }
+}
+
+std::vector<double> exchange_read_rates(Ranks& ranks, std::uint32_t threads) {
+  const Touched memory;
+  (void)gather_all(ranks, 0.0, Timeout::Loading);  // all begin together
+  const double rate = read_rate(memory, threads != 0 ? threads : default_threads(&ranks));
+  return gather_all(ranks, rate, Timeout::Loading);
+}
+
+Shares shares_of(const std::vector<double>& rates) {
+  constexpr double kMost = 10;
+  const double fastest = *std::ranges::max_element(rates);
+  Shares shares;
+  for (const double rate : rates)
+    shares.push_back(static_cast<unsigned>(std::max(1.0, std::round(kMost * rate / fastest))));
+  return shares;
+}
+
+void read_own_rows(const Model& model, const Graph& graph, const GraphParts& parts) {
+  if (model.pinned()) return;
+  parts.for_each_weight(graph, [](const TensorView& rows) {
+    const AddressRange own = pages_of(rows);
+    for (std::uintptr_t begin = own.begin; begin < own.end; begin += kReadPiece)
+      advise_range({begin, std::min(begin + kReadPiece, own.end)}, MADV_WILLNEED);
+  });
 }
 
 }  // namespace cria

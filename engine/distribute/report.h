@@ -1,50 +1,37 @@
-// What each rank tells all others: which program it is, and what it has loaded or opened.
+// Reports that ranks exchange: version, model, memory and read rate of each.
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/ranks/ranks.h"
+#include "engine/cluster.h"
 
 namespace cria {
 
 class Model;
 
-/// The first that ranks tell each other. No version of the program changes this layout: it is by
-/// which they find out that they are of two. Texts are cut where they are too long.
+/// First message between ranks. Its layout never changes: ranks of different versions must be able
+/// to read it. Strings are truncated.
 struct RankVersion {
   char host[64] = {}, version[128] = {};
 };
 
-/// All ranks', by rank, on every rank.
+/// Returns those of all ranks, on every rank.
 std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view version);
-/// Null, or the first that has another version than rank 0.
-const RankVersion* first_version_mismatch(const std::vector<RankVersion>& greetings);
-/// Throws Error that names that rank, and its machine.
-void expect_one_version(const std::vector<RankVersion>& greetings);
+/// Returns the first that differs from rank 0's, or null.
+const RankVersion* first_version_mismatch(const std::vector<RankVersion>& versions);
+/// Throws Error that names that rank and its host.
+void expect_one_version(const std::vector<RankVersion>& versions);
 
-/// What a rank has for an engine, in bytes.
-struct RankMemory {
-  std::uint64_t weights = 0;  ///< of the file: the matrices' rows that it reads
-  std::uint64_t kv = 0, work = 0;
-
-  void add(const RankMemory& other) {
-    weights += other.weights;
-    kv += other.kv;
-    work += other.work;
-  }
-};
-
-/// One rank's; texts are cut where they are too long.
+/// One rank's result of loading a model or opening an engine. Strings are truncated.
 struct RankReport {
-  char host[64] = {}, error[512] = {};  ///< error: "": it has succeeded
-  std::uint64_t file = 0, graph = 0;    ///< fingerprints of a model's file, and of what is computed
-  RankMemory memory;                    ///< of the engine that is opened
-  /// Bytes that it needs beyond what is taken, and those that were there for it and for all ranks
-  /// of this place: a machine, or a group of its processes.
+  char host[64] = {}, error[512] = {};  ///< error: "" if it succeeded
+  std::uint64_t file = 0, graph = 0;    ///< fingerprints of the model's file and its computation
+  RankMemory memory;                    ///< of the engine
+  /// Bytes that it still needs; bytes available to all ranks of its place together; the place: a
+  /// host, or a group of its processes.
   std::uint64_t needed = 0, available = 0, place = 0;
 
   [[nodiscard]] bool failed() const { return error[0] != '\0'; }
@@ -52,20 +39,32 @@ struct RankReport {
 
 RankReport report_of(const Ranks& ranks);
 void set_error(RankReport& report, std::string_view error);
-/// Of a model that was just loaded: of its file little is read before its parts are known.
+/// Fills in the fingerprints of a model just loaded, and stops the system from reading ahead.
 void describe(RankReport& report, const Model& model);
 
-/// All ranks' reports, by rank, on every rank.
-std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout patience);
+/// Returns the reports of all ranks, on every rank.
+std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Timeout timeout);
 
-/// Of an engine that was just opened. pinned: the model's file lies in memory already.
+/// Fills in the memory of an engine just opened. pinned: the model's file is in memory already.
 void describe_engine(RankReport& report, const RankMemory& memory, bool pinned);
-/// Of all places the largest part of the available memory that ranks need together there.
+/// Largest ratio of needed to available memory of a place.
 double largest_need(const std::vector<RankReport>& reports);
-/// Throws Error that names the machine where ranks need more together than there was.
-void expect_room(const std::vector<RankReport>& reports);
+/// Throws Error that names a host whose ranks need more memory than is available.
+void expect_memory(const std::vector<RankReport>& reports);
 
-/// Throws Error that names the first rank that has failed or differs from rank 0, and its machine.
+/// Throws Error that names the first rank, and its host, that failed or differs from rank 0.
 void expect_agreement(const std::vector<RankReport>& reports);
+
+/// Measures how fast each rank reads memory, in GB/s by rank, which bounds decoding. Called by all
+/// ranks together: ranks of one host share its memory. threads: 0: each rank's default. Takes a
+/// third of a second and 256 MiB.
+std::vector<double> exchange_read_rates(Ranks& ranks, std::uint32_t threads);
+/// Returns shares in proportion to the rates, rounded so that equal machines get equal shares in
+/// spite of noise.
+Shares shares_of(const std::vector<double>& rates);
+
+/// Asks the system to read the rows of the parts from the file, and no other pages. Returns before
+/// they are read.
+void read_own_rows(const Model& model, const Graph& graph, const GraphParts& parts);
 
 }  // namespace cria

@@ -1,5 +1,5 @@
 #include "engine/evaluate/choices.h"
-#include "engine/session/common_prefix.h"
+#include "engine/session/prefix_cache.h"
 
 #include <algorithm>
 

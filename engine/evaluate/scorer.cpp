@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "engine/model_parts.h"
-#include "engine/session/common_prefix.h"
-#include "engine/session/engine_state.h"
+#include "engine/session/prefix_cache.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -12,7 +11,7 @@ namespace cria {
 // A text waits while another one with a common prefix is prefilled.
 bool Scorer::may_begin(const Scoring& text) const {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
-  if (engine_.state().must_wait(Engine::pages_of(text.tokens.size()))) return false;
+  if (engine_.must_wait(Engine::pages_of(text.tokens.size()))) return false;
   return !shared_ || std::ranges::none_of(live_, [&text](const Scoring* other) {
     const std::size_t common = common_prefix(other->tokens, text.context());
     return common >= kWorthWaiting && common > other->done();
@@ -21,14 +20,14 @@ bool Scorer::may_begin(const Scoring& text) const {
 
 void Scorer::begin(Scoring& text) {
   text.sequence.emplace(engine_, scope_, shared_);
-  text.sequence->state().reserved_pages = Engine::pages_of(text.tokens.size());
+  text.sequence->reserve(Engine::pages_of(text.tokens.size()));
   if (shared_) text.sequence->reuse(text.context());
   live_.push_back(&text);
 }
 
 void Scorer::add_to(Batch& batch, Scoring& text) {
   const std::size_t done = text.done();
-  const std::size_t n = std::min(batch.room(), text.tokens.size() - 1 - done);
+  const std::size_t n = std::min(batch.capacity_left(), text.tokens.size() - 1 - done);
   if (n == 0) return;
   const std::size_t wanted = std::clamp(text.first - 1, done, done + n);
   batch.add(*text.sequence, text.tokens.subspan(done, n), wanted - done);
@@ -38,7 +37,7 @@ void Scorer::add_to(Batch& batch, Scoring& text) {
 void Scorer::fill(Batch& batch, bool may_wait) {
   rows_.clear();
   for (Scoring* const text : live_) add_to(batch, *text);
-  while (next_ < texts_.size() && batch.room() > 0 &&
+  while (next_ < texts_.size() && batch.capacity_left() > 0 &&
          (may_begin(texts_[next_]) || (live_.empty() && !may_wait))) {
     begin(texts_[next_++]);
     add_to(batch, *live_.back());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
-#include "engine/ranks/shares.h"
+#include "engine/ranks/ranks.h"
 
 namespace cria {
 

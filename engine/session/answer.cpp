@@ -1,10 +1,11 @@
 #include "engine/session/answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "engine/model_parts.h"
-#include "engine/session/token_logprobs.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -28,22 +29,38 @@ std::span<const TokenId> known_part(std::span<const TokenId> text, std::size_t n
   return text.first(static_cast<std::size_t>(std::ranges::find_if_not(text, known) - text.begin()));
 }
 
+// Log-probabilities of a token and of the n most likely ones.
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, std::size_t n) {
+  const float highest = *std::max_element(logits.begin(), logits.end());
+  const double sum =
+      std::accumulate(logits.begin(), logits.end(), 0.0, [&](double total, float logit) {
+        return total + std::exp(static_cast<double>(logit) - highest);
+      });
+  const double log_sum = highest + std::log(sum);
+  const auto logprob = [&](TokenId of) {
+    return static_cast<float>(logits[static_cast<std::size_t>(of)] - log_sum);
+  };
+  std::vector<TokenId> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  n = std::min(n, ids.size());
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(n);
+  std::partial_sort(ids.begin(), end, ids.end(), [&](TokenId a, TokenId b) {
+    const float left = logits[static_cast<std::size_t>(a)],
+                right = logits[static_cast<std::size_t>(b)];
+    return left != right ? left > right : a < b;
+  });
+  TokenLogprobs out{id, logprob(id), {}};
+  for (auto likely = ids.begin(); likely != end; ++likely)
+    out.top.emplace_back(*likely, logprob(*likely));
+  return out;
+}
+
 }  // namespace
 
 std::string_view name(StopReason reason) noexcept {
-  switch (reason) {
-    case StopReason::EndOfGeneration:
-      return "end of generation";
-    case StopReason::StopString:
-      return "stop text";
-    case StopReason::Length:
-      return "length";
-    case StopReason::ContextFull:
-      return "context full";
-    case StopReason::Interrupted:
-      return "interrupted";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"end of generation", "stop text", "length", "context full",
+                                         "interrupted"};
+  return kNames[static_cast<std::size_t>(reason)];
 }
 
 Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId> prompt,
@@ -72,15 +89,14 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
     shift();
   }
   n_prompt_ = text_.size();
-  // So that no step allocates.
+  // No later step allocates.
   text_.reserve(n_prompt_ + std::min(tokens_left(), limits_.n_ctx - n_prompt_));
   result_.tokens.reserve(tokens_left());
   output_.reserve(tokens_left());
 }
 
-// Without the oldest half of what follows the kept prefix. Keys and values depend on their
-// positions and on all that came before: they are computed anew, so that the answer is that of a
-// text which never had the dropped part.
+// Drops the oldest half of what follows the kept prefix. The KV cache of the rest is computed anew:
+// keys depend on their positions, and the answer must be that of a text without the dropped part.
 void Answer::shift() {
   const std::size_t dropped = std::max<std::size_t>(1, (text_.size() - keep_) / 2);
   const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(keep_);
@@ -90,7 +106,7 @@ void Answer::shift() {
 
 bool Answer::interrupted() const { return options_.interrupt != nullptr && *options_.interrupt; }
 
-// Since the last call.
+// Seconds since the last call.
 double Answer::seconds() {
   const auto now = Clock::now();
   const double passed = std::chrono::duration<double>(now - since_).count();
@@ -99,10 +115,10 @@ double Answer::seconds() {
 }
 
 std::size_t Answer::tokens_left() const {
-  const std::size_t room = limits_.n_ctx - text_.size() + 1;
-  if (options_.max_tokens < 0) return room;
+  const std::size_t space = limits_.n_ctx - text_.size() + 1;
+  if (options_.max_tokens < 0) return space;
   const auto most = static_cast<std::size_t>(options_.max_tokens);
-  return std::min(room, most - std::min(most, result_.tokens.size()));
+  return std::min(space, most - std::min(most, result_.tokens.size()));
 }
 
 void Answer::found(std::size_t n) {
@@ -116,22 +132,22 @@ void Answer::evaluated(std::size_t n) {
     options_.progress(result_.prompt_tokens, n_prompt_ - result_.cached_tokens);
 }
 
-void Answer::count_drafts(std::size_t drafted, std::size_t kept) {
+void Answer::count_drafts(std::size_t drafted, std::size_t accepted) {
   result_.drafted += drafted;
-  result_.kept += kept;
+  result_.accepted += accepted;
 }
 
-// Rows beyond the token list have no text: none of them is drawn.
+// Ids beyond the token list have no text and are never sampled.
 void Answer::take(std::span<const float> all_logits) {
   const auto logits = all_logits.first(model_.token_count());
-  if (!drawing_) result_.prompt_seconds = seconds();
-  drawing_ = true;
+  if (!decoding_) result_.prompt_seconds = seconds();
+  decoding_ = true;
   if (interrupted()) return end(StopReason::Interrupted);
   if (options_.max_tokens >= 0 &&
       result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
     return end(StopReason::Length);
   const TokenMask allowed = constraint_.mask();
-  if (constraint_.stuck()) return end(StopReason::Length);  // the vocabulary has no such text
+  if (constraint_.stuck()) return end(StopReason::Length);  // no token fits
   if (!sampler_.can_draw(allowed)) return end_without_token(allowed);
   const TokenId token = sampler_.next(logits, text_, allowed);
   if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0) {
@@ -144,12 +160,11 @@ void Answer::take(std::span<const float> all_logits) {
   if (!output_.stop().empty()) return end(StopReason::StopString);
   if (output_.refused()) return end(StopReason::Interrupted);
   if (constraint_.finished()) end(StopReason::EndOfGeneration);
-  if (!ended_ && tokens_left() == 0)
-    end(StopReason::Length);  // nobody would read the logits of this one
+  if (!ended_ && tokens_left() == 0) end(StopReason::Length);
   if (!ended_) append(token);
 }
 
-// The last token may be another where the text goes on freely.
+// The last token is dropped: free text that follows may join it.
 void Answer::draft_forced(std::size_t most, std::vector<TokenId>& draft) {
   constexpr std::size_t kBytes = 256;
   const std::string text = constraint_.forced(kBytes);
@@ -163,8 +178,8 @@ void Answer::draft_forced(std::size_t most, std::vector<TokenId>& draft) {
 
 void Answer::take_prompt(std::size_t position, std::span<const float> logits) {
   const TokenId next = text_[position + 1];
-  const std::size_t named = model_.token_count();
-  if (static_cast<std::size_t>(next) < named) logits = logits.first(named);
+  const std::size_t n_tokens = model_.token_count();
+  if (static_cast<std::size_t>(next) < n_tokens) logits = logits.first(n_tokens);
   result_.prompt_logprobs.push_back(
       token_logprobs(logits, next, options_.prompt_logprobs.value_or(0)));
 }
@@ -185,11 +200,11 @@ void Answer::append(TokenId token) {
   text_.push_back(token);
 }
 
-// All that may come shall never come: the answer ends as it would where it may, else it is cut.
+// Every allowed token is suppressed: end normally if an end token is among them, else cut.
 void Answer::end_without_token(TokenMask allowed) {
-  const bool whole = std::ranges::any_of(model_.vocabulary().end_of_generation,
-                                         [&](TokenId id) { return allows(allowed, id); });
-  end(whole ? StopReason::EndOfGeneration : StopReason::Length);
+  const bool complete = std::ranges::any_of(model_.vocabulary().end_of_generation,
+                                            [&](TokenId id) { return allows(allowed, id); });
+  end(complete ? StopReason::EndOfGeneration : StopReason::Length);
 }
 
 void Answer::end(StopReason reason) {
@@ -198,7 +213,7 @@ void Answer::end(StopReason reason) {
 }
 
 GenerateResult Answer::result() {
-  (drawing_ ? result_.decode_seconds : result_.prompt_seconds) = seconds();
+  (decoding_ ? result_.decode_seconds : result_.prompt_seconds) = seconds();
   output_.finish(result_);
   if (!result_.stop.empty()) result_.reason = StopReason::StopString;
   return std::move(result_);

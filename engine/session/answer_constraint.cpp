@@ -68,8 +68,7 @@ TokenMask AnswerConstraint::mask() {
   return checked(bits_);
 }
 
-// Outside of calls all tokens may come but those that hold the marker of a call and something that
-// no call goes on with.
+// Outside of calls, all tokens are allowed except those that begin a call and continue it wrongly.
 TokenMask AnswerConstraint::text_mask() {
   if (phase_ == Phase::Free) return {};
   inside_ = run_->mask();
@@ -85,7 +84,7 @@ TokenMask AnswerConstraint::text_mask() {
   return allowed == trie_->vocabulary_size ? TokenMask{} : TokenMask{bits_};
 }
 
-// Beside what the constraint begins with: the marker that opens thinking, line breaks after it.
+// Adds tokens of the marker that opens thinking, and of line breaks after it.
 void AnswerConstraint::open_masks() {
   const bool begun = may_open_ && opening_.size() < format_.open.size();
   if (begun) std::ranges::fill(bits_, 0);
@@ -99,7 +98,7 @@ void AnswerConstraint::open_masks() {
   }
 }
 
-// Tokens that a text begins with.
+// Adds tokens that are a prefix of the text.
 void AnswerConstraint::add_text_openers(std::string_view text) {
   const std::vector<TokenTrie::Node>& nodes = trie_->nodes;
   std::uint32_t at = 0;
@@ -139,7 +138,7 @@ void AnswerConstraint::drawn(TokenId token, AnswerOutput& output) {
   run_->accept(token);
 }
 
-// Whether thinking has ended.
+// Detects the end of thinking.
 void AnswerConstraint::shown(TokenId token, const AnswerOutput& output) {
   if (run_ && free_text_) {
     const bool thought = phase_ == Phase::Free;

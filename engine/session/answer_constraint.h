@@ -1,5 +1,4 @@
-// Which tokens an answer may go on with: thinking is free, what comes after it keeps to the
-// constraint.
+// Allowed next tokens of an answer: thinking is free, the rest is constrained.
 #pragma once
 
 #include <optional>
@@ -12,30 +11,30 @@ namespace cria {
 
 class AnswerConstraint {
  public:
-  /// Of options without a constraint: everything may come. Options must outlive it.
+  /// Without a constraint in the options, all tokens are allowed. Must not outlive the options.
   AnswerConstraint(const Model& model, const GenerateOptions& options);
 
-  /// Of the next token; valid until the next call. Empty: any.
+  /// Allowed next tokens, valid until the next call; empty: all.
   TokenMask mask();
-  /// Whether no token is left that could come.
+  /// True if the last mask() allowed no token.
   [[nodiscard]] bool stuck() const { return stuck_; }
-  /// A token of the mask was drawn: before the output gets it, and after.
+  /// Take a sampled token of the mask: before the output gets it, and after.
   void drawn(TokenId token, AnswerOutput& output);
   void shown(TokenId token, const AnswerOutput& output);
-  /// Whether nothing can follow.
+  /// True if nothing can follow.
   [[nodiscard]] bool finished() const {
     return run_ && phase_ == Phase::Inside && run_->finished();
   }
-  /// The text that must follow, at most so many bytes.
+  /// Text that must follow, at most `most` bytes of it.
   [[nodiscard]] std::string forced(std::size_t most) {
     return run_ && phase_ == Phase::Inside ? run_->forced(most) : std::string();
   }
 
  private:
   enum class Phase : std::uint8_t {
-    Free,   ///< thinking, or a channel's header
-    Begin,  ///< thinking may open, or the answer begin
-    Inside,
+    Free,    ///< in thinking or a channel header
+    Begin,   ///< thinking or the answer may begin
+    Inside,  ///< in the constrained answer
   };
   TokenMask text_mask();
   void open_masks();
@@ -47,12 +46,11 @@ class AnswerConstraint {
   std::shared_ptr<const TokenTrie> trie_;
   std::optional<TokenMasks::Run> run_;
   bool verbatim_ = false;
-  bool free_text_ =
-      false;  // text, until a call begins; then the phase says only whether it is thinking
+  bool free_text_ = false;  // text until a tool call begins; phase_ is Free in thinking
   Phase phase_ = Phase::Inside;
   bool may_open_ = false;        // in Begin
-  std::string opening_;          // what is left of a marker that has begun
-  std::size_t line_breaks_ = 0;  // in Begin: how many may still come
+  std::string opening_;          // rest of the thinking marker
+  std::size_t line_breaks_ = 0;  // in Begin: max line breaks
   std::shared_ptr<const TokenBits> inside_;
   TokenBits bits_;
   bool stuck_ = false;

@@ -1,10 +1,45 @@
 #include "engine/session/answer_output.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/constrain/token_masks.h"
 
 namespace cria {
+
+StopScanner::StopScanner(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  std::erase(stops_, "");
+  std::ranges::sort(stops_, std::greater<>(), &std::string::size);
+}
+
+std::string StopScanner::push(std::string_view piece) {
+  if (!found_.empty()) return {};
+  pending_ += piece;
+  std::size_t first = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t at = pending_.find(stop);
+    if (at >= first) continue;
+    first = at;
+    found_ = stop;
+  }
+  std::string clear = pending_.substr(0, found_.empty() ? pending_.size() - held_back() : first);
+  pending_.erase(0, found_.empty() ? clear.size() : std::string::npos);
+  return clear;
+}
+
+std::string StopScanner::finish() { return std::exchange(pending_, {}); }
+
+// Number of bytes at the end of pending_ that may begin a stop string.
+std::size_t StopScanner::held_back() const {
+  std::size_t longest = 0;
+  for (const std::string& stop : stops_) {
+    for (std::size_t n = std::min(stop.size() - 1, pending_.size()); n > longest; --n) {
+      if (pending_.ends_with(std::string_view(stop).substr(0, n))) longest = n;
+    }
+  }
+  return longest;
+}
 
 AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options,
                            const TextSink& sink)
@@ -77,7 +112,7 @@ void AnswerOutput::show(std::string_view piece, std::string& all, const TextSink
   if (piece.empty() || refused_) return;
   all += piece;
   if (!sink) return;
-  refused_ = true;  // where it throws, too: it is not called again
+  refused_ = true;  // not called again after it throws
   refused_ = !sink(piece);
 }
 

@@ -1,34 +1,54 @@
-// What becomes of an answer's tokens: text for whoever listens, up to a stop text.
+// Turns an answer's tokens into text for the sinks, up to a stop string.
 #pragma once
 
 #include "engine/session.h"
-#include "engine/session/stop_scanner.h"
 #include "tokenizer/chat/answer_reader.h"
 
 namespace cria {
 
-/// Stop texts are looked for in the answer alone: what a model thinks, or calls a tool with, may
-/// hold them.
+/// Finds stop strings in text that arrives in pieces.
+class StopScanner {
+ public:
+  /// Ignores empty stop strings.
+  explicit StopScanner(std::vector<std::string> stops);
+  /// Returns the text that is safe to emit after this piece; holds back a possible beginning of a
+  /// stop string.
+  std::string push(std::string_view piece);
+  /// Returns the text held back, at the end.
+  std::string finish();
+  /// The stop string found, or "". It and later text are never returned. The earliest one counts;
+  /// on a tie, the longest.
+  [[nodiscard]] const std::string& found() const { return found_; }
+
+ private:
+  [[nodiscard]] std::size_t held_back() const;
+
+  std::vector<std::string> stops_;
+  std::string pending_;
+  std::string found_;
+};
+
+/// Stop strings are matched in the answer only, not in thinking or tool calls.
 class AnswerOutput {
  public:
-  /// Options and sink must outlive it.
+  /// Must not outlive options and sink.
   AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
 
-  /// Room for the text of so many tokens, most of them short.
+  /// Reserves memory for the text of so many tokens.
   void reserve(std::size_t tokens) { text_.reserve(8 * tokens); }
   void push(TokenId token);
-  /// From now on all is the answer as it is: no markers, no stop texts.
+  /// From now on, all tokens are answer text, without markers or stop strings.
   void begin_verbatim();
-  /// Gives out what was held back, and writes text, reasoning, calls and stop text to the result.
-  /// Log-probabilities there are those of tokens after which in_answer().
+  /// Emits the text held back and moves text, reasoning, calls and stop string to the result, whose
+  /// log-probabilities must be those of tokens with in_answer().
   void finish(GenerateResult& result);
   [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
-  /// A sink wants no more.
+  /// True if a sink returned false.
   [[nodiscard]] bool refused() const { return refused_; }
-  /// Whether what comes next is the answer, or white space before it.
+  /// True if the answer, or white space before it, comes next.
   [[nodiscard]] bool answer_next() const { return reader_.answer_next(); }
   [[nodiscard]] bool thinking() const { return reader_.thinking(); }
-  /// Whether the last token belongs to the answer, as far as can be told.
+  /// True if the last token belongs to the answer, as far as is known yet.
   [[nodiscard]] bool in_answer() const { return in_answer_; }
 
  private:
@@ -46,11 +66,11 @@ class AnswerOutput {
   std::string text_, reasoning_;
   std::vector<ToolCall> calls_;
   std::size_t reasoning_tokens_ = 0;
-  std::size_t answer_tokens_ = 0,
-              not_answer_ = 0;  // the first of those turned out to open the thinking
-  const bool only_calls_;       // the constraint has no text beside them
+  std::size_t answer_tokens_ = 0;
+  std::size_t not_answer_ = 0;  // leading answer tokens that turned out to open the thinking
+  const bool only_calls_;       // the constraint allows no text beside calls
   bool in_answer_ = false, refused_ = false;
-  bool cut_ = false;  // the answer was to go on
+  bool cut_ = false;  // ended before the model did
 };
 
 }  // namespace cria

@@ -1,9 +1,10 @@
-// Conversations: messages to prompt, and what is left out of one that outgrows the context.
+// Requests: conversations to prompts, choices, embeddings.
 #include "engine/constrain/constraint.h"
+#include "engine/model_parts.h"
 #include "engine/scheduler.h"
-#include "engine/session/state.h"
 #include "model/file/binary_file.h"
 #include "model/plural.h"
+#include "tokenizer/chat/transcript.h"
 
 namespace cria {
 namespace {
@@ -29,8 +30,8 @@ bool has_system(const std::vector<ChatMessage>& messages) {
   return !messages.empty() && messages.front().role == "system";
 }
 
-// Messages of the oldest exchange, which begins after the system message and ends before the next
-// message of a user. Never the last message; 0: there is no other.
+// Number of messages in the oldest exchange, from after the system message to before the user's
+// next message. It never includes the last message; 0: there is no other.
 std::size_t oldest_exchange(const std::vector<ChatMessage>& messages) {
   const std::size_t first = has_system(messages) ? 1 : 0;
   if (messages.size() < first + 2) return 0;
@@ -44,19 +45,17 @@ void drop_oldest(std::vector<ChatMessage>& messages, std::size_t count) {
   messages.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
 
-// Text that holds calls of the offered tools, if it holds any; null: nothing is known of their
-// form.
+// Constraint that makes tool calls in the text well-formed; null if their format has none.
 std::shared_ptr<const Constraint> well_formed_calls(const AnswerFormat& format) {
   if (format.tools.empty() || !can_require_calls(format.calls)) return nullptr;
   try {
     return Constraint::tool_calls({format.calls, format.tools, "", true, true});
-  } catch (const std::exception&) {  // tools that are none, or whose parameters are no schema: the
-                                     // model's to see
+  } catch (const std::exception&) {  // invalid tools or schemas: passed to the model as they are
     return nullptr;
   }
 }
 
-// One conversation on its way to become a prompt.
+// Turns one conversation into a prompt.
 class Chat {
  public:
   Chat(const Model& model, std::size_t n_ctx, const ChatTemplate& chat_template,
@@ -68,11 +67,11 @@ class Chat {
         how_(how),
         messages_(messages) {}
 
-  // The prompt of the messages that are kept.
+  // Renders the messages, dropping the oldest exchanges if necessary.
   Prompt prompt() {
-    const std::size_t room = n_ctx_ - n_ctx_ / 4;
+    const std::size_t limit = n_ctx_ - n_ctx_ / 4;
     Prompt out = render();
-    while (how_.drop_oldest && out.tokens.size() > room) {
+    while (how_.drop_oldest && out.tokens.size() > limit) {
       const std::size_t count = oldest_exchange(messages_);
       if (count == 0) break;
       drop_oldest(messages_, count);
@@ -106,7 +105,7 @@ class Chat {
     return {text.bytes(), transcript_.encode(model_.tokenizer(), text)};
   }
 
-  // Tokens of the last message without the others; 0: the template has no such conversation.
+  // Tokens of the last message alone; 0 if the template rejects that.
   std::size_t tokens_alone() {
     while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
     try {
@@ -138,39 +137,50 @@ class Chat {
 
 }  // namespace
 
-const ChatTemplate* Session::State::template_for(const ChatOptions& how) {
-  if (how.chat_template) return how.chat_template.get();
-  if (!chat_template)
-    chat_template =
-        std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model().vocabulary()));
-  return chat_template.get();
-}
-
-GenerateResult Session::chat(const std::vector<ChatMessage>& messages,
-                             const GenerateOptions& options, const TextSink& sink,
-                             const ChatOptions& how) {
-  const SessionOptions& o = state_->options;
-  Chat chat(model(), o.n_ctx, *state_->template_for(how), state_->transcript, messages, how);
-  const Prompt prompt = chat.prompt();
-  if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
-  GenerateResult result =
-      generate(prompt.tokens, chat.generate_options(options, prompt, o.context_shift), sink);
-  result.dropped = chat.dropped();
-  state_->transcript.answered(model().tokenizer(), result.tokens, result.text);
-  return result;
-}
-
 AnswerRequest chat_request(const Model& model, std::size_t n_ctx,
                            const std::vector<ChatMessage>& messages, const GenerateOptions& options,
-                           const ChatOptions& how) {
-  Transcript transcript;
-  Chat chat(model, n_ctx, *how.chat_template, transcript, messages, how);
+                           const ChatOptions& how, Transcript* transcript, bool context_shift) {
+  Transcript none;
+  Chat chat(model, n_ctx, *how.chat_template, transcript == nullptr ? none : *transcript, messages,
+            how);
   Prompt prompt = chat.prompt();
   if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
   AnswerRequest request;
-  request.options = chat.generate_options(options, prompt, false);
+  request.options = chat.generate_options(options, prompt, context_shift);
   request.prompt = std::move(prompt.tokens);
+  request.dropped = chat.dropped();
   return request;
+}
+
+AnswerRequest choice(const AnswerRequest& request, std::uint64_t index) {
+  AnswerRequest one = request;
+  if (!one.options.sampler.seed) return one;
+  const std::uint64_t seed = *one.options.sampler.seed;
+  one.options.sampler.seed = seed + index;
+  one.options.call_key ^= seed ^ (seed + index);  // as in chat_request()
+  return one;
+}
+
+std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
+                                      Pooling pooling, std::uint64_t scope) {
+  std::vector<std::vector<float>> vectors(prompts.size());
+  std::optional<Error> failed;
+  Scheduler scheduler(engine);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    AnswerRequest request;
+    request.prompt = prompts[i];
+    request.embedding = pooling;
+    request.scope = scope;
+    request.on_end = [&vector = vectors[i], &failed](GenerateResult result,
+                                                     const std::optional<Error>& error) {
+      if (error && !failed) failed = error;
+      vector = std::move(result.embedding);
+    };
+    scheduler.add(std::move(request));
+  }
+  while (!failed && scheduler.step()) continue;
+  if (failed) throw *failed;
+  return vectors;
 }
 
 std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,

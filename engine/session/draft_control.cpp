@@ -8,29 +8,66 @@
 namespace cria {
 namespace {
 
-constexpr double kShare = 1.0 / 64;  // of the time, for guesses that may be wrong
-constexpr double kMinBudget = -0.25, kInitialBudget = 0.5,
-                 kMaxBudget = 4;  // in passes of one token
-constexpr std::size_t kFirst =
-    3;  // passes without guesses at first, which outvote a slow one of them
-constexpr std::size_t kPlain =
-    32;  // passes from one without guesses, which all are measured by, to the next
-constexpr std::size_t kMaxRejectedPasses = 4;  // passes of wrong guesses, before one without
-constexpr std::size_t kRetry = 8;  // passes from one trial of what seems dear to the next
-// Passes after which a measurement is doubted: few where it surprises, four times as many once it
-// is confirmed.
+constexpr double kShare = 1.0 / 64;  // share of the time that drafts may cost
+constexpr double kMinBudget = -0.25, kInitialBudget = 0.5, kMaxBudget = 4;  // passes of one token
+constexpr std::size_t kFirst = 3;   // initial passes without drafts: two outvote a slow one
+constexpr std::size_t kPlain = 32;  // passes between two without drafts, the unit of measurement
+constexpr std::size_t kMaxRejectedPasses =
+    4;                             // passes without an accepted token, before a plain one
+constexpr std::size_t kRetry = 8;  // passes between trials of doubted sizes
+// Passes until a measurement is doubted: few after a surprise, four times as many each time it is
+// confirmed.
 constexpr std::size_t kMinTrust = 4, kTrust = 32, kMaxTrust = 1024;
 constexpr std::array<double, 4> kPriorRight{2, 3, 3.4, 3.7};
 constexpr double kPriorOf = 4;
 
-// A machine is disturbed more often than it hurries: what the faster passes took.
+// The time of the faster passes: load by other programs only ever slows passes down.
 double lower_quartile(std::span<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
 
+struct Occurrence {
+  std::size_t agree = 0, end = 0;  // matching tokens; position after them
+};
+
+// Longest occurrence in `in`, before its end, of the end of `text`.
+Occurrence longest_occurrence(std::span<const TokenId> text, std::span<const TokenId> in) {
+  constexpr std::size_t kEnough = 32;  // a longer match is no better
+  Occurrence best;
+  for (std::size_t end = in.size(); end-- > 1;) {
+    if (in[end - 1] != text.back()) continue;
+    const std::size_t most = std::min({end, text.size(), kEnough});
+    std::size_t agree = 1;
+    while (agree < most && in[end - 1 - agree] == text[text.size() - 1 - agree]) ++agree;
+    if (agree > best.agree) best = {agree, end};
+    if (agree == kEnough) break;
+  }
+  return best;
+}
+
 }  // namespace
+
+std::size_t ngram_draft(std::span<const TokenId> text, std::span<const TokenId> expected,
+                        std::size_t most, std::vector<TokenId>& draft) {
+  constexpr std::size_t kLeast = 2;
+  draft.clear();
+  if (!expected.empty()) {
+    if (const Occurrence found = longest_occurrence(text, expected); found.agree >= kLeast) {
+      const auto rest = expected.subspan(found.end, std::min(most, expected.size() - found.end));
+      draft.assign(rest.begin(), rest.end());
+      return found.agree;
+    }
+  }
+  const Occurrence found = longest_occurrence(text, text);
+  if (found.agree < kLeast) return 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::size_t at = found.end + i;
+    draft.push_back(at < text.size() ? text[at] : draft[at - text.size()]);
+  }
+  return found.agree;
+}
 
 DraftControl::DraftControl() : budget_(kInitialBudget) {
   for (std::size_t i = 0; i < rates_.size(); ++i) rates_[i] = {kPriorRight[i], kPriorOf};
@@ -49,13 +86,13 @@ double DraftControl::Measured::cost() const {
       last.begin(), last.begin() + static_cast<std::ptrdiff_t>(std::min(count, last.size())));
 }
 
-// Between sizes that were measured, in proportion, and never more than a larger one. Beyond them a
-// token costs what it does on average up to there; before any was measured, little: whoever tries
-// learns. Now and then without what has not been measured for long.
+// Interpolates between measured sizes; a pass never costs more than a larger one. Beyond them, a
+// token costs the average so far, or little if nothing was measured, to encourage a trial. Now and
+// then ignores measurements that are old.
 void DraftControl::draw_curve() {
   const bool doubt = turn_ % kRetry == 0;
   std::size_t known = 1;
-  double slope = 0.08, first = 0.2;  // for a token; for more than one at all
+  double slope = 0.08, first = 0.2;  // cost per token; cost of having more than one
   curve_[1] = 1;
   for (std::size_t n = 2; n < kSizes; ++n) {
     const Measured& here = measured_[n];
@@ -74,11 +111,11 @@ void DraftControl::draw_curve() {
   for (std::size_t n = kSizes - 1; n-- > 1;) curve_[n] = std::min(curve_[n], curve_[n + 1]);
 }
 
-// The seconds that each waits for a token, together: a guess shortens those of one answer, a longer
-// pass lengthens all.
+// Minimizes the total wait for a token: a draft shortens that of one answer, a longer pass
+// lengthens that of all.
 std::size_t DraftControl::length(std::size_t agree, Pass pass, double* waits) const {
-  if (agree == 0 || turn_ < kFirst || since_plain_ >= kPlain || since_kept_ >= kMaxRejectedPasses ||
-      pass.tokens + kMaxDraft >= kSizes)
+  if (agree == 0 || turn_ < kFirst || since_plain_ >= kPlain ||
+      since_accepted_ >= kMaxRejectedPasses || pass.tokens + kMaxDraft >= kSizes)
     return 0;
   const Rate& rate = rates_[bucket(agree)];
   const double right = rate.right / rate.of, allowed = curve_[pass.certain] + budget_;
@@ -96,7 +133,7 @@ std::size_t DraftControl::length(std::size_t agree, Pass pass, double* waits) co
   return best;
 }
 
-// Seconds of a pass of one token now, by the latest passes of other sizes; 0: there are none.
+// Current seconds of a pass of one token, estimated from recent passes of other sizes; 0: unknown.
 double DraftControl::unit_beside(std::size_t tokens) const {
   std::array<double, std::tuple_size_v<decltype(recent_)>> units{};
   std::size_t n = 0;
@@ -105,7 +142,7 @@ double DraftControl::unit_beside(std::size_t tokens) const {
   return n == 0 ? 0 : lower_quartile(std::span(units).first(n));
 }
 
-// The cost of this pass. One that is far above what was expected is not believed at once.
+// Returns the cost of this pass; limits one that is far above the expected cost.
 double DraftControl::measure(std::size_t tokens, double seconds) {
   const double expected = curve_[tokens], unit = unit_beside(tokens);
   recent_[turn_ % recent_.size()] = {tokens, seconds};
@@ -122,9 +159,9 @@ void DraftControl::earn(double units) {
   budget_ = std::clamp(budget_ + units, kMinBudget, kMaxBudget);
 }
 
-// What drafts have cost, and that each token kept is a part of a pass that is not needed.
+// Updates the budget by the cost of the drafts and by the passes that accepted tokens save.
 void DraftControl::passed(std::size_t certain, std::size_t answers, std::size_t drafted,
-                          std::size_t kept, double seconds) {
+                          std::size_t accepted, double seconds) {
   const std::size_t tokens = certain + drafted;
   if (tokens >= kSizes) return spent(seconds);
   const double without = curve_[certain], with = measure(tokens, seconds);
@@ -132,12 +169,12 @@ void DraftControl::passed(std::size_t certain, std::size_t answers, std::size_t 
   earn(kShare * with * (1 + (seconds > 0 ? other_seconds_ / seconds : 0)));
   other_seconds_ = 0;
   since_plain_ = drafted == 0 ? 0 : since_plain_ + 1;
-  since_kept_ = drafted == 0 || kept != 0 ? 0 : since_kept_ + 1;
+  since_accepted_ = drafted == 0 || accepted != 0 ? 0 : since_accepted_ + 1;
   if (drafted != 0)
-    earn(static_cast<double>(kept) * without / static_cast<double>(answers) - (with - without));
+    earn(static_cast<double>(accepted) * without / static_cast<double>(answers) - (with - without));
 }
 
-void DraftControl::guessed(std::size_t agree, std::size_t drafted, std::size_t kept) {
+void DraftControl::drafted_one(std::size_t agree, std::size_t drafted, std::size_t accepted) {
   if (agree == 0) return;
   Rate& rate = rates_[bucket(agree)];
   if (drafted == 0) {
@@ -146,10 +183,29 @@ void DraftControl::guessed(std::size_t agree, std::size_t drafted, std::size_t k
     rate.of += (kPriorOf - rate.of) * kForgotten;
     return;
   }
-  constexpr double kMemory = 64;  // guesses
-  rate.right += static_cast<double>(kept);
-  rate.of += static_cast<double>(std::min(drafted, kept + 1));
+  constexpr double kMemory = 64;  // draft tokens
+  rate.right += static_cast<double>(accepted);
+  rate.of += static_cast<double>(std::min(drafted, accepted + 1));
   if (rate.of > kMemory) rate = {rate.right * kMemory / rate.of, kMemory};
+}
+
+DraftChoice choose_draft(Answer& answer, bool has_model, std::size_t most,
+                         const DraftControl& control, DraftControl::Pass& pass,
+                         std::vector<TokenId>& draft) {
+  const Speculate mode = answer.options().speculate;
+  if (mode == Speculate::Off || most == 0) return {};
+  const bool measured = mode == Speculate::Auto;
+  if (measured && has_model) {
+    const std::size_t n = std::min(most, control.length(kModelAgrees, pass, &pass.waits));
+    pass.tokens += n;
+    return {kModelAgrees, n};
+  }
+  answer.draft_forced(most, draft);
+  const std::size_t agree =
+      draft.empty() ? ngram_draft(answer.text(), answer.expected(), most, draft) : kForcedAgrees;
+  if (measured) draft.resize(std::min(draft.size(), control.length(agree, pass, &pass.waits)));
+  pass.tokens += draft.size();
+  return {agree, 0};
 }
 
 }  // namespace cria

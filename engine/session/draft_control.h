@@ -1,60 +1,69 @@
-// How many tokens a draft has: decided by how often drafts were right and by what passes took.
+// Speculative decoding: drafts of the next tokens are evaluated together with the certain token,
+// since a pass over the weights costs hardly more for a few tokens than for one. A draft token
+// counts if it is the token sampled there, so drafts never change the output.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <span>
+#include <vector>
 
-#include "engine/session/ngram_draft.h"
+#include "engine/session/answer.h"
+#include "model/token_id.h"
 
 namespace cria {
 
-/// For DraftControl: what speaks for a text that a constraint leaves no choice about, and for a
-/// model's guesses.
+inline constexpr std::size_t kMaxDraft = 15;  ///< max tokens of a draft
+
+/// n-gram lookup: writes up to `most` tokens that followed the longest (then latest) earlier
+/// occurrence of the text's end, continuing through the draft itself. Searches the reference text
+/// `expected` first. Returns the number of matching tokens: 0, and no draft, for fewer than two.
+std::size_t ngram_draft(std::span<const TokenId> text, std::span<const TokenId> expected,
+                        std::size_t most, std::vector<TokenId>& draft);
+
+/// Confidence of drafts for DraftControl, as a number of matching tokens: of text that a constraint
+/// leaves no choice about, and of a draft model.
 inline constexpr std::size_t kForcedAgrees = 32, kModelAgrees = 4;
 
-/// How many tokens to guess: what lets the answers wait least for their tokens, from how often
-/// guesses were right and from what passes took here. A pass of several tokens is measured in its
-/// neighbours of other sizes, so that a machine that others use for a while changes no ratio, and a
-/// slow moment is outvoted by the passes around it. What seems not to pay is tried again from time
-/// to time. What guessing may cost is bounded by a part of the time so far and by what it has
-/// gained.
+/// Chooses draft lengths that minimize the time per token, from acceptance rates and measured pass
+/// times. A pass is measured relative to nearby passes of other sizes, so that load by other
+/// programs changes no ratio and outliers are outvoted. Lengths that do not pay are retried now and
+/// then. The cost is bounded by a share of the time so far and by what drafts have gained.
 class DraftControl {
  public:
   DraftControl();
-  /// A pass of several answers.
+  /// A planned pass of several answers.
   struct Pass {
-    std::size_t tokens = 1;  ///< certain ones, and drafts that are in it already
-    double waits =
-        1;  ///< passes for a token, of all that wait for this one: 1 / (1 + guesses that are kept)
-    std::size_t certain = 1;  ///< of the tokens
+    std::size_t tokens = 1;  ///< certain tokens and drafts so far
+    double waits = 1;        ///< sum over the answers of 1 / (1 + accepted draft tokens)
+    std::size_t certain = 1;
   };
-  /// agree: tokens that ngram_draft() found to agree.
+  /// Returns the draft length for a pass of one answer. agree: matching tokens of ngram_draft().
   [[nodiscard]] std::size_t length(std::size_t agree) const { return length(agree, {}); }
-  /// More for one of the answers of a pass. waits becomes what is expected then.
+  /// Returns the length for one more answer of a pass; writes the `waits` that it expects then.
   [[nodiscard]] std::size_t length(std::size_t agree, Pass pass, double* waits = nullptr) const;
-  /// A pass of one certain token and a draft took so long.
-  void passed(std::size_t agree, std::size_t drafted, std::size_t kept, double seconds) {
-    passed(1, 1, drafted, kept, seconds);
-    guessed(agree, drafted, kept);
+  /// Records a pass of one certain token and a draft.
+  void passed(std::size_t agree, std::size_t drafted, std::size_t accepted, double seconds) {
+    passed(1, 1, drafted, accepted, seconds);
+    drafted_one(agree, drafted, accepted);
   }
-  /// A pass of so many certain tokens, of which each of the answers has one, and drafts for all
-  /// together.
-  void passed(std::size_t certain, std::size_t answers, std::size_t drafted, std::size_t kept,
+  /// Records a pass of certain tokens, one for each of the answers, and all of their drafts.
+  void passed(std::size_t certain, std::size_t answers, std::size_t drafted, std::size_t accepted,
               double seconds);
-  /// Of one draft so many were right. None drafted: what is known of such guesses loses weight.
-  void guessed(std::size_t agree, std::size_t drafted, std::size_t kept);
-  /// Time that was spent otherwise for the answer.
+  /// Records one draft. None drafted: earlier rates lose weight.
+  void drafted_one(std::size_t agree, std::size_t drafted, std::size_t accepted);
+  /// Records other time spent on the answer.
   void spent(double seconds) { other_seconds_ += seconds; }
 
  private:
-  static constexpr std::size_t kSizes = 256;  // tokens of passes that are told apart
+  static constexpr std::size_t kSizes = 256;  // passes of fewer tokens are measured
   struct Rate {
-    double right, of;  // of guesses that were looked at; the prior is some of these
+    double right, of;  // accepted draft tokens of those checked, prior included
   };
   struct Measured {
-    std::array<double, 3> last{};     // the latest, in passes of one token
-    std::size_t count = 0, turn = 0;  // how many there were; when there last was such a pass
-    std::size_t trust = 0;            // passes after which it is doubted
+    std::array<double, 3> last{};     // latest costs, in passes of one token
+    std::size_t count = 0, turn = 0;  // number of passes; turn of the last one
+    std::size_t trust = 0;            // turns until it is doubted
     void add(double cost, double expected);
     [[nodiscard]] double cost() const;
   };
@@ -72,14 +81,26 @@ class DraftControl {
 
   std::array<Rate, 4> rates_;
   std::array<Measured, kSizes> measured_{};
-  std::array<double, kSizes> curve_{};  // cost of a pass by its tokens, in passes of one
-  std::array<Recent, 8> recent_{};      // the latest passes, in a ring
+  std::array<double, kSizes> curve_{};  // cost of a pass by its tokens, in passes of one token
+  std::array<Recent, 8> recent_{};      // ring of the latest passes
   std::size_t turn_ = 0;                // passes so far
-  std::size_t reach_ = 0;               // the largest size that is tried
-  // Passes since one without guesses; since one that kept some, or was without.
-  std::size_t since_plain_ = 0, since_kept_ = 0;
-  double budget_;  // what may be lost now, in passes of one token
+  std::size_t reach_ = 0;               // max tokens of a pass to try
+  // Passes since one without drafts; since one without drafts or with an accepted token.
+  std::size_t since_plain_ = 0, since_accepted_ = 0;
+  double budget_;  // draft budget: loss allowed now, in passes of one token
   double other_seconds_ = 0;
 };
+
+/// The draft of an answer's next pass.
+struct DraftChoice {
+  std::size_t agree = 0;     ///< confidence, as for DraftControl
+  std::size_t of_model = 0;  ///< tokens that the draft model is to write; 0: the draft is written
+};
+
+/// Chooses a draft of up to `most` tokens by the answer's options and adds its length to the pass:
+/// by the draft model if there is one, else forced text or n-gram lookup; only where it pays.
+DraftChoice choose_draft(Answer& answer, bool has_model, std::size_t most,
+                         const DraftControl& control, DraftControl::Pass& pass,
+                         std::vector<TokenId>& draft);
 
 }  // namespace cria

@@ -4,81 +4,81 @@
 #include <bit>
 #include <utility>
 
-#include "engine/distribute/file_parts.h"
 #include "engine/graph/graph.h"
 #include "engine/session/engine_state.h"
 #include "model/plural.h"
 
 namespace cria {
-KvType parse_kv_type(std::string_view name) {
-  if (name == "f16") return KvType::F16;
-  if (name == "f32") return KvType::F32;
-  if (name == "q8_0") return KvType::Q8_0;
-  throw Error("no such type of keys and values: expected f16, f32 or q8_0, got " +
-              std::string(name));
-}
+namespace {
+
+constexpr std::pair<std::string_view, KvType> kKvTypes[] = {
+    {"f16", KvType::F16}, {"f32", KvType::F32}, {"q8_0", KvType::Q8_0}};
 static_assert(KvType{} == KvType::F16, "the default of EngineOptions");
 
-Engine::State::State(const Model& m, EnginePlan p, Ranks* ranks)
+}  // namespace
+
+KvType parse_kv_type(std::string_view name) {
+  for (const auto& [known, type] : kKvTypes)
+    if (name == known) return type;
+  throw Error("unknown type of the KV cache: expected f16, f32 or q8_0, got " + std::string(name));
+}
+
+std::string_view name(KvType type) noexcept {
+  for (const auto& [known, its] : kKvTypes)
+    if (type == its) return known;
+  return "";
+}
+
+Engine::State::State(const Model& m, EnginePlan p)
     : owner(m.shared_from_this()),
       model(m),
       plan(std::move(p)),
       pool(plan.graph, plan.kv),
       executor(plan.graph, *plan.options.kernels, pool, plan.shape,
                {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx,
-               plan.parts, ranks) {
-  if (plan.options.prefix_cache) index.emplace(pool);
+               plan.parts, m.cluster() == nullptr ? nullptr : &m.cluster()->ranks()) {
+  if (plan.options.prefix_cache) prefix_cache.emplace(pool);
+}
+
+Engine::State::~State() {
+  if (cluster_engine != 0) model.cluster()->close_engine(cluster_engine);
 }
 
 std::unique_ptr<Engine::State> Engine::State::open(const Model& model,
                                                    const EngineOptions& options) {
   EnginePlan plan = EnginePlan::of(model, options);
-  Leader* const leader = Leader::current();
-  if (leader == nullptr) {
-    plan.check(model);
-    return std::make_unique<State>(model, std::move(plan), nullptr);
-  }
-  const DistributedEngineShape shape{&model,
-                                     plan.kv,
-                                     plan.shape,
-                                     plan.wanted_threads,
-                                     plan.wanted_prefill,
-                                     plan.options.rope_ctx,
-                                     plan.options.kernels};
   std::unique_ptr<State> state;
-  const std::uint64_t id = leader->open_engine(shape, [&] {
+  const auto make = [&] {
     plan.check(model);
     const RankMemory memory{plan.memory.file, plan.memory.kv, plan.memory.work};
-    state = std::make_unique<State>(model, std::move(plan), &leader->ranks());
-    read_own_rows(model, state->plan.graph, state->plan.parts);
+    state = std::make_unique<State>(model, std::move(plan));
     return memory;
-  });
-  state->led.emplace(*leader, id);
+  };
+  if (Cluster* const cluster = model.cluster()) {
+    const EngineOptions& o = plan.options;
+    const ClusterEngine wanted{
+        &model,     plan.kv,  plan.shape, plan.wanted_threads, plan.wanted_prefill,
+        o.rope_ctx, o.kernels};
+    const std::uint64_t number = cluster->open_engine(wanted, [&] {
+      const RankMemory memory = make();
+      cluster->read_rows(model, state->plan.graph, state->plan.parts);
+      return memory;
+    });
+    state->cluster_engine = number;
+  } else {
+    (void)make();
+  }
+  if (options.draft) state->draft_model.emplace(*options.draft, model, state->plan.draft_options());
   return state;
-}
-
-void Engine::State::forward(const BatchPlan& batch) {
-  if (!led) return executor.forward(batch);
-  if (executor.stopped()) throw EvaluationStopped();
-  executor.gather_all(executor.observed());
-  const Leader::Turn turn = led->forward(batch, executor.observed());
-  executor.forward(batch);
-}
-
-std::span<const float> Engine::State::logits(const BatchPlan& batch, std::size_t begin,
-                                             std::size_t end) {
-  if (!led) return executor.logits(batch, begin, end);
-  const Leader::Turn turn = led->logits(begin, end);
-  return executor.logits(batch, begin, end);
 }
 
 void Engine::State::copy_page(std::size_t group, PageId from, PageId to) {
   pool.copy(group, from, to);
-  if (led) led->copy_page(group, from, to);
+  if (cluster_engine != 0) model.cluster()->copy_page(cluster_engine, group, from, to);
 }
 
 bool Engine::State::make_free(std::size_t group) {
-  return pool.free_pages(group) != 0 || (index && index->evict(group));
+  return pool.free_pages(group) != 0 || (prefix_cache && prefix_cache->evict(group));
 }
 
 PageId Engine::State::take_page(std::size_t group) {
@@ -87,14 +87,14 @@ PageId Engine::State::take_page(std::size_t group) {
                            counted(pool.pages(group) * kKeyTile, "position") + " in all sequences");
 }
 
-bool Engine::State::must_wait(std::size_t pages, std::size_t more) const {
+bool Engine::must_wait(std::size_t pages, std::size_t more) const {
   bool some_end = false;
-  for (const Sequence::State* const s : sequences) {
+  for (const Sequence::State* const s : state_->sequences) {
     some_end = some_end || s->reserved_pages != 0;
-    pages += s->reserved_pages != 0 ? s->reserved_pages : Engine::pages_of(s->tokens.size());
+    pages += s->reserved_pages != 0 ? s->reserved_pages : pages_of(s->tokens.size());
   }
-  return some_end && (sequences.size() + more > plan.options.sequences ||
-                      pages > Engine::pages_of(plan.options.positions));
+  return some_end &&
+         (state_->sequences.size() + more > options().sequences || pages > this->pages());
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options)
@@ -115,7 +115,7 @@ void Engine::parallel(std::size_t n, const std::function<void(std::size_t)>& f) 
   state_->executor.parallel(n, [&f](std::size_t i, unsigned) { f(i); });
 }
 
-// A loop that vectorizes: whether no exponent is all ones.
+// Tests whether an exponent is all ones, in a loop that vectorizes.
 bool all_finite(std::span<const float> values) {
   std::uint32_t bad = 0;
   for (const float value : values)
@@ -126,8 +126,7 @@ bool all_finite(std::span<const float> values) {
 
 namespace {
 
-/// While it lives, the engine's executor shows each node's values to `observer` instead of the
-/// usual one.
+/// While it lives, `observer` receives each node's values instead of the usual observer.
 class Observing {
  public:
   Observing(Engine::State& engine, NodeObserver observer)
@@ -145,9 +144,8 @@ class Observing {
 
 }  // namespace
 
-// Evaluates everything again from position 0, looking at each node's result: only a model or a
-// token sequence that cannot be used any more gets here. Logits of earlier positions are not to
-// blame.
+// Evaluates everything again from position 0 and checks the result of each node. This is slow, but
+// the sequence or the model is unusable anyway.
 Error Engine::not_finite(Sequence& sequence, std::size_t position) {
   const std::vector<TokenId> all(sequence.tokens().begin(), sequence.tokens().end());
   sequence.truncate(0);
@@ -162,14 +160,14 @@ Error Engine::not_finite(Sequence& sequence, std::size_t position) {
     Batch batch(*this);
     for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
       batch.clear();
-      const std::size_t n = std::min(batch.room(), all.size() - done);
+      const std::size_t n = std::min(batch.capacity_left(), all.size() - done);
       const std::size_t first = std::clamp(position, done, done + n) - done;
       batch.add(sequence, std::span(all).subspan(done, n), first);
       batch.forward();
       for (std::size_t i = 0; i < n - first && !found && !state_->executor.stopped(); ++i)
         (void)batch.logits(i, i + 1);
     }
-  } catch (const Error&) {  // no room any more: others share the pages that it had
+  } catch (const Error&) {  // the pool is full: others took its pages
   } catch (const EvaluationStopped&) {
   }
   sequence.truncate(0);
@@ -191,10 +189,17 @@ std::vector<NodeTime> Engine::profile() const {
   return times;
 }
 
-void Engine::observe(
-    std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
-  state_->observer = std::move(observer);
+void Engine::observe(NodeCallback callback) {
+  state_->observer = std::move(callback);
   state_->executor.observe(state_->observer);
 }
+
+ExpertRows Engine::expert_rows(std::size_t n_experts) const {
+  return state_->executor.expert_rows(n_experts);
+}
+
+StopOn::StopOn(Engine& engine, const std::atomic<bool>* flag)
+    : engine_(engine), before_(StateAccess::of(engine).executor.stop_on(flag)) {}
+StopOn::~StopOn() { StateAccess::of(engine_).executor.stop_on(before_); }
 
 }  // namespace cria

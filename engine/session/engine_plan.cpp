@@ -1,6 +1,5 @@
-// What an engine costs, known before it is allocated.
+// Shape and memory of an engine, decided before anything is allocated.
 #include "engine/architectures/architecture.h"
-#include "engine/distribute/default_threads.h"
 #include "engine/session/engine_state.h"
 #include "kernels/formats/round.h"
 #include "model/plural.h"
@@ -20,10 +19,10 @@ Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
                ", got " + std::to_string(got));
 }
 
-// Positions for which the pool grows by at most so many bytes, on every rank.
-std::size_t positions_for(const Graph& graph, KvShape shape, const Leader* leader,
+// Positions by which the pool may grow for at most `bytes`, on every rank.
+std::size_t positions_for(const Graph& graph, KvShape shape, const Cluster* cluster,
                           std::uint64_t bytes) {
-  if (leader != nullptr) shape.heads = most_heads(graph, leader->shares());
+  if (cluster != nullptr) shape.heads = most_heads(graph, cluster->shares());
   const std::size_t most = KvPool::bytes(graph, shape) + bytes;
   std::size_t fits = 0, beyond = std::size_t{kMaxPositions} / kKeyTile;
   while (fits + 1 < beyond) {
@@ -42,7 +41,7 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   EnginePlan plan;
   EngineOptions& o = plan.options = wanted;
   const ModelConfig& config = model.config();
-  const Leader* const leader = Leader::current();
+  const Cluster* const cluster = model.cluster();
   plan.wanted_threads = o.threads;
   plan.wanted_prefill = o.threads_prefill;
   if (o.kernels == nullptr) o.kernels = active_kernels();
@@ -51,7 +50,7 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   if (o.n_ctx > kMaxContext)
     throw model.file().error("context too long: expected at most " + std::to_string(kMaxContext) +
                              " positions, got " + std::to_string(o.n_ctx));
-  if (o.threads == 0) o.threads = default_threads(leader == nullptr ? nullptr : &leader->ranks());
+  if (o.threads == 0) o.threads = default_threads(cluster == nullptr ? nullptr : &cluster->ranks());
   if (o.threads_prefill == 0) o.threads_prefill = o.threads;
   const unsigned threads = std::max(o.threads, o.threads_prefill);
   if (threads > kMaxThreads) throw too_many("threads", kMaxThreads, threads);
@@ -65,40 +64,68 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   plan.graph = o.kernels == active_kernels()
                    ? model.graph()
                    : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
-  plan.parts = leader == nullptr ? GraphParts::whole(plan.graph)
-                                 : GraphParts::of(plan.graph, leader->shares(), 0);
+  plan.parts = cluster == nullptr ? GraphParts::whole(plan.graph)
+                                  : GraphParts::of(plan.graph, cluster->shares(), 0);
   plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
   plan.kv = {o.kv_type,      o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
              o.prefix_cache, 0,       plan.parts.head_counts()};
   if (o.prefix_cache && o.prefix_cache_bytes != 0) {
-    plan.kv.kept = positions_for(plan.graph, plan.kv, leader, o.prefix_cache_bytes);
+    plan.kv.kept = positions_for(plan.graph, plan.kv, cluster, o.prefix_cache_bytes);
     plan.kv.positions = o.positions += plan.kv.kept;
   }
   const std::size_t file =
-      leader == nullptr ? model.file().file_bytes() : plan.parts.weight_bytes(plan.graph);
+      cluster == nullptr ? model.file().file_bytes() : plan.parts.weight_bytes(plan.graph);
   plan.memory = {file, KvPool::bytes(plan.graph, plan.kv),
                  WorkMemory::bytes(plan.graph, plan.shape), available_memory(), plan.shape.n_batch};
   return plan;
 }
 
-EngineOptions EnginePlan::beside() const {
+// The draft's positions are among the engine's: it needs no prefix cache of its own.
+EngineOptions EnginePlan::draft_options() const {
   EngineOptions same = options;
   same.threads = wanted_threads;
   same.threads_prefill = wanted_prefill;
+  same.prefix_cache_bytes = 0;
+  same.draft = nullptr;
   return same;
 }
 
 EngineMemory engine_memory(const Model& model, const EngineOptions& options) {
-  return EnginePlan::of(model, options).memory;
+  const EnginePlan plan = EnginePlan::of(model, options);
+  EngineMemory memory = plan.memory;
+  if (options.draft == nullptr) return memory;
+  const EngineMemory draft = EnginePlan::of(*options.draft, plan.draft_options()).memory;
+  memory.file += draft.file;
+  memory.kv += draft.kv;
+  memory.work += draft.work;
+  return memory;
+}
+
+double kv_fraction(const Model& model, const EngineOptions& options) {
+  const EnginePlan plan = EnginePlan::of(model, options);
+  double fraction = 0;
+  if (Cluster* const cluster = model.cluster()) {
+    KvShape kv = plan.kv;
+    fraction = cluster->largest_need([&](std::size_t rank) {
+      kv.heads = GraphParts::of(plan.graph, cluster->shares(), rank).head_counts();
+      return KvPool::bytes(plan.graph, kv);
+    });
+  } else {
+    fraction = static_cast<double>(plan.memory.kv) /
+               static_cast<double>(std::max<std::size_t>(plan.memory.available, 1));
+  }
+  if (options.draft == nullptr) return fraction;
+  EngineOptions same = options;
+  same.draft = nullptr;
+  return fraction + kv_fraction(*options.draft, same);
 }
 
 void EnginePlan::check(const Model& model) const {
   const auto mib = [](std::size_t bytes) {
     return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
   };
-  const std::size_t file =
-      model.pinned() ? 0 : memory.file;  // what is pinned is no longer counted as available
+  const std::size_t file = model.pinned() ? 0 : memory.file;  // `available` excludes pinned files
   const std::size_t needed = file + memory.kv + memory.work;
   if (needed <= memory.available) return;
   const std::uint64_t positions = options.sequences == 1 ? options.n_ctx : options.positions;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cassert>
 
-#include "engine/session/common_prefix.h"
 #include "model/file/binary_file.h"
 
 namespace cria {
@@ -38,7 +37,7 @@ PrefixCache::Match PrefixCache::longest(std::uint64_t scope, Ref parent,
     const Entry& e = entries_[i];
     if (e.scope != scope || e.parent != parent.serial) continue;
     const std::size_t same = common_prefix(e.text(), tokens);
-    // Of equals the one that is no longer than it must be.
+    // On a tie, take the shortest entry.
     if (same > best.tokens ||
         (same != 0 && same == best.tokens && e.n < entries_[best.ref.entry].n))
       best = {{i, e.serial}, same};
@@ -127,13 +126,13 @@ bool PrefixCache::evict(std::size_t group) {
   return true;
 }
 
-void PrefixCache::forget(std::size_t group, PageId page) {
+void PrefixCache::release(std::size_t group, PageId page) {
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     if (place(i, group) == page) return drop(i, group);
   }
 }
 
-// The entry lets go of its page of the group; with the last one it is gone.
+// Releases the entry's page of the group; drops the entry with its last page.
 void PrefixCache::drop(std::uint32_t entry, std::size_t group) {
   pool_.release(group, place(entry, group));
   place(entry, group) = kNoPage;

@@ -1,9 +1,10 @@
-// Pages of keys and values, found by the tokens that they were computed from: a tree of pages of
-// kKeyTile tokens (the last of an ended text may have fewer), each known by its scope, its parent
-// and its tokens. A page that only the index holds is kept until its place is needed; the least
-// recently used goes first, of one prefix the last page.
+// Prefix cache: KV pages found by the tokens that they were computed from. Its entries form a tree;
+// an entry is a page of kKeyTile tokens (the last page of a text may have fewer), identified by
+// scope, parent and tokens. A page that only the cache holds is kept until it is evicted: the least
+// recently used first, and within a prefix the last page.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -14,46 +15,49 @@
 
 namespace cria {
 
+/// Length of the common prefix of two texts, in tokens.
+inline std::size_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
 class PrefixCache {
  public:
-  /// An entry. The serial number tells it from one that took its place later; 0: the root.
+  /// An entry. The serial number distinguishes it from later users of its slot; 0: the root.
   struct Ref {
     std::uint32_t entry = 0;
     std::uint64_t serial = 0;
   };
 
-  /// Never allocates again: each entry holds at least one page of the pool, which outlives the
-  /// index.
+  /// Allocates all entries: each holds at least one page of the pool. Must not outlive the pool.
   explicit PrefixCache(KvPool& pool);
 
-  /// An entry and how many tokens it begins with that were asked for; 0: none.
+  /// An entry and the number of its leading tokens that match; 0: none.
   struct Match {
     Ref ref;
     std::size_t tokens = 0;
   };
-  /// Of the entries after `parent` the one that has most of these tokens.
+  /// Returns the child of `parent` with the longest common prefix.
   [[nodiscard]] Match longest(std::uint64_t scope, Ref parent,
                               std::span<const TokenId> tokens) const;
-  /// Adds the page of at most kKeyTile tokens with its place in each group (page `index` of the
-  /// tables), or gives the entry that is there already the places that it lacks: the tables then
-  /// hold the entry's pages. An entry that has more tokens is left as it is; one that has fewer
-  /// goes.
+  /// Adds a page of at most kKeyTile tokens: page `index` of the table of each group. If the entry
+  /// exists, adds the groups that it lacks and replaces pages in the tables by the entry's. A
+  /// longer entry stays unchanged; shorter ones are dropped.
   Ref add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens, PageTables& tables,
           std::size_t index);
-  /// kNoPage: the group's page is gone, or the whole entry.
+  /// kNoPage if the group's page or the whole entry was evicted.
   [[nodiscard]] PageId page(Ref ref, std::size_t group) const;
-  /// These pages, of one prefix, were used now.
+  /// Marks the pages of a prefix as just used.
   void touch(std::span<const Ref> prefix);
-  /// Gives a page of the group back that nobody else holds. False: there is none.
+  /// Frees a page of the group that only the cache holds. Returns false if there is none.
   bool evict(std::size_t group);
-  /// Lets go of a page that somebody wants for himself.
-  void forget(std::size_t group, PageId page);
+  /// Gives up a page for the sequence that shares it.
+  void release(std::size_t group, PageId page);
 
  private:
   struct Entry {
     std::uint64_t serial = 0;  // 0: free
     std::uint64_t scope = 0, parent = 0, used = 0;
-    std::uint32_t depth = 0, next = 0;  // next: of the bucket, or of the free ones
+    std::uint32_t depth = 0, next = 0;  // next: in the bucket or the free list
     std::uint32_t n = 0;
     std::array<TokenId, kKeyTile> tokens{};
     [[nodiscard]] std::span<const TokenId> text() const { return std::span(tokens).first(n); }
@@ -69,7 +73,7 @@ class PrefixCache {
   KvPool& pool_;
   std::vector<Entry> entries_;
   std::vector<PageId> places_;          // [entry][group]
-  std::vector<std::uint32_t> buckets_;  // first entry, or none
+  std::vector<std::uint32_t> buckets_;  // first entry, or kNone
   std::uint32_t free_;
   std::uint64_t last_serial_ = 0, clock_ = 0;
 };

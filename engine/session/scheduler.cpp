@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <new>
+#include <numeric>
 #include <utility>
 
-#include "engine/session/answering.h"
-#include "engine/session/common_prefix.h"
-#include "engine/session/draft_choice.h"
 #include "engine/session/draft_control.h"
-#include "engine/session/draft_model.h"
 #include "engine/session/engine_state.h"
-#include "engine/session/logit_rows.h"
-#include "engine/session/pooling.h"
-#include "engine/session/stop_on.h"
+#include "engine/session/sequence_decoder.h"
 #include "kernels/simd/float_mode.h"
 
 namespace cria {
@@ -37,7 +33,7 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
   return request.n_ctx == 0 ? n_ctx : std::min(n_ctx, request.n_ctx);
 }
 
-// What was thrown, as an answer's end tells it.
+// Converts an exception for AnswerRequest::on_end.
 std::optional<Error> as_error(const std::exception_ptr& thrown) {
   if (!thrown) return std::nullopt;
   try {
@@ -49,7 +45,7 @@ std::optional<Error> as_error(const std::exception_ptr& thrown) {
   }
 }
 
-// That prompt and answer may become. Behind a prompt whose embedding is wanted comes nothing.
+// Max tokens of prompt and answer.
 std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
   const std::size_t n_ctx = context(engine, request);
   if (request.embedding) return std::min(n_ctx, request.prompt.size());
@@ -58,35 +54,69 @@ std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
   return std::min(n_ctx, request.prompt.size() + std::min(most, n_ctx));
 }
 
-// An answer that has its sequence.
+/// Pools hidden states into one vector.
+class PooledStates {
+ public:
+  PooledStates(Pooling pooling, std::size_t width) : pooling_(pooling), sum_(width) {}
+
+  /// Adds rows of the text, in order: [n][width].
+  void add(std::span<const float> rows) {
+    for (; !rows.empty(); rows = rows.subspan(sum_.size()))
+      for (std::size_t i = 0; i < sum_.size(); ++i)
+        sum_[i] = (pooling_ == Pooling::Mean ? sum_[i] : 0) + double{rows[i]};
+  }
+  /// Scales the sum to length 1; zeros stay zeros.
+  [[nodiscard]] std::vector<float> unit() const {
+    const double length =
+        std::sqrt(std::inner_product(sum_.begin(), sum_.end(), sum_.begin(), 0.0));
+    std::vector<float> out(sum_.size());
+    if (length > 0)
+      std::ranges::transform(sum_, out.begin(),
+                             [&](double x) { return static_cast<float>(x / length); });
+    return out;
+  }
+
+ private:
+  const Pooling pooling_;
+  std::vector<double> sum_;
+};
+
+// An answer in prefill or decode.
 struct Running {
   Scheduler::Id id;
   AnswerRequest request;
   const Clock::time_point since;
   Answer answer;
-  Sequence sequence;
-  Answering answering;
+  std::optional<Sequence> own;  // unless the request has a sequence
+  Sequence& sequence;
+  SequenceDecoder decoder;
   std::optional<PooledStates> pooled;
-  std::optional<Sequence> draft_sequence;  // of the draft model
-  std::vector<TokenId> draft;              // for this step
-  std::size_t agree = 0;                   // what speaks for it
-  bool was_decoding = false;               // before this step
-  bool failed = false, over = false;       // over: its end has been told
-  std::exception_ptr error;                // that ends it
+  std::vector<TokenId> draft;         // of this step
+  std::size_t agree = 0;              // confidence of the draft
+  bool was_decoding = false;          // before this step
+  bool failed = false, over = false;  // over: on_end has been called
+  std::exception_ptr error;           // ends the answer
 
   Running(Engine& engine, Queued&& queued, std::size_t pages)
       : id(queued.id),
         request(std::move(queued.request)),
         since(queued.since),
-        answer(engine.model(), {context(engine, request), false}, request.prompt, request.options,
-               request.sink),
-        sequence(engine, request.scope, request.cache_prompt),
-        answering(sequence, answer, request.embedding == Pooling::Mean) {
-    sequence.state().reserved_pages = pages;
+        answer(engine.model(), {context(engine, request), engine.options().context_shift},
+               request.prompt, request.options, request.sink),
+        sequence(request.sequence != nullptr
+                     ? *request.sequence
+                     : own.emplace(engine, request.scope, request.cache_prompt)),
+        decoder(sequence, answer, request.embedding == Pooling::Mean) {
+    if (own) own->reserve(pages);
     draft.reserve(kMaxDraft);
     if (request.embedding) pooled.emplace(*request.embedding, engine.model().config().n_embd);
   }
-  [[nodiscard]] std::size_t end_row() const { return answering.first_row() + answering.rows(); }
+  /// The draft model's view of the text; created on first use.
+  Sequence& draft_sequence(DraftModel& model) {
+    std::optional<Sequence>& draft_of = StateAccess::of(sequence).draft;
+    if (!draft_of) draft_of.emplace(model.sequence(request.scope, request.cache_prompt));
+    return *draft_of;
+  }
 };
 
 }  // namespace
@@ -95,29 +125,25 @@ struct Scheduler::State {
   Engine& engine;
   const SchedulerOptions options;
   Batch batch;
-  std::optional<DraftModel> draft_model;  // before those who have sequences of it
   std::deque<Queued> queue;
-  std::vector<std::unique_ptr<Running>> running;  // in the order of their arrival
-  std::vector<Running*> in_batch;                 // in the order of their rows
-  std::vector<Running*> readers;                  // whose prompts are read in this step
-  std::size_t to_read = 0;                        // tokens of these; of one that has not begun all
-  std::size_t writing = 0;                        // answers that are being written
-  std::vector<DraftModel::DraftRequest> guesses;
+  std::vector<std::unique_ptr<Running>> running;  // in order of arrival
+  std::vector<Running*> in_batch;                 // in order of their rows
+  std::vector<Running*> readers;                  // in prefill in this step
+  std::size_t to_read = 0;                        // tokens to prefill
+  std::size_t writing = 0;                        // answers in decode
+  std::vector<DraftModel::DraftRequest> requests;
   DraftControl drafts;
-  std::size_t turn = 0;  // whose prompt is read first
+  std::size_t turn = 0;  // selects the answer that is first in this step
   Id last_id = 0;
 
-  State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {
-    if (o.draft) draft_model.emplace(*o.draft, e.model(), e.state().plan.beside());
-  }
+  State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {}
 
   void begin_answers();
   void begin(Queued&& next, std::size_t pages);
   void drop_ended();
   bool plan_step(const std::atomic<bool>* stop);
   void find_readers();
-  void guess(const std::atomic<bool>* stop);
-  void guess(Running& r, std::size_t most, DraftControl::Pass& pass);
+  void write_drafts(const std::atomic<bool>* stop);
   [[nodiscard]] std::size_t readers_share() const;
   void add_drawing();
   void add_prompts();
@@ -145,22 +171,23 @@ void Scheduler::State::begin(Queued&& next, std::size_t pages) {
   if (r.request.on_begin) r.request.on_begin(seconds_since(r.since));
 }
 
-// Each leaves the queue before anything is called that may change it.
+// Answers leave the queue before callbacks, which may change it.
 void Scheduler::State::begin_answers() {
   while (!queue.empty()) {
-    const std::size_t pages = Engine::pages_of(most_tokens(engine, queue.front().request));
-    if (engine.state().must_wait(pages)) return;
+    const AnswerRequest& request = queue.front().request;
+    const std::size_t pages = Engine::pages_of(most_tokens(engine, request));
+    if (request.sequence == nullptr && engine.must_wait(pages)) return;
     Queued next = std::move(queue.front());
     queue.pop_front();
     begin(std::move(next), pages);
   }
 }
 
-// An answer that cannot go on fails alone.
+// An answer that cannot continue fails alone.
 bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId> draft) {
   try {
-    r.was_decoding = r.answering.decoding();
-    r.answering.add_to(batch, most, draft);
+    r.was_decoding = r.decoder.decoding();
+    r.decoder.add_to(batch, most, draft);
     in_batch.push_back(&r);
     return true;
   } catch (const Error&) {
@@ -170,42 +197,42 @@ bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId
   }
 }
 
-// Tokens of an empty batch that answers leave to prompts though they could fill it: a quarter; of
-// one token every other round. Where it has room for both, none waits.
+// Tokens of a batch that answers leave to prompts even if they could fill it: a quarter, or every
+// other batch of one token.
 std::size_t Scheduler::State::readers_share() const {
-  const std::size_t room = batch.room();
+  const std::size_t room = batch.capacity_left();
   if (writing < room) return 0;
   const std::size_t share =
       room == 1 ? turn / running.size() % 2 : std::max<std::size_t>(1, room / 4);
   return std::min({share, options.prompt_tokens, to_read});
 }
 
-// In rounds: each step another answer, and another prompt, is the first.
+// In rounds: in each step another answer and another prompt is first.
 void Scheduler::State::add_drawing() {
   const std::size_t n = running.size(), left = readers_share();
-  for (std::size_t i = 0; i < n && batch.room() > left; ++i) {
+  for (std::size_t i = 0; i < n && batch.capacity_left() > left; ++i) {
     Running& r = *running[(turn + i) % n];
-    if (r.answering.decoding()) add(r, 1, r.draft);
+    if (r.decoder.decoding()) add(r, 1, r.draft);
   }
 }
 
-// Whether an earlier prompt, still being read, begins with so much more of the same than is known,
-// or with all of it: that is read once, where it can be found then.
+// True if an earlier prompt in prefill has a common prefix with this one that is longer than the
+// known prefix: it is evaluated once, and found afterwards.
 bool Scheduler::State::waits_for_prefix(Running& reader) {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
   if (!engine.options().prefix_cache || !reader.request.cache_prompt) return false;
-  if (reader.answering.begun() || reader.answering.reads_all()) return false;
+  if (reader.decoder.begun() || reader.decoder.reads_all()) return false;
   const std::span<const TokenId> text = reader.answer.text(), wanted = text.first(text.size() - 1);
   std::optional<std::size_t> known;
   for (const auto& other : running) {
     if (other.get() == &reader) return false;
-    if (other->answering.decoding() || other->request.scope != reader.request.scope ||
+    if (other->decoder.decoding() || other->request.scope != reader.request.scope ||
         !other->request.cache_prompt)
       continue;
     const std::size_t common = common_prefix(other->answer.text(), wanted);
     if (common <= other->sequence.tokens().size()) continue;
     if (common < kWorthWaiting && common < wanted.size()) continue;
-    if (!known) known = reader.sequence.state().find(wanted).n;
+    if (!known) known = reader.sequence.known_prefix(wanted);
     if (common >= *known + kWorthWaiting || (common == wanted.size() && common > *known))
       return true;
   }
@@ -218,70 +245,63 @@ void Scheduler::State::find_readers() {
   const std::size_t n = running.size();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
-    if (r.answering.decoding()) ++writing;
-    if (r.answering.decoding() || waits_for_prefix(r)) continue;
+    if (r.decoder.decoding()) ++writing;
+    if (r.decoder.decoding() || waits_for_prefix(r)) continue;
     readers.push_back(&r);
-    to_read += r.answering.begun() ? r.answering.missing() : r.answer.text().size();
+    to_read += r.decoder.begun() ? r.decoder.missing() : r.answer.text().size();
   }
 }
 
 void Scheduler::State::add_prompts() {
-  std::size_t left =
-      batch.size() == 0 ? batch.room() : std::min(batch.room(), options.prompt_tokens);
+  std::size_t left = batch.size() == 0 ? batch.capacity_left()
+                                       : std::min(batch.capacity_left(), options.prompt_tokens);
   for (Running* const r : readers) {
     const std::size_t before = batch.size();
     if (left > 0 && add(*r, left)) left -= batch.size() - before;
   }
 }
 
-// Drafts for the answers that are being written, of what prompts leave: nobody waits for them.
-void Scheduler::State::guess(const std::atomic<bool>* stop) {
+// Writes drafts for the answers in decode, of the tokens that prompts leave.
+void Scheduler::State::write_drafts(const std::atomic<bool>* stop) {
   const std::size_t n = running.size();
-  for (const auto& r : running) {
-    r->draft.clear();
-    r->agree = 0;
-  }
-  const std::size_t all =
-      std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writing));
+  std::optional<DraftModel>& model = StateAccess::of(engine).draft_model;
+  const std::size_t all = std::min(
+      options.prompt_tokens, batch.capacity_left() - std::min(batch.capacity_left(), writing));
   std::size_t left = all - std::min(all, to_read);
   const std::size_t certain = writing + all - left;
-  DraftControl::Pass pass{certain, static_cast<double>(n), certain};  // those who read wait as well
-  guesses.clear();
+  DraftControl::Pass pass{certain, static_cast<double>(n),
+                          certain};  // answers in prefill wait, too
+  requests.clear();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
+    r.draft.clear();
+    r.agree = 0;
+    if (!r.decoder.decoding()) continue;
     const std::size_t most =
         std::min({left, kMaxDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
-    if (!r.answering.decoding()) continue;
     const std::size_t before = pass.tokens;
-    guess(r, most, pass);
+    const DraftChoice choice =
+        choose_draft(r.answer, model.has_value(), most, drafts, pass, r.draft);
+    r.agree = choice.agree;
+    if (choice.of_model != 0)
+      requests.push_back({&r.draft_sequence(*model), r.answer.text(), choice.of_model, &r.draft});
     left -= pass.tokens - before;
   }
-  if (!guesses.empty()) draft_model->guess(guesses, options.prompt_tokens, stop);
+  if (!requests.empty()) model->write(requests, options.prompt_tokens, stop);
 }
 
-void Scheduler::State::guess(Running& r, std::size_t most, DraftControl::Pass& pass) {
-  const DraftChoice choice =
-      choose_draft(r.answer, draft_model.has_value(), most, drafts, pass, r.draft);
-  r.agree = choice.agree;
-  if (choice.of_model == 0) return;
-  if (!r.draft_sequence)
-    r.draft_sequence.emplace(draft_model->sequence(r.request.scope, r.request.cache_prompt));
-  guesses.push_back({&*r.draft_sequence, r.answer.text(), choice.of_model, &r.draft});
-}
-
-// After the pass, of the whole step.
 void Scheduler::State::count_drafts(double seconds) {
-  std::size_t writers = 0, drafted = 0, kept = 0;
+  std::size_t writers = 0, drafted = 0, accepted = 0;
   for (Running* const r : in_batch) {
     if (!r->was_decoding) continue;
     ++writers;
-    r->answer.count_drafts(r->draft.size(), r->answering.kept());
-    drafts.guessed(r->agree, r->draft.size(), r->answering.kept());
+    r->answer.count_drafts(r->draft.size(), r->decoder.accepted());
+    drafts.drafted_one(r->agree, r->draft.size(), r->decoder.accepted());
     drafted += r->draft.size();
-    kept += r->answering.kept();
+    accepted += r->decoder.accepted();
   }
   if (writers == 0) return drafts.spent(seconds);
-  drafts.passed(batch.size() - drafted, writers, drafted, kept, seconds);
+  drafts.passed(batch.size() - drafted, writers, drafted, accepted, seconds);
 }
 
 void Scheduler::State::drop_ended() {
@@ -300,14 +320,14 @@ bool Scheduler::State::plan_step(const std::atomic<bool>* stop) {
   if (running.empty()) return false;
   ++turn;
   find_readers();
-  guess(stop);
+  write_drafts(stop);
   add_drawing();
   add_prompts();
   return batch.size() != 0;
 }
 
 void Scheduler::State::take_rows() {
-  for (Running* const r : in_batch) r->answering.passed();
+  for (Running* const r : in_batch) r->decoder.passed();
   const std::span<Running* const> all = in_batch;
   for (std::size_t i = 0; i < all.size();) {
     std::size_t n = 0;
@@ -322,71 +342,62 @@ void Scheduler::State::take_rows() {
   for (Running* const r : in_batch)
     if (r->failed && !r->answer.ended()) {
       r->error =
-          std::make_exception_ptr(engine.not_finite(r->sequence, r->answering.next_position()));
+          std::make_exception_ptr(engine.not_finite(r->sequence, r->decoder.next_position()));
       r->answer.end(StopReason::Interrupted);
     }
 }
 
-// Of neighbours: the product of their rows is computed at once.
+// Takes the logits of neighbours in the batch, whose rows are computed together.
 void Scheduler::State::take_logits(std::span<Running* const> of) {
-  for_each_row(
-      engine, batch, of.front()->answering.first_row(), of.back()->end_row(),
-      [&of](std::size_t row, std::span<const float> logits) {
-        while (row >= of.front()->end_row()) of = of.subspan(1);
-        Running& r = *of.front();
-        if (r.failed || r.answer.ended() || !r.answering.looks_at(row)) return;
-        r.failed = !all_finite(logits);
-        if (r.failed) return;
-        try {
-          r.answering.take(row, logits);
-        } catch (const std::exception&) {  // its constraint costs too much, say, or its sink's
-          r.failed = true;
-          r.error = std::current_exception();
-          if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
-          return;
-        }
-        if (r.answer.drawn() != 0 && r.request.on_first_token)
-          std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
-      });
+  const auto take = [&of](std::size_t row, std::span<const float> logits) {
+    while (row >= of.front()->decoder.end_row()) of = of.subspan(1);
+    Running& r = *of.front();
+    if (r.failed || r.answer.ended() || !r.decoder.needs(row)) return;
+    r.failed = !all_finite(logits);
+    if (r.failed) return;
+    try {
+      r.decoder.take(row, logits);
+    } catch (const std::exception&) {  // of a sink, or a constraint that costs too much
+      r.failed = true;
+      r.error = std::current_exception();
+      if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
+      return;
+    }
+    if (r.answer.drawn() != 0 && r.request.on_first_token)
+      std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
+  };
+  batch.for_each_row(of.front()->decoder.first_row(), of.back()->decoder.end_row(), take);
 }
 
 void Scheduler::State::take_hidden(Running& r) {
-  const std::span<const float> rows = batch.hidden(r.answering.first_row(), r.end_row());
+  const std::span<const float> rows = batch.hidden(r.decoder.first_row(), r.decoder.end_row());
   r.failed = !all_finite(rows);
-  if (r.failed || r.answer.ended()) return;  // by a callback of another answer of this pass
+  if (r.failed || r.answer.ended()) return;  // ended by a callback of another answer
   r.pooled->add(rows);
-  if (r.answering.decoding()) r.answer.end(StopReason::Length);
+  if (r.decoder.decoding()) r.answer.end(StopReason::Length);
 }
 
 void Scheduler::State::end(Running& r, std::exception_ptr error) {
   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
-  r.answering.finish();
+  r.decoder.finish();
   GenerateResult result;
-  try {
-    result = r.answer.result();
-  } catch (const std::exception&) {  // by the sink, which gets what was held back
+  try {  // the owner of a sequence gets the error alone
+    if (!error || r.own) result = r.answer.result();
+  } catch (const std::exception&) {  // of the sink, which receives the text held back
     if (!error) error = std::current_exception();
   }
   if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
+  result.dropped = r.request.dropped;
   r.over = true;
   if (error && r.request.on_error) r.request.on_error(error);
   if (r.request.on_end) r.request.on_end(std::move(result), as_error(error));
 }
 
-// All are there while they are told their end: what is called may throw, or cancel others.
+// Callbacks may throw or cancel others: answers are removed after all of them.
 void Scheduler::State::end_answers() {
   for (const auto& r : running)
     if (r->answer.ended() && !r->over) end(*r, std::exchange(r->error, nullptr));
   std::erase_if(running, [](const auto& r) { return r->over; });
-}
-
-AnswerRequest choice(const AnswerRequest& request, std::uint64_t index) {
-  AnswerRequest one = request;
-  if (!one.options.sampler.seed) return one;
-  const std::uint64_t seed = *one.options.sampler.seed;
-  one.options.sampler.seed = seed + index;
-  one.options.call_key ^= seed ^ (seed + index);  // as chat_request() makes it
-  return one;
 }
 
 Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options)
@@ -414,7 +425,7 @@ void Scheduler::clear() noexcept {
   state_->batch.clear();
   state_->in_batch.clear();
   state_->readers.clear();
-  state_->guesses.clear();
+  state_->requests.clear();
   state_->running.clear();
   state_->queue.clear();
 }
@@ -423,11 +434,11 @@ void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
-  const DefaultFloatMode mode;  // also of what is drawn between evaluations
+  const DefaultFloatMode mode;  // for sampling, too
   const StopOn stop_on(state_->engine, stop);
   try {
     if (!state_->plan_step(stop)) {
-      state_->end_answers();  // those that could not be added let go of their sequences
+      state_->end_answers();  // of those that could not be added
       return !state_->queue.empty() || !state_->running.empty();
     }
     state_->batch.forward();
@@ -453,7 +464,7 @@ std::vector<Scheduler::Progress> Scheduler::progress() const {
   std::vector<Progress> all;
   for (const auto& r : state_->running) {
     const std::size_t text = r->answer.text().size(), known = r->sequence.tokens().size();
-    all.push_back({r->answering.decoding() ? 0 : text - std::min(text, known), r->answer.drawn(),
+    all.push_back({r->decoder.decoding() ? 0 : text - std::min(text, known), r->answer.drawn(),
                    r->pooled ? 0 : r->answer.tokens_left()});
   }
   return all;

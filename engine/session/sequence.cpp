@@ -1,9 +1,8 @@
-// Sequences: whose pages are whose.
+// Sequences, which own KV pages or share them, and batches.
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-#include "engine/session/common_prefix.h"
 #include "engine/session/engine_state.h"
 #include "kernels/formats/round.h"
 
@@ -16,7 +15,7 @@ Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
   const std::size_t n_ctx = engine.plan.options.n_ctx;
   tokens.reserve(n_ctx);
   for (auto& table : tables) table.reserve(n_ctx / kKeyTile + 1);
-  if (index() != nullptr) prefix.reserve(n_ctx / kKeyTile + 1);
+  if (cache() != nullptr) prefix.reserve(n_ctx / kKeyTile + 1);
   engine.sequences.push_back(this);
 }
 
@@ -33,21 +32,19 @@ Sequence::State::State(const State& other) : State(other.engine, other.scope, ot
 }
 
 Sequence::State::~State() {
-  keep();
+  if (cache() != nullptr) {
+    if (tokens.size() > prefix.size() * kKeyTile) add_page(prefix.size());
+    cache()->touch(prefix);
+  }
   for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, 0);
   std::erase(engine.sequences, this);
 }
 
-// The index knows the full pages; it is told of the last one, too.
-void Sequence::State::keep() {
-  if (index() == nullptr) return;
-  const std::size_t page = prefix.size();
-  if (tokens.size() > page * kKeyTile) {
-    const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
-    prefix.push_back(
-        index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile), tables, page));
-  }
-  index()->touch(prefix);
+// Adds a page of the sequence to the prefix cache; the last page may be incomplete.
+void Sequence::State::add_page(std::size_t page) {
+  const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
+  const std::size_t begin = page * kKeyTile, n = std::min(kKeyTile, tokens.size() - begin);
+  prefix.push_back(cache()->add(scope, parent, std::span(tokens).subspan(begin, n), tables, page));
 }
 
 void Sequence::State::check(std::span<const TokenId> added) const {
@@ -71,11 +68,11 @@ void Sequence::State::release_from(std::size_t group, std::size_t page) {
     if (table.back() != kNoPage) engine.pool.release(group, table.back());
 }
 
-// The page that the next position lies in, if others see it too.
+// Copies the page of the next position if others share it.
 void Sequence::State::own_last_page(std::size_t group) {
   PageId& page = tables[group][tokens.size() / kKeyTile];
   if (engine.pool.references(group, page) == 1) return;
-  if (!engine.make_free(group) && engine.index) engine.index->forget(group, page);
+  if (!engine.make_free(group) && engine.prefix_cache) engine.prefix_cache->release(group, page);
   if (engine.pool.references(group, page) == 1) return;
   const PageId own = engine.take_page(group);
   engine.copy_page(group, page, own);
@@ -85,7 +82,7 @@ void Sequence::State::own_last_page(std::size_t group) {
 void Sequence::State::make_room(std::size_t n) {
   try {
     take_pages(n);
-  } catch (...) {  // in the middle, say: others could use what it has
+  } catch (...) {
     trim();
     throw;
   }
@@ -119,16 +116,11 @@ void Sequence::State::drop_unseen(std::size_t n) {
 
 void Sequence::State::append(std::span<const TokenId> added) {
   tokens.insert(tokens.end(), added.begin(), added.end());
-  if (index() == nullptr) return;
-  while ((prefix.size() + 1) * kKeyTile <= tokens.size()) {
-    const std::size_t page = prefix.size();
-    const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
-    prefix.push_back(index()->add(
-        scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
-  }
+  if (cache() == nullptr) return;
+  while ((prefix.size() + 1) * kKeyTile <= tokens.size()) add_page(prefix.size());
 }
 
-// Whether all pages are there that position n may look at.
+// True if all pages that position n reads are present.
 bool Sequence::State::has_window(std::size_t n) const {
   for (std::size_t group = 0; group < tables.size(); ++group) {
     for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
@@ -138,10 +130,9 @@ bool Sequence::State::has_window(std::size_t n) const {
 }
 
 std::size_t Sequence::State::truncate(std::size_t n) {
-  if (n >= tokens.size() && n != 0)
-    return tokens.size();  // to 0 also lets go of pages without tokens
+  if (n >= tokens.size() && n != 0) return tokens.size();  // n == 0 also frees pages without tokens
   if (!has_window(n)) n = 0;
-  if (index() != nullptr) index()->touch(prefix);
+  if (cache() != nullptr) cache()->touch(prefix);
   for (std::size_t group = 0; group < tables.size(); ++group)
     release_from(group, divide_up(n, kKeyTile));
   prefix.resize(std::min(prefix.size(), n / kKeyTile));
@@ -152,11 +143,11 @@ std::size_t Sequence::State::truncate(std::size_t n) {
 PageId Sequence::State::page_of(const Found& found, std::size_t group, std::size_t page) const {
   if (found.sequence != nullptr && found.sequence->tables[group][page] != kNoPage)
     return found.sequence->tables[group][page];
-  return page < found.entries.size() ? index()->page(found.entries[page], group) : kNoPage;
+  return page < found.entries.size() ? cache()->page(found.entries[page], group) : kNoPage;
 }
 
-// To what can be gone on from: what lies in a window must be there. Within a page, the later the
-// less is needed.
+// Shortens a prefix until all pages of sliding windows at its end are present. Within a page, later
+// positions need fewer earlier pages.
 void Sequence::State::shorten_to_windows(Found& found) const {
   const auto complete = [&](std::size_t n, std::size_t group) {
     for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
@@ -173,19 +164,19 @@ void Sequence::State::shorten_to_windows(Found& found) const {
   }
 }
 
-// The index knows all full pages, and the last ones of sequences that have ended; of those alive
-// their own tell.
+// The prefix cache has all full pages, and the last pages of destroyed sequences; the last pages of
+// live sequences are found through these.
 Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) const {
   Found best;
-  if (index() == nullptr) return best;
+  if (cache() == nullptr) return best;
   for (std::size_t same = kKeyTile; same == kKeyTile && best.n < wanted.size();) {
     const PrefixCache::Ref parent = best.entries.empty() ? PrefixCache::Ref{} : best.entries.back();
-    const PrefixCache::Match match = index()->longest(scope, parent, wanted.subspan(best.n));
+    const PrefixCache::Match match = cache()->longest(scope, parent, wanted.subspan(best.n));
     same = match.tokens;
     if (same != 0) best.entries.push_back(match.ref);
     best.n += same;
   }
-  // Entries of which all tokens agree.
+  // Entries that match completely.
   const auto full = best.entries.begin() + static_cast<std::ptrdiff_t>(best.n / kKeyTile);
   const std::vector<PrefixCache::Ref> entries(best.entries.begin(), full);
   shorten_to_windows(best);
@@ -199,7 +190,7 @@ Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) co
   return best;
 }
 
-// On the same pages; the last one is copied when somebody goes on in it.
+// Shares the pages; own_last_page() copies the last one before it changes.
 void Sequence::State::become(const Found& found, std::span<const TokenId> wanted) {
   const std::size_t pages = divide_up(found.n, kKeyTile), full = found.n / kKeyTile;
   for (std::size_t group = 0; group < tables.size(); ++group) {
@@ -213,7 +204,7 @@ void Sequence::State::become(const Found& found, std::span<const TokenId> wanted
     }
   }
   const auto& known = found.sequence != nullptr ? found.sequence->prefix : found.entries;
-  index()->touch(found.entries);
+  cache()->touch(found.entries);
   prefix.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(full));
   tokens.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(found.n));
 }
@@ -227,15 +218,101 @@ std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
 }
 
 Sequence::Sequence(Engine& engine, std::uint64_t scope, bool shared)
-    : state_(std::make_unique<State>(engine.state(), scope, shared)) {}
+    : state_(std::make_unique<State>(StateAccess::of(engine), scope, shared)) {}
 Sequence::Sequence(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Sequence::~Sequence() = default;
 Sequence::Sequence(Sequence&&) noexcept = default;
 Sequence& Sequence::operator=(Sequence&&) noexcept = default;
 
 std::span<const TokenId> Sequence::tokens() const noexcept { return state_->tokens; }
+void Sequence::check(std::span<const TokenId> added) const { state_->check(added); }
 std::size_t Sequence::truncate(std::size_t n) { return state_->truncate(n); }
 Sequence Sequence::fork() const { return Sequence(std::make_unique<State>(*state_)); }
 std::size_t Sequence::reuse(std::span<const TokenId> tokens) { return state_->reuse(tokens); }
+std::size_t Sequence::known_prefix(std::span<const TokenId> tokens) const {
+  return state_->find(tokens).n;
+}
+void Sequence::reserve(std::size_t pages) { state_->reserved_pages = pages; }
+std::size_t Sequence::reserved_pages() const noexcept { return state_->reserved_pages; }
+
+Batch::State::State(Engine::State& e) : engine(e), plan(e.plan.shape.n_batch) {
+  sequences.reserve(e.plan.shape.n_batch);
+}
+
+// Some of the sequences may have been destroyed.
+void Batch::State::drop_sequences() {
+  for (Sequence::State* const s : sequences)
+    if (std::ranges::count(engine.sequences, s) != 0) s->trim();
+  sequences.clear();
+}
+
+Batch::Batch(Engine& engine) : state_(std::make_unique<State>(StateAccess::of(engine))) {}
+Batch::~Batch() = default;
+
+void Batch::clear() {
+  state_->plan.clear();
+  state_->drop_sequences();
+  state_->n_wanted = 0;
+}
+
+std::size_t Batch::size() const noexcept { return state_->plan.all.end; }
+std::size_t Batch::capacity_left() const noexcept {
+  return state_->engine.plan.shape.n_batch - size();
+}
+std::size_t Batch::logit_rows() const noexcept { return state_->engine.plan.shape.logit_rows; }
+
+std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens,
+                       std::size_t first_wanted) {
+  Sequence::State& s = StateAccess::of(sequence);
+  assert(tokens.size() <= capacity_left() && std::ranges::count(state_->sequences, &s) == 0);
+  s.check(tokens);
+  s.make_room(tokens.size());
+  state_->plan.add(tokens, s.tokens.size(), first_wanted, s.tables);
+  state_->sequences.push_back(&s);
+  const std::size_t index = state_->n_wanted;
+  state_->n_wanted += tokens.size() - first_wanted;
+  return index;
+}
+
+void Batch::forward() {
+  Engine::State& engine = state_->engine;
+  Executor& executor = engine.executor;
+  state_->plan.finish();
+  engine.last = nullptr;
+  try {
+    Cluster::Turn turn;
+    if (engine.cluster_engine != 0) {
+      if (executor.stopped()) throw EvaluationStopped();
+      executor.gather_all(executor.observed());
+      turn =
+          engine.model.cluster()->forward(engine.cluster_engine, state_->plan, executor.observed());
+    }
+    executor.forward(state_->plan);
+  } catch (...) {
+    state_->drop_sequences();
+    throw;
+  }
+  engine.last = state_.get();
+  const BatchRows& rows = state_->plan.all;
+  for (std::size_t i = 0; i < rows.slices.size(); ++i) {
+    const auto& [begin, end, first_pos, pages] = rows.slices[i];
+    state_->sequences[i]->append(std::span(rows.tokens).subspan(begin, end - begin));
+  }
+  state_->sequences.clear();
+}
+
+std::span<const float> Batch::logits(std::size_t begin, std::size_t end) {
+  Engine::State& engine = state_->engine;
+  assert(engine.last == state_.get());
+  Cluster::Turn turn;
+  if (engine.cluster_engine != 0)
+    turn = engine.model.cluster()->logits(engine.cluster_engine, begin, end);
+  return engine.executor.logits(state_->plan, begin, end);
+}
+
+std::span<const float> Batch::hidden(std::size_t begin, std::size_t end) const {
+  assert(state_->engine.last == state_.get());
+  return state_->engine.executor.hidden(state_->plan, begin, end);
+}
 
 }  // namespace cria

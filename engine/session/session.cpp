@@ -1,64 +1,64 @@
+// One conversation: an engine with one sequence, and a scheduler that answers on it.
+//
+// A session file holds tokens and the keys and values of their positions (little-endian):
+//   magic "CRIASESS" · u32 version · u32 KV type · u64 fingerprint of the model · u64 n · u64 m ·
+//   n token ids (i32) · the bytes of KvPool::for_used_bytes(n) · m bytes of note ·
+//   u64 checksum of all before it
 #include "engine/session.h"
 
+#include <cstring>
 #include <utility>
 
-#include "engine/session/logit_rows.h"
-#include "engine/session/state.h"
+#include "engine/fingerprint.h"
+#include "engine/scheduler.h"
+#include "engine/session/engine_state.h"
+#include "kernels/simd/float_mode.h"
+#include "model/file/binary_file.h"
+#include "model/plural.h"
+#include "tokenizer/chat/transcript.h"
 
 namespace cria {
+
+struct Session::State {
+  Engine engine;
+  Sequence sequence;
+  Batch batch;
+  std::size_t first_wanted = 0;  // of the batch
+  Scheduler scheduler;
+  std::shared_ptr<const ChatTemplate> chat_template;  // the model's, after the first chat()
+  Transcript transcript;                              // of chat()
+
+  State(const Model& model, const SessionOptions& options)
+      : engine(model, options), sequence(engine), batch(engine), scheduler(engine) {}
+
+  std::shared_ptr<const ChatTemplate> template_for(const ChatOptions& how);
+  /// Evaluates tokens in batches; calls on_logits(index, logits) for tokens from first_wanted on.
+  template <class OnLogits>
+  void eval(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits);
+  void forward(std::span<const TokenId> added, std::size_t first_wanted);
+  /// Throws Error for NaN or infinity. token: the first that the logits belong to, in the batch.
+  void check_finite(std::span<const float> logits, std::size_t token);
+  GenerateResult answer(AnswerRequest request, const TextSink& sink);
+};
+
 namespace {
 
-// An engine of one sequence. It keeps no prefixes: what a session has truncated is gone.
-EngineOptions engine_options(const SessionOptions& o) {
-  EngineOptions options;
-  options.n_ctx = o.n_ctx;
-  options.rope_ctx = o.rope_ctx;
-  options.n_batch = o.n_batch;
-  options.threads = o.threads;
-  options.threads_prefill = o.threads_prefill;
-  options.kv_type = o.kv_type;
-  options.kernels = o.kernels;
+// A session truncates its text for good: nothing of it is cached.
+EngineOptions one_sequence(EngineOptions options) {
+  options.sequences = 1;
+  options.positions = options.prefix_cache_bytes = 0;
   options.prefix_cache = false;
-  return options;
-}
-
-SessionOptions filled_in(SessionOptions options, const EngineOptions& engine) {
-  options.n_ctx = engine.n_ctx;
-  options.rope_ctx = engine.rope_ctx;
-  options.n_batch = engine.n_batch;
-  options.threads = engine.threads;
-  options.threads_prefill = engine.threads_prefill;
-  options.kernels = engine.kernels;
   return options;
 }
 
 }  // namespace
 
-SessionMemory session_memory(const Model& model, const SessionOptions& options) {
-  const EngineOptions engine = engine_options(options);
-  SessionMemory memory = engine_memory(model, engine);
-  if (options.draft == nullptr) return memory;
-  EngineOptions same = engine;
-  same.n_ctx = EnginePlan::of(model, engine).options.n_ctx;
-  const EngineMemory draft = draft_memory(*options.draft, same);
-  memory.file += draft.file;
-  memory.kv += draft.kv;
-  memory.work += draft.work;
-  return memory;
-}
-
-Session::State::State(const Model& model, const SessionOptions& wanted)
-    : engine(model, engine_options(wanted)),
-      options(filled_in(wanted, engine.options())),
-      sequence(engine),
-      batch(engine) {
-  if (!wanted.draft) return;
-  draft_model.emplace(*wanted.draft, model, engine.state().plan.beside());
-  draft_sequence.emplace(draft_model->sequence());
+EngineMemory session_memory(const Model& model, const SessionOptions& options) {
+  return engine_memory(model, one_sequence(options));
 }
 
 Session::Session(const Model& model, const SessionOptions& options)
-    : state_(std::make_unique<State>(model, options)) {}
+    : state_(std::make_unique<State>(model, one_sequence(options))) {}
 Session::~Session() = default;
 
 void Session::State::forward(std::span<const TokenId> added, std::size_t wanted) {
@@ -73,37 +73,24 @@ void Session::State::check_finite(std::span<const float> logits, std::size_t tok
     throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + token);
 }
 
-std::span<const float> Session::State::logits(std::size_t begin, std::size_t end) {
-  const std::span<const float> rows = batch.logits(begin - first_wanted, end - first_wanted);
-  check_finite(rows, begin);
-  return rows;
-}
-
 template <class OnLogits>
 void Session::State::eval(std::span<const TokenId> added, std::size_t wanted,
                           OnLogits&& on_logits) {
-  sequence.state().check(added);
+  sequence.check(added);
   const std::size_t before = sequence.tokens().size();
   try {
-    eval_batches(added, wanted, on_logits);
-  } catch (...) {  // in a later batch, or by on_logits
+    const std::size_t n_batch = engine.options().n_batch;
+    for (std::size_t done = 0; done < added.size(); done += n_batch) {
+      const std::size_t n = std::min(n_batch, added.size() - done);
+      forward(added.subspan(done, n), wanted <= done ? 0 : std::min(n, wanted - done));
+      batch.for_each_row(0, n - first_wanted, [&](std::size_t row, std::span<const float> logits) {
+        check_finite(logits, first_wanted + row);
+        on_logits(done + first_wanted + row, logits);
+      });
+    }
+  } catch (...) {  // in a later batch, or of on_logits
     sequence.truncate(std::min(before, sequence.tokens().size()));
     throw;
-  }
-}
-
-template <class OnLogits>
-void Session::State::eval_batches(std::span<const TokenId> added, std::size_t wanted,
-                                  OnLogits&& on_logits) {
-  const std::size_t n_batch = options.n_batch;
-  for (std::size_t done = 0; done < added.size(); done += n_batch) {
-    const std::size_t n = std::min(n_batch, added.size() - done);
-    forward(added.subspan(done, n), wanted <= done ? 0 : std::min(n, wanted - done));
-    for_each_row(engine, batch, 0, n - first_wanted,
-                 [&](std::size_t row, std::span<const float> logits) {
-                   check_finite(logits, first_wanted + row);
-                   on_logits(done + first_wanted + row, logits);
-                 });
   }
 }
 
@@ -125,7 +112,10 @@ void Session::forward(std::span<const TokenId> tokens, std::size_t first_wanted)
 }
 
 std::span<const float> Session::logits(std::size_t begin, std::size_t end) {
-  return state_->logits(begin, end);
+  const std::size_t first = state_->first_wanted;
+  const std::span<const float> rows = state_->batch.logits(begin - first, end - first);
+  state_->check_finite(rows, begin);
+  return rows;
 }
 
 std::size_t Session::logit_rows() const noexcept { return state_->engine.logit_rows(); }
@@ -137,20 +127,182 @@ void Session::parallel(std::size_t n, const std::function<void(std::size_t)>& f)
 std::span<const TokenId> Session::tokens() const noexcept { return state_->sequence.tokens(); }
 std::size_t Session::truncate(std::size_t n) { return state_->sequence.truncate(n); }
 
-const Model& Session::model() const noexcept { return state_->model(); }
-const SessionOptions& Session::options() const noexcept { return state_->options; }
+// The loop of steps is the scheduler's. If it fails, drafts may be among what was evaluated.
+GenerateResult Session::State::answer(AnswerRequest request, const TextSink& sink) {
+  const DefaultFloatMode mode;
+  const std::vector<TokenId> before(sequence.tokens().begin(), sequence.tokens().end());
+  GenerateResult answer;
+  std::exception_ptr failed;
+  request.sink = sink;
+  request.sequence = &sequence;
+  request.on_error = [&failed](const std::exception_ptr& error) { failed = error; };
+  request.on_end = [&answer](GenerateResult result, const std::optional<Error>&) {
+    answer = std::move(result);
+  };
+  try {
+    const std::atomic<bool>* const interrupt = request.options.interrupt;
+    scheduler.add(std::move(request));
+    while (scheduler.step(interrupt)) continue;
+    if (failed) std::rethrow_exception(failed);
+  } catch (...) {
+    scheduler.clear();
+    sequence.truncate(common_prefix(sequence.tokens(), before));
+    throw;
+  }
+  return answer;
+}
+
+GenerateResult Session::generate(std::span<const TokenId> prompt, const GenerateOptions& options,
+                                 const TextSink& sink) {
+  AnswerRequest request;
+  request.prompt.assign(prompt.begin(), prompt.end());
+  request.options = options;
+  return state_->answer(std::move(request), sink);
+}
+
+std::shared_ptr<const ChatTemplate> Session::State::template_for(const ChatOptions& how) {
+  if (how.chat_template) return how.chat_template;
+  if (!chat_template)
+    chat_template = std::make_shared<const ChatTemplate>(
+        ChatTemplate::from_vocabulary(engine.model().vocabulary()));
+  return chat_template;
+}
+
+GenerateResult Session::chat(const std::vector<ChatMessage>& messages,
+                             const GenerateOptions& options, const TextSink& sink,
+                             const ChatOptions& how) {
+  const EngineOptions& o = state_->engine.options();
+  ChatOptions with_template = how;
+  with_template.chat_template = state_->template_for(how);
+  GenerateResult result =
+      state_->answer(chat_request(model(), o.n_ctx, messages, options, with_template,
+                                  &state_->transcript, o.context_shift),
+                     sink);
+  state_->transcript.answered(model().tokenizer(), result.tokens, result.text);
+  return result;
+}
+
+namespace {
+
+constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
+constexpr std::uint32_t kVersion = 4;
+constexpr std::uint64_t kNoteBytes = 64 << 20;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version, kv_type;
+  std::uint64_t model, n_tokens, note_bytes;
+};
+static_assert(sizeof(Header) == 40);
+
+Header header_of(const Engine& engine, std::uint64_t n_tokens, std::uint64_t note_bytes) {
+  Header header{{},
+                kVersion,
+                static_cast<std::uint32_t>(engine.options().kv_type),
+                computation_fingerprint(engine.model(), engine.graph(), engine.options().rope_ctx),
+                n_tokens,
+                note_bytes};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  return header;
+}
+
+// Size of a file of n tokens.
+std::uint64_t file_bytes(const Engine& engine, std::uint64_t n, std::uint64_t note_bytes) {
+  std::uint64_t bytes = sizeof(Header) + n * sizeof(TokenId) + note_bytes + sizeof(std::uint64_t);
+  StateAccess::of(engine).pool.for_used_bytes(
+      nullptr, n, [&](const std::byte*, std::size_t size) { bytes += size; });
+  return bytes;
+}
+
+void check_header(const Header& header, const Engine& engine, const BinaryReader& in) {
+  const Header own = header_of(engine, 0, 0);
+  const std::uint32_t n_ctx = engine.options().n_ctx;
+  in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0,
+            "not a session file of cria", "at byte 0");
+  // Older versions do not record their RoPE factors, or store Q8_0 in another order.
+  in.expect_equal("saved by another version of cria: version", kVersion, header.version,
+                  "at byte 8");
+  in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
+  in.expect(header.model == own.model,
+            "saved with another model than " + engine.model().path() +
+                ", or with other RoPE factors or metadata",
+            "at byte 16");
+  in.expect(header.n_tokens <= n_ctx,
+            "does not fit into the context: expected at most " + counted(n_ctx, "token") +
+                ", got " + std::to_string(header.n_tokens),
+            "at byte 24");
+  in.expect(header.note_bytes <= kNoteBytes,
+            "damaged: expected a note of at most " + std::to_string(kNoteBytes) + " bytes, got " +
+                std::to_string(header.note_bytes),
+            "at byte 32");
+  in.expect_equal("wrong size in bytes", file_bytes(engine, header.n_tokens, header.note_bytes),
+                  in.size());
+}
+
+// Other ranks hold the KV cache of other heads.
+void reject_ranks(const Engine& engine, const std::string& path) {
+  if (engine.model().cluster() != nullptr)
+    throw Error(path, "a session's file cannot be written or read where several ranks compute");
+}
+
+}  // namespace
+
+void Session::save(const std::string& path, std::string_view note) const {
+  reject_ranks(state_->engine, path);
+  if (note.size() > kNoteBytes)
+    throw Error(path, "cannot write: expected a note of at most " + std::to_string(kNoteBytes) +
+                          " bytes, got " + std::to_string(note.size()));
+  for (const std::string& model : model().file().paths()) require_other_file(model, path);
+  BinaryWriter out(path);
+  out.write_number(header_of(state_->engine, tokens().size(), note.size()));
+  const Sequence::State& sequence = StateAccess::of(state_->sequence);
+  out.write(sequence.tokens.data(), sequence.tokens.size() * sizeof(TokenId));
+  sequence.engine.pool.for_used_bytes(
+      &sequence.tables, sequence.tokens.size(),
+      [&](const std::byte* data, std::size_t size) { out.write(data, size); });
+  out.write(note.data(), note.size());
+  out.write_checksum();
+  out.finish();
+}
+
+std::string Session::load(const std::string& path) {
+  reject_ranks(state_->engine, path);
+  BinaryReader in(path);
+  in.expect(in.size() >= sizeof(Header), "not a session file of cria: too short");
+  const auto header = in.read_number<Header>();
+  check_header(header, state_->engine, in);
+  std::vector<TokenId> tokens(header.n_tokens);
+  std::string note(header.note_bytes, '\0');
+  Sequence::State& sequence = StateAccess::of(state_->sequence);
+  sequence.truncate(0);  // its pages are overwritten
+  try {
+    sequence.make_room(tokens.size());
+    sequence.drop_unseen(tokens.size());  // the file does not have these pages
+    in.read(tokens.data(), tokens.size() * sizeof(TokenId));
+    sequence.engine.pool.for_used_bytes(
+        &sequence.tables, tokens.size(),
+        [&](std::byte* to, std::size_t size) { in.read(to, size); });
+    in.read(note.data(), note.size());
+    in.check_checksum();
+    sequence.check(tokens);
+  } catch (...) {
+    sequence.truncate(0);
+    throw;
+  }
+  sequence.append(tokens);
+  return note;
+}
+
+const Model& Session::model() const noexcept { return state_->engine.model(); }
+const SessionOptions& Session::options() const noexcept { return state_->engine.options(); }
 std::size_t Session::memory_bytes() const noexcept { return state_->engine.memory_bytes(); }
 const Graph& Session::graph() const noexcept { return state_->engine.graph(); }
 
 ExpertRows Session::expert_rows(std::size_t n_experts) const {
-  return state_->engine.state().executor.expert_rows(n_experts);
+  return state_->engine.expert_rows(n_experts);
 }
-
 void Session::profile(bool on) { state_->engine.profile(on); }
 std::vector<NodeTime> Session::profile() const { return state_->engine.profile(); }
-void Session::observe(
-    std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
-  state_->engine.observe(std::move(observer));
-}
+void Session::observe(NodeCallback callback) { state_->engine.observe(std::move(callback)); }
 
 }  // namespace cria

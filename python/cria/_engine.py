@@ -92,7 +92,7 @@ class Engine(lib.Owner):
             sequences=sequences,
             positions=positions,
             kv_type=lib.c_string(kv_type),
-            forget=0 if prefix_cache else 1,
+            no_prefix_cache=0 if prefix_cache else 1,
         )
         if draft is not None:
             options.draft = draft._handle

@@ -129,7 +129,7 @@ class EngineOptions(_Sized):
         ("threads", c_uint32),
         ("threads_prefill", c_uint32),
         ("sequences", c_uint32),
-        ("forget", c_int32),
+        ("no_prefix_cache", c_int32),
         ("positions", c_uint64),
         ("kv_type", c_char_p),
         ("draft", Handle),

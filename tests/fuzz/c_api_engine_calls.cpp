@@ -21,7 +21,7 @@ void CProgram::engine_create() {
   options.threads = bytes_.number<std::uint8_t>() < 240 ? 1 : 2;  // two are slow on a busy machine
   const auto more = bytes_.number<std::uint8_t>();
   if (more >= 240) options.sequences = options.threads_prefill = 1025;
-  options.forget = more & 1;
+  options.no_prefix_cache = more & 1;
   options.positions = (more & 2) != 0 ? 128 : (more & 4) != 0 ? std::uint64_t{1} << more % 64U : 0;
   if (options.positions > (1U << 16) && options.positions < (1U << 30))
     options.positions = 0;  // uses much memory and tests nothing new

@@ -10,12 +10,12 @@
 #include <optional>
 #include <utility>
 
-#include "engine/distribute/leader.h"
 #include "model/error.h"
 #include "model/file/binary_file.h"
 #include "model/plural.h"
 #include "tools/cli/names.h"
 #include "tools/options/model_store.h"
+#include "tools/ranks/process_ranks.h"
 #include "tools/report/json.h"
 #include "tools/report/machine.h"
 #include "tools/terminal/terminal.h"
@@ -414,7 +414,7 @@ TunedOptions add_tuned_settings(CommandSettings& settings, const Command& comman
            is_excluded(command, *flag);
   };
   if (has_value("no-tuned") || command.given("--tune") || command.given("--synthetic") ||
-      Leader::current() != nullptr)
+      rank_leader() != nullptr)
     return {};
   const Words names = named_models(settings, command);
   TunedOptions added;

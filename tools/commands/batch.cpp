@@ -53,9 +53,8 @@ class BatchRun {
         template_(std::make_shared<const ChatTemplate>(
             choose_template(options.chat_template, model.vocabulary()))),
         lines_(batch_lines(options.input)),
-        answers_(options.output, ids(), !options.unordered) {
-    if (!options.model.draft.empty()) draft_ = Model::load(find_model(options.model.draft));
-  }
+        engine_(engine_options(options.model)),
+        answers_(options.output, ids(), !options.unordered) {}
 
   int run(std::atomic<bool>& stop) {
     prepare();
@@ -66,7 +65,7 @@ class BatchRun {
     if (!ready_.empty()) {
       Engine engine(model_, wanted_engine());
       engine.profile(options_.model.profile);
-      Scheduler scheduler(engine, {.draft = draft_});
+      Scheduler scheduler(engine);
       answer(scheduler, stop);
       progress_.reset();
       print_profile(engine.profile(), options_.model);
@@ -148,13 +147,13 @@ class BatchRun {
 
   /// KV positions for all requests at once if memory allows, at least for the longest.
   EngineOptions wanted_engine() const {
-    EngineOptions wanted = engine_options(options_.model);
+    EngineOptions wanted = engine_;
     wanted.rope_ctx = wanted.n_ctx == 0 ? model_.context_length() : wanted.n_ctx;
     wanted.n_ctx = 0;
     wanted.sequences = options_.parallel;
     for (const Ready& ready : ready_)
       wanted.n_ctx = std::max(wanted.n_ctx, static_cast<std::uint32_t>(ready.answer.n_ctx));
-    return fit_positions(model_, draft_.get(), wanted, options_.model.verbose);
+    return fit_positions(model_, wanted, options_.model.verbose);
   }
 
   void answer(Scheduler& scheduler, std::atomic<bool>& stop) {
@@ -235,8 +234,8 @@ class BatchRun {
   const Model& model_;
   GenerateOptions defaults_;  // for fields that requests leave out
   const std::shared_ptr<const ChatTemplate> template_;
-  std::shared_ptr<const Model> draft_;
   const std::vector<std::string> lines_;
+  const EngineOptions engine_;
   BatchAnswers answers_;
   std::optional<Progress> progress_;  // while requests are answered
   std::deque<Ready> ready_;

@@ -7,7 +7,6 @@
 #include <optional>
 #include <sstream>
 
-#include "engine/distribute/default_threads.h"
 #include "engine/distribute/leader.h"
 #include "engine/execute/machine.h"
 #include "engine/model_parts.h"
@@ -21,6 +20,7 @@
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
+#include "tools/ranks/process_ranks.h"
 #include "tools/report/json.h"
 #include "tools/report/roofline.h"
 #include "tools/report/timing.h"
@@ -74,8 +74,7 @@ class Bench {
   explicit Bench(const BenchOptions& options) : options_(options) {}
 
   void run(const std::string& label, const std::string& path) {
-    const auto model =
-        Model::load(path, {.mmap = !options_.no_mmap, .mlock = false, .pre_tokenizer = {}});
+    const auto model = Model::load(path, {.mmap = !options_.no_mmap, .cluster = rank_leader()});
     cost_ = token_cost(*model);
     label_ = label;
     for (const unsigned threads : options_.threads) {
@@ -231,7 +230,7 @@ class Bench {
   }
 
   const BenchOptions& options_;
-  const Leader* const leader_ = Leader::current();  // null without other ranks
+  const std::shared_ptr<const Leader> leader_ = rank_leader();  // of several ranks
   std::string label_;
   TokenCost cost_;
   Roofline limits_{};  ///< for the threads of now, if they are wanted
@@ -241,8 +240,7 @@ class Bench {
 
 /// Says which options are best for each model.
 void run_tune(BenchOptions options) {
-  if (Leader::current() != nullptr)
-    throw Error("", "--tune measures one process, not several ranks");
+  if (rank_leader() != nullptr) throw Error("", "--tune measures one process, not several ranks");
   if (options.models.empty()) options.models.emplace_back();
   const TuneHow how{.prompt = std::max<std::size_t>(options.prompt[0], 1),
                     .decode = std::max<std::size_t>(options.decode[0], 1),
@@ -267,7 +265,7 @@ void run_tune(BenchOptions options) {
 
 void run_bench(BenchOptions options) {
   static_cast<void>(kernels_in_use());  // throws before --synthetic makes a file
-  const Leader* const leader = Leader::current();
+  const std::shared_ptr<const Leader> leader = rank_leader();
   if (options.roofline && leader != nullptr)
     throw Error("", "--roofline measures one machine, not several ranks");
   if (options.threads.empty()) {

@@ -7,7 +7,6 @@
 
 #include "engine/model_parts.h"
 #include "engine/session/draft_control.h"
-#include "engine/session/logit_rows.h"
 #include "model/error.h"
 #include "model/plural.h"
 #include "tools/report/timing.h"
@@ -39,20 +38,19 @@ EngineOptions engine_options(const PassBench& how, std::size_t n_ctx, std::size_
 }
 
 /// All logits that are wanted of a batch.
-void read_logits(const Engine& engine, Batch& batch, std::size_t wanted) {
-  for_each_row(engine, batch, 0, wanted, [](std::size_t, std::span<const float>) {});
+void read_logits(Batch& batch, std::size_t wanted) {
+  batch.for_each_row(0, wanted, [](std::size_t, std::span<const float>) {});
 }
 
 /// Appends tokens to one sequence; logits of the last `wanted` ones of each pass are computed.
-void append(const Engine& engine, Batch& batch, Sequence& sequence, std::span<const TokenId> tokens,
-            std::size_t wanted) {
+void append(Batch& batch, Sequence& sequence, std::span<const TokenId> tokens, std::size_t wanted) {
   while (!tokens.empty()) {
     stop_if_interrupted();
     batch.clear();
-    const std::size_t n = std::min(batch.room(), tokens.size());
+    const std::size_t n = std::min(batch.capacity_left(), tokens.size());
     batch.add(sequence, tokens.first(n), n - std::min(wanted, n));
     batch.forward();
-    read_logits(engine, batch, std::min(wanted, n));
+    read_logits(batch, std::min(wanted, n));
     tokens = tokens.subspan(n);
   }
 }
@@ -78,15 +76,15 @@ class Together {
       stop_if_interrupted();
       batch_.clear();
       std::size_t wanted = 0;
-      for (std::size_t i = first; i < n && batch_.room() > 0; ++i) {
-        const std::size_t count = std::min(batch_.room(), how_.prompt - read[i]);
+      for (std::size_t i = first; i < n && batch_.capacity_left() > 0; ++i) {
+        const std::size_t count = std::min(batch_.capacity_left(), how_.prompt - read[i]);
         const bool last = read[i] + count == how_.prompt;
         batch_.add(sequences_[i], prompt(i).subspan(read[i], count), last ? count - 1 : count);
         wanted += last ? 1 : 0;
         read[i] += count;
       }
       batch_.forward();
-      read_logits(engine_, batch_, wanted);
+      read_logits(batch_, wanted);
       while (first < n && read[first] == how_.prompt) ++first;
     }
     while (sequences_.size() < all) sequences_.push_back(sequences_[0].fork());
@@ -102,7 +100,7 @@ class Together {
           std::span(tokens_).subspan(sequences_.size() * how_.prompt + i * how_.decode + step, 1),
           0);
     batch_.forward();
-    read_logits(engine_, batch_, sequences_.size());
+    read_logits(batch_, sequences_.size());
   }
 
  private:
@@ -127,7 +125,7 @@ class Oracle {
         sequence_(engine_),
         text_(random_tokens(model, how.prompt + how.decode)),
         wrong_(static_cast<TokenId>(model.config().n_vocab - 1)) {
-    append(engine_, batch_, sequence_, std::span(text_).first(how.prompt), 1);
+    append(batch_, sequence_, std::span(text_).first(how.prompt), 1);
   }
 
   struct Run {
@@ -154,7 +152,7 @@ class Oracle {
         if (hit && kept == i) ++kept;
         tokens.push_back(hit ? truth : truth == wrong_ ? wrong_ - 1 : wrong_);
       }
-      append(engine_, batch_, sequence_, tokens, tokens.size());
+      append(batch_, sequence_, tokens, tokens.size());
       at += kept + 1;
       sequence_.truncate(at);
       control.passed(kAgree, length, kept, seconds_since(begin));
@@ -205,18 +203,18 @@ void bench_verify(const Model& model, const PassBench& how, const std::vector<st
   options.n_batch = std::max(options.n_batch, static_cast<std::uint32_t>(most));
   Engine engine(model, options);
   Batch batch(engine);
-  if (batch.room() < most)
+  if (batch.capacity_left() < most)
     throw Error("too many tokens for one pass of this model: expected at most " +
-                std::to_string(batch.room()) + ", got " + std::to_string(most));
+                std::to_string(batch.capacity_left()) + ", got " + std::to_string(most));
   Sequence sequence(engine);
   const std::vector<TokenId> text = random_tokens(model, how.depth + most);
-  append(engine, batch, sequence, std::span(text).first(how.depth), 0);
+  append(batch, sequence, std::span(text).first(how.depth), 0);
   std::vector<std::vector<double>> times(tokens.size());
   Progress progress("passes", "passes", (how.repetitions + 1) * tokens.size());
   for (unsigned repetition = 0; repetition <= how.repetitions; ++repetition) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto start = Clock::now();
-      append(engine, batch, sequence, std::span(text).subspan(how.depth, tokens[i]), tokens[i]);
+      append(batch, sequence, std::span(text).subspan(how.depth, tokens[i]), tokens[i]);
       if (repetition > 0) times[i].push_back(seconds_since(start));
       sequence.truncate(how.depth);
       progress.update(repetition * tokens.size() + i + 1);

@@ -2,7 +2,7 @@
 #include <optional>
 #include <sstream>
 
-#include "engine/distribute/measure_machine.h"
+#include "engine/distribute/machines_plan.h"
 #include "engine/execute/machine.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"

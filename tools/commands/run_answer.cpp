@@ -109,10 +109,8 @@ class Choices {
         ended_(options.choices) {}
 
   void answer() {
-    std::shared_ptr<const Model> draft;
-    if (!options_.model.draft.empty()) draft = Model::load(find_model(options_.model.draft));
-    Engine engine(model_, wanted_engine(draft.get()));
-    Scheduler scheduler(engine, {.draft = draft});
+    Engine engine(model_, wanted_engine());
+    Scheduler scheduler(engine);
     const AnswerRequest request = question(engine.options().n_ctx);
     for (std::size_t i = 0; i < ended_.size(); ++i) {
       AnswerRequest one = choice(request, i);
@@ -136,10 +134,10 @@ class Choices {
   };
 
   /// KV positions for all answers at once if memory allows, else for fewer.
-  EngineOptions wanted_engine(const Model* draft) const {
+  EngineOptions wanted_engine() const {
     EngineOptions wanted = engine_options(options_.model);
     wanted.sequences = static_cast<std::uint32_t>(std::min<std::size_t>(options_.choices, 32));
-    return fit_positions(model_, draft, wanted, options_.model.verbose);
+    return fit_positions(model_, wanted, options_.model.verbose);
   }
 
   AnswerRequest question(std::size_t n_ctx) const {

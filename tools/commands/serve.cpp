@@ -87,8 +87,6 @@ serve::ServiceOptions service_options(const ServeCommand& options, const Model& 
   engine.n_batch = std::max(engine.n_batch, engine.sequences + 1);
   engine.prefix_cache_bytes = std::uint64_t{options.cache_mib} << 20;
   service.scheduler.prompt_tokens = options.prefill_chunk;
-  if (!options.model.draft.empty())
-    service.scheduler.draft = Model::load(find_model(options.model.draft));
   service.queue = options.queue;
   service.request_timeout = milliseconds(options.request_timeout);
   return service;

@@ -8,8 +8,6 @@
 #include <type_traits>
 
 #include "engine/distribute/leader.h"
-#include "engine/session/draft_model.h"
-#include "engine/session/kv_fraction.h"
 #include "kernels/attention/attention.h"
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -178,7 +176,7 @@ void RankOptions::apply(std::uint32_t threads) const {
   if (timeout != 0) set_rank_timeout(timeout);
 }
 
-Flags engine_flags(SessionOptions& session) {
+Flags engine_flags(EngineOptions& session) {
   return {
       {"-t,--threads", "N", "threads (default: the physical cores)",
        into::number(session.threads, 1, 1024)},
@@ -240,7 +238,7 @@ void warn_of_missing_pre(const Vocabulary& vocabulary) {
 
 bool has_session_file(const std::string& file) {
   if (file.empty()) return false;
-  refuse_ranks(file);
+  reject_ranks(file);
   std::error_code error;
   if (fs::exists(file, error)) return true;
   const fs::path directory = fs::path(file).parent_path();
@@ -270,7 +268,8 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
                                   .mlock = options.mlock,
                                   .pre_tokenizer = options.pre,
                                   .overrides = metadata_overrides(options.overrides),
-                                  .loras = parse_loras(options.loras)});
+                                  .loras = parse_loras(options.loras),
+                                  .cluster = rank_leader()});
   warn_of_missing_pre(model->vocabulary());
   if (!options.verbose) return model;
   warn(model->file().warnings());
@@ -298,28 +297,18 @@ void print_memory(const EngineMemory& memory, const ModelOptions& options) {
              human_bytes(memory.available));
 }
 
-void print_kv_memory(const Model& model, const Model* draft, const EngineOptions& wanted) {
-  EngineMemory memory = engine_memory(model, wanted);
-  if (draft != nullptr) {
-    const EngineMemory more = draft_memory(*draft, wanted);
-    memory.kv += more.kv;
-    memory.work += more.work;
-  }
+void print_kv_memory(const EngineMemory& memory, std::uint64_t positions) {
   print_line("memory: keys and values " + human_bytes(memory.kv) + " for " +
-             counted(wanted.positions, "position") + ", work " + human_bytes(memory.work) +
+             counted(positions, "position") + ", work " + human_bytes(memory.work) +
              "; available " + human_bytes(memory.available));
 }
 
 }  // namespace
 
 EngineOptions engine_options(const ModelOptions& options) {
-  EngineOptions engine;
-  engine.n_ctx = options.session.n_ctx;
-  engine.rope_ctx = options.session.rope_ctx;
-  engine.n_batch = options.session.n_batch;
-  engine.threads = options.session.threads;
-  engine.threads_prefill = options.session.threads_prefill;
-  engine.kv_type = options.session.kv_type;
+  EngineOptions engine = options.session;
+  if (!options.draft.empty())
+    engine.draft = Model::load(find_model(options.draft), {.cluster = rank_leader()});
   return engine;
 }
 
@@ -332,8 +321,7 @@ std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& opti
 }
 
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
-  SessionOptions wanted = options.session;
-  if (!options.draft.empty()) wanted.draft = Model::load(find_model(options.draft));
+  const EngineOptions wanted = engine_options(options);
   if (options.verbose)
     print_memory(session_memory(model, wanted), options);  // before anything is allocated
   auto session = std::make_unique<Session>(model, wanted);
@@ -341,7 +329,7 @@ std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& op
   if (options.verbose)
     for (const std::string& line : rank_memory_lines()) print_line(line);
   if (options.verbose) {
-    const SessionOptions& got = session->options();
+    const EngineOptions& got = session->options();
     print_line("session: context " + std::to_string(got.n_ctx) + ", batch " +
                std::to_string(got.n_batch) + ", threads " + std::to_string(got.threads) +
                " (prompts " + std::to_string(got.threads_prefill) + "), " +
@@ -372,16 +360,14 @@ void require_room(const Session& session, std::size_t n) {
                         ", got " + std::to_string(n) + " (-c N makes the context larger)");
 }
 
-EngineOptions fit_positions(const Model& model, const Model* draft, EngineOptions wanted,
-                            bool verbose) {
+EngineOptions fit_positions(const Model& model, EngineOptions wanted, bool verbose) {
   constexpr double kMost = 0.5;  // of the available memory: the file needs some too
   wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
   for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
-    if (verbose) print_kv_memory(model, draft, wanted);
+    if (verbose) print_kv_memory(engine_memory(model, wanted), wanted.positions);
     if (wanted.positions == wanted.n_ctx) return wanted;
-    const double fraction =
-        kv_fraction(model, wanted) + (draft != nullptr ? kv_fraction(*draft, wanted) : 0);
-    if (verbose && Leader::current() != nullptr)
+    const double fraction = kv_fraction(model, wanted);
+    if (verbose && rank_leader() != nullptr)
       print_line("memory: " + fixed(100 * fraction, 1) + " % where least is left of all ranks");
     if (fraction <= kMost) return wanted;
   }

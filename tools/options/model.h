@@ -33,7 +33,7 @@ Flags rank_flags(RankOptions& options);
 /// Options of every command that runs a model.
 struct ModelOptions {
   std::string model;
-  SessionOptions session;
+  EngineOptions session;
   std::string pre;
   OverrideOptions overrides;
   std::string draft;  ///< the draft model; "": none
@@ -44,7 +44,7 @@ struct ModelOptions {
 /// All flags of ModelOptions but the draft model.
 Flags model_flags(ModelOptions& options);
 /// Threads, batch, context, type of the KV cache.
-Flags engine_flags(SessionOptions& session);
+Flags engine_flags(EngineOptions& session);
 std::string_view kv_name(KvType type);  ///< "f16"
 Flag model_flag(std::string& model);    ///< -m
 Flag pre_flag(std::string& pre);
@@ -67,7 +67,7 @@ bool has_session_file(const std::string& file);
 
 /// Opens the model; prints its warnings to stderr (with -v all of them).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
-/// The engine's part of the session options: context, batch, threads, KV type.
+/// Options of the engine; loads the draft model.
 EngineOptions engine_options(const ModelOptions& options);
 /// An engine with these options; -v prints its memory.
 std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& options,
@@ -75,10 +75,9 @@ std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& opti
 /// A session; -v prints its memory.
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// `wanted` with KV positions for all sequences if they take at most half of the available memory
-/// of every machine, else for fewer; at least for one sequence. n_ctx must be set. draft: the draft
-/// model or null. verbose: prints the memory.
-EngineOptions fit_positions(const Model& model, const Model* draft, EngineOptions wanted,
-                            bool verbose);
+/// of every machine, else for fewer; at least for one sequence. n_ctx must be set. verbose: prints the
+/// memory.
+EngineOptions fit_positions(const Model& model, EngineOptions wanted, bool verbose);
 /// Prints a warning if -c asks for more tokens than the model was trained for.
 void warn_of_long_context(const Model& model, const ModelOptions& options);
 /// The context without -c: large enough for the prompt and its answer, within the training context.

@@ -9,10 +9,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine/distribute/follower.h"
 #include "engine/distribute/leader.h"
-#include "engine/distribute/read_rates.h"
-#include "engine/ranks/mpi/module.h"
 #include "model/error.h"
 #include "tools/cli/command_line.h"
 #include "tools/terminal/process.h"
@@ -22,8 +19,9 @@ namespace cria::tools {
 namespace {
 namespace fs = std::filesystem;
 
-/// How many processes mpirun (Open MPI's, or one that speaks PMI: MPICH's) has started; 1: this one
-/// was started otherwise.
+std::shared_ptr<Leader> leader_of_ranks;
+
+/// Number of processes that mpirun (Open MPI or, by PMI, MPICH) started; 1: started otherwise.
 long started_processes() {
   long most = 1;
   for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
@@ -32,7 +30,7 @@ long started_processes() {
   return most;
 }
 
-/// Beside the program in the tree where it is built, below lib where it is installed.
+/// Path of the module: beside the program in a build tree, below lib if installed.
 fs::path module_path() {
   std::error_code error;
   const fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -40,8 +38,8 @@ fs::path module_path() {
   return fs::exists(built, error) ? built : installed;
 }
 
-// MPI's own plug-ins look for its symbols among those of all. It is never unloaded: its threads may
-// still end.
+// RTLD_GLOBAL: MPI's plug-ins need its symbols. The module is never unloaded, since its threads may
+// still run.
 std::unique_ptr<Ranks> join_ranks(long started) {
   const std::string count = std::to_string(started) + " processes are to compute together, ";
   const fs::path path = module_path();
@@ -58,7 +56,7 @@ std::unique_ptr<Ranks> join_ranks(long started) {
   char reason[256] = {};
   std::unique_ptr<Ranks> ranks(join == nullptr ? nullptr : join(reason, sizeof reason));
   if (ranks == nullptr) throw Error(count + "but " + reason);
-  if (ranks->size() == 1)  // else each would answer
+  if (ranks->size() == 1)  // each process would answer
     throw Error(count +
                 "but this one finds no other: mpirun belongs to another MPI than that of this cria "
                 "(to run alone, "
@@ -66,7 +64,7 @@ std::unique_ptr<Ranks> join_ranks(long started) {
   return ranks;
 }
 
-// Rank 0 decides what a signal means, and ends the others; who does not end is killed by mpirun.
+// Signals are for rank 0, which ends the others; mpirun kills those that do not end.
 int follow_rank_0(Ranks& ranks) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
   try {
@@ -75,15 +73,14 @@ int follow_rank_0(Ranks& ranks) {
   } catch (const std::exception& error) {
     print_error("rank " + std::to_string(ranks.rank()) + " on " + ranks.host() + ": " +
                 error.what());
-    exit_now(1);  // the others wait for this one: mpirun ends them
+    exit_now(1);  // mpirun ends the others, which wait for this one
   }
 }
 
 Leader& leader_for(const char* option) {
-  Leader* const leader = Leader::current();
-  if (leader == nullptr)
+  if (leader_of_ranks == nullptr)
     throw Error(std::string(option) + " is for several ranks: mpirun -n 2 cria ...");
-  return *leader;
+  return *leader_of_ranks;
 }
 
 }  // namespace
@@ -92,6 +89,8 @@ bool can_join_ranks() {
   std::error_code error;
   return fs::exists(module_path(), error);
 }
+
+const std::shared_ptr<Leader>& rank_leader() { return leader_of_ranks; }
 
 void set_shares(const std::string& shares, std::uint32_t threads) {
   Leader& leader = leader_for("--shares");
@@ -110,9 +109,8 @@ void set_shares(const std::string& shares, std::uint32_t threads) {
 
 std::vector<std::string> rank_memory_lines() {
   std::vector<std::string> lines;
-  const Leader* const leader = Leader::current();
-  for (std::size_t i = 0; leader != nullptr && i < leader->opened().size(); ++i) {
-    const RankReport& report = leader->opened()[i];
+  for (std::size_t i = 0; leader_of_ranks && i < leader_of_ranks->opened().size(); ++i) {
+    const RankReport& report = leader_of_ranks->opened()[i];
     lines.push_back("rank " + std::to_string(i) + " on " + report.host + ": reads " +
                     human_bytes(report.memory.weights) + " of the file, keys and values " +
                     human_bytes(report.memory.kv) + ", work " + human_bytes(report.memory.work));
@@ -120,8 +118,8 @@ std::vector<std::string> rank_memory_lines() {
   return lines;
 }
 
-void refuse_ranks(const std::string& file) {
-  if (Leader::current() != nullptr)
+void reject_ranks(const std::string& file) {
+  if (leader_of_ranks)
     throw Error(file, "a session's file cannot be written or read where several ranks compute");
 }
 
@@ -132,7 +130,14 @@ int run_among_ranks(const std::function<int()>& command) {
   if (started <= 1) return command();
   const std::unique_ptr<Ranks> ranks = join_ranks(started);
   if (ranks->rank() != 0) return follow_rank_0(*ranks);
-  const Leader leader(*ranks, program_version());
+  leader_of_ranks = std::make_shared<Leader>(*ranks, program_version());
+  /// Ends the other ranks, whoever still holds a model.
+  const struct End {
+    ~End() {
+      leader_of_ranks->end();
+      leader_of_ranks.reset();
+    }
+  } end;
   return command();
 }
 

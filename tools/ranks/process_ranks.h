@@ -1,31 +1,37 @@
-// The program as one of several that mpirun has started.
+// The program as one of several processes started by mpirun.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+namespace cria {
+class Leader;
+}
+
 namespace cria::tools {
 
-/// Whether the module that connects several processes is there.
+/// True if the module that connects several processes is installed.
 bool can_join_ranks();
 
-/// What --shares and --rank-timeout say, for engines that are opened from now on. Throws Error for
-/// what cannot be, and where there are no other ranks to share with. threads: with which the read
-/// rates for "auto" are measured; 0: each rank's default.
+/// The leader of the other ranks, for LoadOptions::cluster; null: this process is alone.
+const std::shared_ptr<Leader>& rank_leader();
+
+/// Apply --shares and --rank-timeout to engines opened from now on. Throw Error for bad values and
+/// without other ranks. threads: for measuring the read rates for "auto"; 0: each rank's default.
 void set_shares(const std::string& shares, std::uint32_t threads);
 void set_rank_timeout(double seconds);
 
-/// What each rank has for the engines that were opened, one line each; none where this process is
-/// alone.
+/// Memory of each rank's engines, one line each; empty if this process is alone.
 std::vector<std::string> rank_memory_lines();
 
-/// Throws Error where there are other ranks: their keys and values are not in this process.
-void refuse_ranks(const std::string& file);
+/// Throws Error if there are other ranks: they hold a part of the KV cache.
+void reject_ranks(const std::string& file);
 
-/// Runs the command; where mpirun has started several processes, on rank 0 alone, which the others
-/// follow until it ends. Returns the exit code. Throws Error where they cannot be joined.
+/// Runs the command. If mpirun started several processes, rank 0 runs it and the others follow
+/// until it ends. Returns the exit code. Throws Error if they cannot be joined.
 int run_among_ranks(const std::function<int()>& command);
 
 }  // namespace cria::tools

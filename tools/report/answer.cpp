@@ -122,7 +122,7 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
                {"prompt_seconds", result.prompt_seconds},
                {"prompt_tokens_per_second", rate(result.prompt_tokens, result.prompt_seconds)},
                {"decode_seconds", result.decode_seconds},
-               {"speculation", {{"drafted", result.drafted}, {"kept", result.kept}}},
+               {"speculation", {{"drafted", result.drafted}, {"kept", result.accepted}}},
                {"tokens_per_second", rate(decoded_tokens(result), result.decode_seconds)},
                {"choices", Json::array({std::move(choice)})},
                {"usage", usage_json(AnswerUsage::of(result))}});

@@ -7,16 +7,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/ranks/mpi/blocked_signals.h"
-
 namespace cria {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kMinSilence = 2;  // a thread may be late where processors are busy
-constexpr double kStopped =
-    1;  // between two ticks: this process itself was stopped, which does not count
+constexpr double kMinSilence = 2;  // seconds; a thread may be late on busy processors
+constexpr double kStopped = 1;     // seconds between ticks that show that this process was stopped
 
 }  // namespace
 
@@ -34,13 +31,13 @@ Heartbeat::Heartbeat(MPI_Comm world, std::function<void(int, double)> lost)
   thread_ = std::jthread([this](const std::stop_token& stopped) { run(stopped); });
 }
 
-// What has been sent is received, so that MPI can end.
+// Receives all that was sent, so that MPI can end.
 Heartbeat::~Heartbeat() {
   thread_.request_stop();
   thread_.join();
   MPI_Request last = MPI_REQUEST_NULL;
   MPI_Isend(&last_, 1, MPI_CHAR, next_, 0, line_, &last);
-  for (; heard_ != last_; usleep(100)) receive_all(true);
+  for (; received_ != last_; usleep(100)) receive_all(true);
   MPI_Wait(&sent_, MPI_STATUS_IGNORE);
   MPI_Wait(&last, MPI_STATUS_IGNORE);
   MPI_Comm_free(&line_);
@@ -70,20 +67,20 @@ void Heartbeat::receive_all(bool judge) {
   const auto now = Clock::now();
   if (Seconds(now - ticked_).count() > kStopped) alive_ += now - ticked_;
   ticked_ = now;
-  while (hear()) alive_ = now;
+  while (receive()) alive_ = now;
   const double silence = Seconds(now - alive_).count(), most = std::max(timeout_, kMinSilence);
-  if (judge && heard_ != last_ && silence > most) lost_(previous_, most);
+  if (judge && received_ != last_ && silence > most) lost_(previous_, most);
 }
 
-void Heartbeat::listen() { MPI_Irecv(&heard_, 1, MPI_CHAR, previous_, 0, line_, &listening_); }
+void Heartbeat::listen() { MPI_Irecv(&received_, 1, MPI_CHAR, previous_, 0, line_, &listening_); }
 
-// Whether one more beat has come.
-bool Heartbeat::hear() {
+// Returns true if another heartbeat has arrived.
+bool Heartbeat::receive() {
   int done = 0;
-  if (heard_ == last_ || MPI_Test(&listening_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+  if (received_ == last_ || MPI_Test(&listening_, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
       done == 0)
     return false;
-  if (heard_ != last_) listen();
+  if (received_ != last_) listen();
   return true;
 }
 

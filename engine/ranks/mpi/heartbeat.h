@@ -1,11 +1,13 @@
-// Signs of life between the ranks, also of those that have nothing to say for hours: a ring, in
-// which each hears the one before it.
+// Heartbeats between ranks that may be silent for hours: in a ring, each rank listens to the one
+// before it.
 #pragma once
 
 #include <mpi.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <stop_token>
@@ -13,25 +15,40 @@
 
 namespace cria {
 
-inline constexpr double kUsualTimeout = 7;  ///< seconds, where nothing else is asked for
+inline constexpr double kUsualTimeout = 7;  ///< default timeout, in seconds
 
-/// Made and destroyed by all ranks at the same time. A thread of its own sends and hears when
-/// nobody else uses MPI: who does holds turn(), and calls tick() while that takes time.
+/// Threads created while it lives have all signals blocked: signals are for the program's threads.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Created and destroyed by all ranks together. Its thread sends and receives while no other thread
+/// uses MPI; one that does holds turn(), and calls tick() now and then.
 class Heartbeat {
  public:
-  static constexpr double kPause = 0.25;  ///< seconds between two beats
+  static constexpr double kPause = 0.25;  ///< seconds between two heartbeats
 
-  /// lost(rank, seconds): that rank has sent nothing for so long. Must end the process.
+  /// lost(rank, seconds): the rank has been silent for so long; must end the process.
   Heartbeat(MPI_Comm world, std::function<void(int rank, double seconds)> lost);
-  /// Waits until the one before it is destroyed too, or lost.
+  /// Waits until the previous rank's is destroyed or lost.
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   [[nodiscard]] std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   void set_timeout(double seconds);
-  /// Sends a beat, hears those that have come. judge: whether lost() is called where none has come
-  /// for too long.
+  /// Sends and receives heartbeats. judge: call lost() after too long a silence.
   void tick(bool judge);
 
  private:
@@ -40,7 +57,7 @@ class Heartbeat {
   void run(const std::stop_token& stopped);
   void listen();
   void receive_all(bool judge);
-  bool hear();
+  bool receive();
 
   const std::function<void(int, double)> lost_;
   MPI_Comm line_ = MPI_COMM_NULL;
@@ -48,9 +65,9 @@ class Heartbeat {
   double timeout_ = kUsualTimeout;
   std::mutex mutex_;
   MPI_Request sent_ = MPI_REQUEST_NULL, listening_ = MPI_REQUEST_NULL;
-  char beat_ = 1, last_ = 0;  // what is sent: that there will be more, or not
-  char heard_ = 1;
-  Clock::time_point ticked_ = Clock::now(), alive_ = ticked_;  // alive_: when a beat was heard last
+  char beat_ = 1, last_ = 0;  // messages: more will follow; this is the last
+  char received_ = 1;
+  Clock::time_point ticked_ = Clock::now(), alive_ = ticked_;  // last tick, last heartbeat received
   std::condition_variable_any wake_;
   std::jthread thread_;
 };

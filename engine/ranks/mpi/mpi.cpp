@@ -1,7 +1,6 @@
-// Ranks over MPI: the one place that knows it. Collective operations do not block; they are polled
-// until they are done or the patience is over. Then who does not answer is found out by messages
-// between pairs, and all are ended. Where ranks may wait for long, signs of life (heartbeat.h) take the
-// place of the deadline.
+// Ranks over MPI. Collective operations are non-blocking and polled until they are done or time
+// out; then messages between pairs find the missing ranks, and all are ended. Without a deadline,
+// heartbeats (heartbeat.h) find them.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -17,9 +16,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/ranks/mpi/blocked_signals.h"
 #include "engine/ranks/mpi/heartbeat.h"
-#include "engine/ranks/mpi/module.h"
+#include "engine/ranks/ranks.h"
 
 namespace cria {
 namespace {
@@ -27,21 +25,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kLoading = 600;  // a model that is read from a disk, not mapped
-constexpr double kAnswer = 1.5;   // how long a rank may take to say that it is there
+constexpr double kLoading = 600;  // seconds for reading a model from a disk
+constexpr double kAnswer = 1.5;   // seconds for a rank to answer find_missing_ranks()
 
-/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost
-/// nothing. Time in which this process itself was stopped does not count.
+/// Waits between polls: spins, then yields, then sleeps, so that idle ranks cost nothing. Time in
+/// which this process was stopped does not count.
 class Waiting {
  public:
-  /// Seconds since the beginning.
+  /// Waits; returns the seconds since the beginning.
   double step() {
     if (++polls_ < kEager) return 0;
     const auto now = Clock::now();
     if (Seconds(now - last_).count() > kStopped) begin_ += now - last_;
     last_ = now;
     const double seconds = Seconds(now - begin_).count();
-    if (seconds < kPatient) {
+    if (seconds < kYielding) {
       sched_yield();
     } else {
       usleep(seconds < 1 ? 100 : 1000);
@@ -51,7 +49,7 @@ class Waiting {
 
  private:
   static constexpr unsigned kEager = 200;
-  static constexpr double kPatient = 0.02, kStopped = 0.5;
+  static constexpr double kYielding = 0.02, kStopped = 0.5;
   unsigned polls_ = 0;
   Clock::time_point begin_ = Clock::now(), last_ = begin_;
 };
@@ -65,14 +63,14 @@ class MpiRanks final : public Ranks {
       MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(all_, &rank_);
     MPI_Comm_size(all_, &size_);
-    for (Gathering& gathering : gatherings_) {
-      gathering.counts.resize(static_cast<std::size_t>(size_));
-      gathering.places.resize(static_cast<std::size_t>(size_));
+    for (Gather& gather : gathers_) {
+      gather.counts.resize(static_cast<std::size_t>(size_));
+      gather.places.resize(static_cast<std::size_t>(size_));
     }
     learn_hosts();
     learn_neighbours();
     heartbeat_.emplace(MPI_COMM_WORLD, [this](int rank, double seconds) {
-      say_missing("rank " + std::to_string(rank) + " on " + host_of(rank), seconds);
+      report_missing("rank " + std::to_string(rank) + " on " + host_of(rank), seconds);
       end(true);
     });
   }
@@ -92,21 +90,21 @@ class MpiRanks final : public Ranks {
     heartbeat_->set_timeout(seconds);
   }
 
-  // The others may wait for rank 0's next word for ever, but it not for them: they listen.
-  void broadcast(std::span<std::byte> bytes, Timeout patience) override {
-    if (rank_ == 0 && patience == Timeout::Endless) patience = Timeout::Usual;
+  // The others wait for rank 0 without a limit, but it does not wait long for them.
+  void broadcast(std::span<std::byte> bytes, Timeout timeout) override {
+    if (rank_ == 0 && timeout == Timeout::Endless) timeout = Timeout::Usual;
     const auto turn = heartbeat_->turn();
     for (std::size_t done = 0; done < bytes.size(); done += kMost) {
       const auto n = static_cast<int>(std::min(kMost, bytes.size() - done));
       MPI_Request request = MPI_REQUEST_NULL;
       check(MPI_Ibcast(bytes.data() + done, n, MPI_BYTE, 0, all_, &request));
-      wait(request, patience);
+      wait(request, timeout);
     }
   }
 
   void begin_gather(std::byte* data, std::span<const std::size_t> begin) override {
     const auto turn = heartbeat_->turn();
-    Gathering& now = gatherings_[begun_++ % kMaxGathers];
+    Gather& now = gathers_[begun_++ % kMaxGathers];
     for (std::size_t r = 0; r < now.counts.size(); ++r) {
       if (begin[r + 1] > INT_MAX) fail("a part that MPI cannot send in one piece");
       now.counts[r] = static_cast<int>(begin[r + 1] - begin[r]);
@@ -115,17 +113,17 @@ class MpiRanks final : public Ranks {
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, now.counts.data(),
                           now.places.data(), MPI_BYTE, all_, &now.request));
   }
-  void end_gather(Timeout patience) override {
+  void end_gather(Timeout timeout) override {
     const auto turn = heartbeat_->turn();
-    wait(gatherings_[ended_++ % kMaxGathers].request, patience);
+    wait(gathers_[ended_++ % kMaxGathers].request, timeout);
   }
 
  private:
   static constexpr std::size_t kMost = std::size_t{1} << 30;  // bytes of one operation
 
-  struct Gathering {
+  struct Gather {
     MPI_Request request = MPI_REQUEST_NULL;
-    std::vector<int> counts, places;  // MPI reads them until it is done
+    std::vector<int> counts, places;  // MPI reads them until the gather ends
   };
 
   void learn_hosts() {
@@ -140,7 +138,7 @@ class MpiRanks final : public Ranks {
     return hosts_.data() + static_cast<std::size_t>(rank) * MPI_MAX_PROCESSOR_NAME;
   }
 
-  // Ranks of this machine with the same processors: mpirun may have bound each to its own, or none.
+  // Counts the ranks of this host with the same processors: mpirun may bind each to its own.
   void learn_neighbours() {
     MPI_Comm machine = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
@@ -159,18 +157,18 @@ class MpiRanks final : public Ranks {
     MPI_Comm_free(&machine);
   }
 
-  void wait(MPI_Request& request, Timeout patience) {
-    const double limit = patience == Timeout::Usual ? usual_ : std::max(usual_, kLoading);
+  void wait(MPI_Request& request, Timeout timeout) {
+    const double limit = timeout == Timeout::Usual ? usual_ : std::max(usual_, kLoading);
     int done = 0;
     double ticked = 0;
     for (Waiting waiting;;) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0) return;
       const double seconds = waiting.step();
-      if (seconds > limit && patience != Timeout::Endless) give_up(limit);
+      if (seconds > limit && timeout != Timeout::Endless) give_up(limit);
       if (seconds <= ticked + Heartbeat::kPause) continue;
       ticked = seconds;
-      heartbeat_->tick(patience != Timeout::Usual);
+      heartbeat_->tick(timeout != Timeout::Usual);
     }
   }
 
@@ -182,8 +180,7 @@ class MpiRanks final : public Ranks {
     fail("the connection to the other ranks is lost: " + std::string(text));
   }
 
-  /// Every rank that waits comes here at about the same time. Those who do not are to blame; the
-  /// first of the others says so.
+  /// Every waiting rank comes here at about the same time; the first of them reports the others.
   [[noreturn]] void give_up(double seconds) {
     const std::vector<bool> there = find_missing_ranks();
     std::string missing;
@@ -192,16 +189,17 @@ class MpiRanks final : public Ranks {
         missing +=
             (missing.empty() ? "rank " : ", rank ") + std::to_string(r) + " on " + host_of(r);
     const bool first = std::find(there.begin(), there.end(), true) - there.begin() == rank_;
-    if (first) say_missing(missing.empty() ? "the connection between the ranks" : missing, seconds);
+    if (first)
+      report_missing(missing.empty() ? "the connection between the ranks" : missing, seconds);
     end(first);
   }
-  static void say_missing(const std::string& who, double seconds) {
+  static void report_missing(const std::string& who, double seconds) {
     char limit[32] = {};
     std::snprintf(limit, sizeof limit, "%g", seconds);
-    say(who + ": no answer for " + limit + " s (--rank-timeout gives it more)");
+    report(who + ": no answer for " + limit + " s (--rank-timeout gives it more)");
   }
 
-  /// Which ranks answer: this one, and those from which a message comes.
+  /// Returns true for this rank and those that send a message in time.
   std::vector<bool> find_missing_ranks() {
     const auto n = static_cast<std::size_t>(size_);
     std::vector<char> heard(n);
@@ -230,27 +228,28 @@ class MpiRanks final : public Ranks {
   }
 
   [[noreturn]] void fail(const std::string& reason) {
-    say("rank " + std::to_string(rank_) + " on " + host_of(rank_) + ": " + reason);
+    report("rank " + std::to_string(rank_) + " on " + host_of(rank_) + ": " + reason);
     end(true);
   }
-  static void say(const std::string& text) {
+  static void report(const std::string& text) {
     const std::string line = "cria: error: " + text + "\n";
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
   }
-  /// now: else the one who has said why ends all; if it cannot, every rank ends itself.
+  /// now: false leaves it to the rank that reported the reason; if it fails, every rank ends
+  /// itself.
   [[noreturn]] static void end(bool now) {
     if (!now) usleep(500000);
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
   }
 
-  MPI_Comm all_ = MPI_COMM_NULL,
-           pairs_ = MPI_COMM_NULL;  // of collective operations; for find_missing_ranks()
+  MPI_Comm all_ = MPI_COMM_NULL;    // for collective operations
+  MPI_Comm pairs_ = MPI_COMM_NULL;  // for find_missing_ranks()
   int rank_ = 0, size_ = 1;
   unsigned neighbours_ = 1;
   double usual_ = kUsualTimeout;
   std::vector<char> hosts_;  // [rank][MPI_MAX_PROCESSOR_NAME]
-  std::array<Gathering, kMaxGathers> gatherings_;
+  std::array<Gather, kMaxGathers> gathers_;
   unsigned begun_ = 0, ended_ = 0;
   std::optional<Heartbeat> heartbeat_;
 };
@@ -258,11 +257,9 @@ class MpiRanks final : public Ranks {
 }  // namespace
 }  // namespace cria
 
-// Engines are used by one thread at a time, but not always by the one that has begun: serialized,
-// not funneled.
+// Several threads use an engine, one at a time: MPI_THREAD_SERIALIZED, not FUNNELED.
 extern "C" cria::Ranks* cria_join_mpi(char* reason, std::size_t size) {
-  const cria::BlockedSignals
-      blocked;  // MPI's own threads would die of what another thread waits for
+  const cria::BlockedSignals blocked;  // for MPI's own threads
   int level = 0;
   const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   if (status != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED) {

@@ -92,8 +92,8 @@ TEST(Windows, NoChunks) {
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
-  const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
-  const SessionMemory narrow = session_memory(*model, {.n_ctx = 256, .n_batch = 16});
+  const EngineMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
+  const EngineMemory narrow = session_memory(*model, {.n_ctx = 256, .n_batch = 16});
   // Three of four layers need two pages of four.
   EXPECT_EQ(narrow.kv, wide.kv / 4 + wide.kv / 4 * 3 / 2);
 }

@@ -18,8 +18,7 @@ class Turns : public testing::Test {
     EngineOptions options;
     options.n_ctx = 64;
     options.threads = 1;
-    engine.emplace(std::make_shared<c_api::ModelObject>(demo_model().shared_from_this()), options,
-                   nullptr);
+    engine.emplace(std::make_shared<c_api::ModelObject>(demo_model().shared_from_this()), options);
   }
   ~Turns() override {
     for (std::thread& thread : threads) thread.join();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/distribute/measure_machine.h"
 #include "engine/engine.h"
 #include "model/error.h"
 #include "tests/engine/demo.h"
@@ -133,8 +132,8 @@ TEST(MachinesPlan, MemoryMatchesAnEngine) {
   for (const unsigned machines : {2U, 4U}) {
     const MachinesPlan plan = plan_machines(graph(), work, kRates, kInstant, machines);
     const RankTeam team(machines);
-    const EngineMemory memory =
-        engine_memory(*Model::load(demo_model().path()), options);  // rank 0 has the most
+    const EngineMemory memory = engine_memory(*Model::load(demo_model().path(), on_team()),
+                                              options);  // rank 0 has the most
     EXPECT_EQ(plan.weights, memory.file) << machines;
     EXPECT_EQ(plan.kv, memory.kv) << machines;
     EXPECT_EQ(plan.work, memory.work + kExchanges * kExchangeBytes) << machines;
@@ -143,7 +142,7 @@ TEST(MachinesPlan, MemoryMatchesAnEngine) {
 
 TEST(MachinesPlan, GatheredBytesAreThoseOfTheExecutor) {
   const RankTeam team(2);
-  const auto model = Model::load(demo_model().path());
+  const auto model = Model::load(demo_model().path(), on_team());
   SessionOptions options;
   options.n_ctx = 16;
   options.threads = 1;

@@ -6,10 +6,8 @@
 #include <atomic>
 #include <set>
 
-#include "engine/distribute/read_rates.h"
 #include "engine/execute/graph_parts.h"
 #include "engine/scheduler.h"
-#include "engine/session/kv_fraction.h"
 #include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/distribute/thread_ranks.h"
@@ -33,7 +31,7 @@ SessionOptions small_session(KvType kv_type = {}) {
 std::vector<float> logits_of(const std::string& path, const SessionOptions& options,
                              std::size_t together, std::size_t alone,
                              const LoadOptions& load = {}) {
-  const auto model = Model::load(path, load);
+  const auto model = Model::load(path, on_team(load));
   Session session(*model, options);
   std::vector<TokenId> tokens;
   for (std::size_t i = 0; i < together + alone; ++i)
@@ -76,7 +74,7 @@ TEST(Ranks, OneExpertOfATokenHasTheBytesOfOne) {
     used->second = 1U;
     tiny.write(path);
     const auto last_of = [&path] {
-      const auto model = Model::load(path);
+      const auto model = Model::load(path, on_team());
       Session session(*model, small_session());
       const std::vector<TokenId> tokens = {3, 1, 4, 1, 5, 9, 2, 6};
       return copy(session.eval(tokens));
@@ -191,7 +189,7 @@ const std::string kDemoPath = CRIA_DATA "/cria-demo-Q8_0.gguf";
 
 /// Texts of a conversation's first answers: greedy, sampled, with guesses.
 std::vector<std::string> demo_answers() {
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   SessionOptions options = small_session();
   options.n_ctx = options.rope_ctx = 200;
   options.n_batch = 64;
@@ -225,7 +223,7 @@ TEST(Ranks, AnswersAreTheSame) {
 // The main model's engine and the draft's: of a session, and of a scheduler.
 TEST(Ranks, EachChoosesItsThreads) {
   const RankTeam team(2);
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   SessionOptions options = small_session();
   options.threads = 0;
   options.draft = model;
@@ -233,14 +231,15 @@ TEST(Ranks, EachChoosesItsThreads) {
   EXPECT_EQ(team.chose_threads(1), 2U);
   EngineOptions several;
   several.n_ctx = 96;
+  several.draft = model;
   Engine engine(*model, several);
-  const Scheduler scheduler(engine, {.draft = model});
+  const Scheduler scheduler(engine);
   EXPECT_EQ(team.chose_threads(1), 4U);
 }
 
 // Sequences that fork, find what others have read, and are cut: pages are copied on every rank.
 std::vector<float> logits_of_forks() {
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   EngineOptions options;
   options.n_ctx = options.rope_ctx = 300;
   options.n_batch = 64;
@@ -285,7 +284,7 @@ TEST(Ranks, ForksAndKeptPrefixesAreFollowed) {
 
 // What an observer sees, whole although nobody else gathers it.
 std::vector<float> observed_values() {
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   Session session(*model, small_session());
   std::vector<float> all;
   session.observe([&](const Node&, std::span<const float> values, std::size_t) {
@@ -303,7 +302,7 @@ TEST(Ranks, ObserversSeeEverything) {
 
 TEST(Ranks, AStoppedPassChangesNothing) {
   const RankTeam team(2);
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   Session session(*model, small_session());
   const std::atomic<bool> stop = true;
   GenerateOptions wanted = greedy(4);
@@ -318,7 +317,7 @@ TEST(Ranks, AStoppedPassChangesNothing) {
 TEST(Ranks, RejectsUnsupportedRequests) {
   const TemporaryDirectory directory;
   const RankTeam team(2);
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   const Session session(*model, small_session());
   EXPECT_EQ(error_of([&] { session.save(directory.file("talk")); }),
             directory.file("talk") +
@@ -327,8 +326,8 @@ TEST(Ranks, RejectsUnsupportedRequests) {
 
 TEST(Ranks, ReportMissingFiles) {
   const RankTeam team(2);
-  EXPECT_NE(error_of([] { (void)Model::load("/no/such.gguf"); }), "");
-  EXPECT_TRUE(Model::load(kDemoPath) != nullptr);  // all go on
+  EXPECT_NE(error_of([] { (void)Model::load("/no/such.gguf", on_team()); }), "");
+  EXPECT_TRUE(Model::load(kDemoPath, on_team()) != nullptr);  // all go on
 }
 
 TEST(Ranks, NameTheMismatchedRank) {
@@ -354,11 +353,11 @@ TEST(Ranks, AnotherBuildIsNamedByItsFirstWords) {
 }
 
 TEST(Ranks, EachHasItsPartOfTheMemory) {
-  const auto alone = Model::load(kDemoPath);
+  const auto alone = Model::load(kDemoPath, on_team());
   EngineOptions options;
   const EngineMemory whole = engine_memory(*alone, options);
   const RankTeam team(2);
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   const EngineMemory half = engine_memory(*model, options);
   EXPECT_EQ(half.kv, whole.kv / 2);
   EXPECT_LT(half.file, whole.file);
@@ -366,7 +365,7 @@ TEST(Ranks, EachHasItsPartOfTheMemory) {
 
 /// Positions that an engine of the demo model has where so many MiB are for kept prefixes.
 std::uint64_t positions_with(std::uint64_t kept_mib) {
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   EngineOptions options;
   options.n_ctx = options.rope_ctx = 128;
   options.threads = 1;
@@ -379,7 +378,7 @@ std::uint64_t positions_with(std::uint64_t kept_mib) {
 TEST(Ranks, PrefixCacheFitsOnTheLargestRank) {
   const std::uint64_t alone = positions_with(1);
   const RankTeam team(2, {1, 8});
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   ASSERT_EQ(GraphParts::of(model->graph(), {1, 8}, 0).caches[0].size(), 0U);
   EXPECT_EQ(positions_with(1), alone);
 }
@@ -396,10 +395,10 @@ TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
   }
   EXPECT_EQ(reports[0].needed, std::size_t{20} << 20);
   EXPECT_EQ(
-      error_of([&] { expect_room(reports); }),
+      error_of([&] { expect_memory(reports); }),
       "ranks on b: not enough memory for all together: expected 120 MiB available, got 100 MiB");
   reports[2].place = 3;
-  EXPECT_NO_THROW(expect_room(reports));
+  EXPECT_NO_THROW(expect_memory(reports));
 }
 
 // Two ranks of one machine take twice as much of it as one of another machine.
@@ -421,7 +420,7 @@ TEST(Ranks, TheFullestMachineCountsForAll) {
   options.n_ctx = options.rope_ctx = 1 << 20;
   options.positions = std::uint64_t{1} << 28;  // far more than there is memory for
   const RankTeam team(2, {1, 8});
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   ASSERT_EQ(engine_memory(*model, options).kv, 0U);
   EXPECT_GT(kv_fraction(*model, options), 1);
 }
@@ -439,7 +438,7 @@ TEST(Shares, AreMeasured) {
   EXPECT_EQ(shares_of({10.2, 9.9, 10.4}), (Shares{10, 10, 10}));
   EXPECT_EQ(shares_of({40, 20, 0.1}), (Shares{10, 5, 1}));
   const RankTeam team(2);
-  const std::vector<double> rates = Leader::current()->measure_rates(1);
+  const std::vector<double> rates = leader_of_team->measure_rates(1);
   EXPECT_EQ(rates.size(), 2U);
   for (const double rate : rates) EXPECT_GT(rate, 0);
 }
@@ -465,7 +464,7 @@ TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
   const RankTeam team(2);
   const NoThreads none;
   EXPECT_ANY_THROW(std::jthread([] {}));
-  EXPECT_EQ(shares_of(Leader::current()->measure_rates(1)), (Shares{1, 1}));
+  EXPECT_EQ(shares_of(leader_of_team->measure_rates(1)), (Shares{1, 1}));
 }
 
 // What has been written, and no more: not what lay behind it in the memory of an earlier, longer
@@ -521,7 +520,7 @@ TEST(GraphParts, OnlySmallProductsAreComputedByAll) {
   const std::string path = directory.file("model.gguf");
   const std::vector<ArchitectureCase> cases = architecture_cases();
   TinyArchitecture(*std::ranges::find(cases, "qwen2moe", &ArchitectureCase::name)).write(path);
-  const auto model = Model::load(path);
+  const auto model = Model::load(path, on_team());
   const Graph& graph = model->graph();
   const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
   std::set<std::string> alike;
@@ -535,7 +534,7 @@ TEST(GraphParts, OnlySmallProductsAreComputedByAll) {
 // and of the logits.
 TEST(Ranks, SendFewBytes) {
   const RankTeam team(2);
-  const auto model = Model::load(kDemoPath);
+  const auto model = Model::load(kDemoPath, on_team());
   Session session(*model, small_session());
   (void)session.eval(many_tokens(1));
   const std::size_t before = team.gathered();

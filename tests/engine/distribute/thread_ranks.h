@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine/distribute/follower.h"
 #include "engine/distribute/leader.h"
 
 namespace cria::test {
@@ -86,6 +85,14 @@ class ThreadRanks : public Ranks {
   std::deque<Gathering> under_way_;
 };
 
+inline std::shared_ptr<Leader> leader_of_team;  ///< null: no RankTeam lives
+
+/// Options of a model that the living RankTeam, if any, computes.
+inline LoadOptions on_team(LoadOptions options = {}) {
+  options.cluster = leader_of_team;
+  return options;
+}
+
 /// While it lives, this process has n ranks. version: of the last rank.
 class RankTeam {
  public:
@@ -93,15 +100,14 @@ class RankTeam {
       : hub_(n), first_(hub_, 0) {
     for (unsigned r = 1; r < n; ++r) {
       threads_.emplace_back([this, r, own = r + 1 == n ? version : "1"] {
-        const FollowingThread follows;
         ThreadRanks ranks(hub_, r);
         follow(ranks, own);
       });
     }
-    leader_ = std::make_unique<Leader>(first_, "1");
-    if (!shares.empty()) leader_->set_shares(std::move(shares));
+    leader_of_team = std::make_shared<Leader>(first_, "1");
+    if (!shares.empty()) leader_of_team->set_shares(std::move(shares));
   }
-  ~RankTeam() { leader_.reset(); }
+  ~RankTeam() { leader_of_team.reset(); }
 
   /// How often this rank has chosen its number of threads itself. Between two commands.
   [[nodiscard]] unsigned chose_threads(unsigned rank) const {
@@ -114,7 +120,6 @@ class RankTeam {
   RankHub hub_;
   ThreadRanks first_;
   std::vector<std::jthread> threads_;
-  std::unique_ptr<Leader> leader_;
 };
 
 }  // namespace cria::test

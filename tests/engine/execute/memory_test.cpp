@@ -21,7 +21,7 @@ TEST(Memory, IsWhatTheSessionTakes) {
   for (const std::uint32_t n_ctx : {1U, 100U, 5000U}) {
     SessionOptions options;
     options.n_ctx = n_ctx;
-    const SessionMemory memory = session_memory(demo_model(), options);
+    const EngineMemory memory = session_memory(demo_model(), options);
     const Session session(demo_model(), options);
     EXPECT_EQ(session.memory_bytes(), memory.kv + memory.work);
     EXPECT_EQ(session.options().n_batch, memory.n_batch);
@@ -36,7 +36,7 @@ TEST(Memory, WorkStaysWithin64MiB) {
   SessionOptions options;
   options.n_ctx = 1 << 16;
   options.n_batch = 1 << 16;
-  const SessionMemory memory = session_memory(demo_model(), options);
+  const EngineMemory memory = session_memory(demo_model(), options);
   EXPECT_LE(memory.work, std::size_t{64} << 20);
   EXPECT_GT(memory.n_batch, 512U);
 }
@@ -152,7 +152,7 @@ TEST(Memory, AFewPositionsTouchLittleOfALongContext) {
   Batch batch(engine);
   batch.add(sequence, many_tokens(70), 0);
   batch.forward();
-  const std::span<std::byte> memory = engine.state().pool.memory();
+  const std::span<std::byte> memory = StateAccess::of(engine).pool.memory();
   ASSERT_EQ(memory.size(), std::size_t{64} << 20);
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(memory.size() / page);

@@ -20,7 +20,7 @@ namespace cria::test {
 
 /// Pages lie anywhere, and hold what is no number until they are written.
 inline void shuffle_pages(Engine& engine, Random& random) {
-  KvPool& pool = engine.state().pool;
+  KvPool& pool = StateAccess::of(engine).pool;
   std::memset(pool.memory().data(), 0xFF, pool.memory().size());
   for (std::size_t group = 0; group < pool.groups(); ++group) {
     std::vector<PageId> pages;
@@ -132,7 +132,7 @@ class BatchMix {
   bool add(Live& live, std::vector<Slice>& slices) {
     const std::span<const TokenId> had = live.sequence.tokens();
     const std::size_t left = engine_.options().n_ctx - had.size();
-    const std::size_t n = std::min({batch_.room(), left, chance(0.5) ? 1 : 1 + below(40)});
+    const std::size_t n = std::min({batch_.capacity_left(), left, chance(0.5) ? 1 : 1 + below(40)});
     if (n == 0) return true;
     Slice slice{&live.sequence, {had.begin(), had.end()}, {}, chance(0.2) ? n : below(n), 0};
     if (n == 1) slice.wanted = 0;
@@ -152,7 +152,7 @@ class BatchMix {
     batch_.clear();
     std::vector<Slice> slices;
     const std::size_t first = below(live_.size() + 1);
-    for (std::size_t i = 0; i < live_.size() && batch_.room() > 0; ++i) {
+    for (std::size_t i = 0; i < live_.size() && batch_.capacity_left() > 0; ++i) {
       const std::size_t at = (first + i) % live_.size();
       if (chance(0.8) && !add(live_[at], slices)) {  // no page is left
         live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(at));
@@ -168,9 +168,9 @@ class BatchMix {
   // The pass is given up; nothing has happened.
   void stop() {
     const std::atomic<bool> flag = true;
-    engine_.state().executor.stop_on(&flag);
+    StateAccess::of(engine_).executor.stop_on(&flag);
     EXPECT_THROW(batch_.forward(), EvaluationStopped);
-    engine_.state().executor.stop_on(nullptr);
+    StateAccess::of(engine_).executor.stop_on(nullptr);
   }
 
   void look(const Slice& slice) {

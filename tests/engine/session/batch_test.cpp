@@ -1,5 +1,5 @@
 // Many sequences in one engine: each has the bytes that it has alone.
-#include "engine/session/stop_on.h"
+#include "engine/session/engine_state.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/engine/session/batch_mix.h"
 #include "tests/engine/tiny_model.h"
@@ -23,9 +23,11 @@ EngineOptions mixed_options(std::uint32_t sequences, std::uint32_t threads) {
 
 // Everything lies in the pool again, or is kept by the index alone.
 void expect_no_page_lost(const Engine& engine) {
-  KvPool& pool = engine.state().pool;
+  KvPool& pool = StateAccess::of(engine).pool;
   for (std::size_t group = 0; group < pool.groups(); ++group) {
-    while (engine.state().index && engine.state().index->evict(group)) continue;
+    while (StateAccess::of(engine).prefix_cache &&
+           StateAccess::of(engine).prefix_cache->evict(group))
+      continue;
     EXPECT_EQ(pool.free_pages(group), pool.pages(group)) << group;
   }
 }
@@ -80,7 +82,7 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
     while (sequence.tokens().size() < text.size()) {
       batch.clear();
       const auto rest = std::span(text).subspan(sequence.tokens().size());
-      batch.add(sequence, rest.first(std::min(rest.size(), batch.room())), 0);
+      batch.add(sequence, rest.first(std::min(rest.size(), batch.capacity_left())), 0);
       batch.forward();
     }
   };
@@ -140,7 +142,8 @@ TEST(Batches, TheLastPageIsKept) {
   EXPECT_EQ(read({5, 6, 7, 8, 20}, true), 4U);
   EXPECT_EQ(read({5, 6, 7, 8, 20, 30}, false), 0U);
   EXPECT_EQ(read({5, 6, 7, 8, 20, 30}, true), 5U) << "of what was not shared nothing is known";
-  EXPECT_EQ(engine.pages() - engine.state().pool.free_pages(0), 2U) << "a page each of two texts";
+  EXPECT_EQ(engine.pages() - StateAccess::of(engine).pool.free_pages(0), 2U)
+      << "a page each of two texts";
   expect_no_page_lost(engine);
 }
 
@@ -182,7 +185,7 @@ TEST(Batches, FreePagesOfRejectedTokens) {
   options.positions = 448;
   options.prefix_cache = false;
   Engine engine(plain_model(), options);
-  const KvPool& pool = engine.state().pool;
+  const KvPool& pool = StateAccess::of(engine).pool;
   Sequence a(engine), b(engine);
   Batch batch(engine);
   const std::vector<TokenId> tokens(256, 5);
@@ -223,15 +226,16 @@ TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
   const std::vector<TokenId> tokens(256, 5);
   for (std::size_t done = 0; done < tokens.size(); done += batch.size()) {
     batch.clear();
-    batch.add(sequence,
-              std::span(tokens).subspan(done, std::min(batch.room(), tokens.size() - done)), 0);
+    batch.add(
+        sequence,
+        std::span(tokens).subspan(done, std::min(batch.capacity_left(), tokens.size() - done)), 0);
     batch.forward();
   }
   const Sequence other = sequence.fork();
   EXPECT_NE(std::string(engine.not_finite(sequence, 0).what()), "");
   EXPECT_EQ(sequence.tokens().size(), 0U);
   EXPECT_EQ(other.tokens().size(), tokens.size());
-  EXPECT_FALSE(engine.state().executor.observed()) << "what observed is gone";
+  EXPECT_FALSE(StateAccess::of(engine).executor.observed()) << "what observed is gone";
 }
 
 // Nobody waits longer for a sequence that cannot be used than he must.

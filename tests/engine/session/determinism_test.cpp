@@ -43,10 +43,10 @@ int rounds() {
 class ServingMix {
  public:
   ServingMix(const Model& model, const std::shared_ptr<const Model>& draft, std::uint64_t seed)
-      : model_(model), random_(seed), engine_(model, engine_options()) {
+      : model_(model), random_(seed), engine_(model, engine_options(draft)) {
     shuffle_pages(engine_, random_);
-    scheduler_ = std::make_unique<Scheduler>(
-        engine_, SchedulerOptions{.prompt_tokens = 1 + below(60), .draft = draft});
+    scheduler_ =
+        std::make_unique<Scheduler>(engine_, SchedulerOptions{.prompt_tokens = 1 + below(60)});
     for (std::size_t i = 0; i < kAnswers; ++i) asked_.push_back(any_request(i));
   }
 
@@ -87,8 +87,9 @@ class ServingMix {
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_.next() % n); }
   bool chance(double p) { return random_.uniform() < p; }
 
-  EngineOptions engine_options() {
+  EngineOptions engine_options(const std::shared_ptr<const Model>& draft) {
     EngineOptions options;
+    options.draft = draft;
     options.n_ctx = 300;
     options.rope_ctx = 300;
     options.sequences = static_cast<std::uint32_t>(1 + below(12));
@@ -158,7 +159,7 @@ class ServingMix {
     request.on_end = [this, i](const GenerateResult& result, const std::optional<Error>& error) {
       Asked& asked = asked_[i];
       drafted += result.drafted;
-      kept += result.kept;
+      kept += result.accepted;
       cached += result.cached_tokens;
       asked.error = asked.error || error.has_value();
       if (result.reason == StopReason::Interrupted) {

@@ -42,7 +42,7 @@ TEST(Model, TypesOfKeysAndValuesHaveNames) {
   EXPECT_EQ(parse_kv_type("f16"), SessionOptions{}.kv_type);
   EXPECT_EQ(parse_kv_type("q8_0"), KvType::Q8_0);
   EXPECT_EQ(error_of([] { parse_kv_type("q4_0"); }),
-            "no such type of keys and values: expected f16, f32 or q8_0, got q4_0");
+            "unknown type of the KV cache: expected f16, f32 or q8_0, got q4_0");
 }
 
 }  // namespace

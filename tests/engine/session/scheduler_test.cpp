@@ -120,8 +120,9 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
     Random random(7);
     EngineOptions options = engine_options(5, 2);
     options.positions = 700;
+    options.draft = draft;
     Engine engine(*model, options);
-    Scheduler scheduler(engine, {.prompt_tokens = 24, .draft = draft});
+    Scheduler scheduler(engine, {.prompt_tokens = 24});
     std::vector<Wanted> wanted(30);
     std::vector<Ended> ended(wanted.size());
     std::size_t drafted = 0, kept = 0;
@@ -144,8 +145,8 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
                                    const std::optional<Error>& error) {
         on_end(result, error);
         drafted += result.drafted;
-        kept += result.kept;
-        EXPECT_LE(result.kept, result.drafted);
+        kept += result.accepted;
+        EXPECT_LE(result.accepted, result.drafted);
       };
       scheduler.add(request);
       if (i % 4 == 3) scheduler.step();
@@ -164,12 +165,14 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
 // does.
 TEST(Scheduler, MayBeDroppedWhileItGuesses) {
   const auto model = TinyModel().load();
-  Engine engine(*model, engine_options(2, 1));
+  EngineOptions options = engine_options(2, 1);
+  options.draft = model;
+  Engine engine(*model, options);
   Ended ended;
   Wanted wanted{{1, 20, 30}, greedy(200)};
   wanted.options.ignore_eos = true;
   {
-    Scheduler scheduler(engine, {.draft = model});
+    Scheduler scheduler(engine);
     scheduler.add(request_of(wanted, ended));
     for (int i = 0; i < 10; ++i) scheduler.step();
     EXPECT_EQ(scheduler.active(), 1U);

@@ -103,8 +103,8 @@ TEST(Speculation, ChangesNoAnswer) {
       const Spoken got = speak_with(*small, draft, prompt, options);
       expect_same(got, want);
       drafted += got.result.drafted;
-      kept += got.result.kept;
-      EXPECT_LE(got.result.kept, got.result.drafted);
+      kept += got.result.accepted;
+      EXPECT_LE(got.result.accepted, got.result.drafted);
       return got.result;
     };
     try_with(Speculate::Lookup, {}, nullptr);
@@ -114,9 +114,9 @@ TEST(Speculation, ChangesNoAnswer) {
     const auto wrong =
         try_with(Speculate::Lookup, always_wrong(prompt, want.result.tokens), nullptr);
     const auto right = try_with(Speculate::Lookup, joined(prompt, want.result.tokens), nullptr);
-    EXPECT_LE(wrong.kept * 4, wrong.drafted);
+    EXPECT_LE(wrong.accepted * 4, wrong.drafted);
     if (want.result.tokens.size() > 20 && way.sampler.temperature == 2) {
-      EXPECT_GT(right.kept, 10U);
+      EXPECT_GT(right.accepted, 10U);
     }
   }
   EXPECT_GT(kept, 0U);
@@ -137,7 +137,7 @@ TEST(Speculation, ForcedTextIsADraft) {
   options.speculate = Speculate::Lookup;
   const Spoken got = speak_with(demo_model(), nullptr, prompt, options);
   expect_same(got, want);
-  EXPECT_GT(got.result.kept, 5U);
+  EXPECT_GT(got.result.accepted, 5U);
   Engine engine(demo_model(), {});
   Scheduler scheduler(engine);
   AnswerRequest request;
@@ -145,7 +145,7 @@ TEST(Speculation, ForcedTextIsADraft) {
   request.options = options;
   request.on_end = [&](const GenerateResult& result, const std::optional<Error>&) {
     EXPECT_EQ(result.tokens, want.result.tokens);
-    EXPECT_GT(result.kept, 5U);
+    EXPECT_GT(result.accepted, 5U);
   };
   scheduler.add(std::move(request));
   while (scheduler.step()) continue;
@@ -226,7 +226,7 @@ TEST(Speculation, CountsEvaluatedDraftTokens) {
     const GenerateResult result = session.generate(prompt, options);
     EXPECT_GE(result.shifts, 2U);
     EXPECT_EQ(result.drafted > 0, speculate == Speculate::Lookup);
-    EXPECT_EQ(evaluated, rows[0] + result.drafted - result.kept);
+    EXPECT_EQ(evaluated, rows[0] + result.drafted - result.accepted);
   }
 }
 
@@ -392,17 +392,17 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   const std::vector<TokenId> plain = {1, 20, 30}, padding = {1, 427, 30};
   std::vector<TokenId> guessed, others;
   DraftModel draft(*more, *fewer, {});
-  Sequence sequence = draft.sequence();
+  Sequence sequence = draft.sequence(0, true);
   const DraftModel::DraftRequest guess{&sequence, plain, 4, &guessed};
-  draft.guess({&guess, 1}, 100);
+  draft.write({&guess, 1}, 100, nullptr);
   EXPECT_EQ(guessed.size(), 4U);
   for (const TokenId token : guessed) EXPECT_LT(token, 300);
   // A text with a token that the smaller model has not is not guessed; another beside it is.
   DraftModel small(*fewer, *more, {.sequences = 2});
-  Sequence first = small.sequence(), second = small.sequence();
+  Sequence first = small.sequence(0, true), second = small.sequence(0, true);
   const DraftModel::DraftRequest both[] = {{&first, padding, 4, &others},
                                            {&second, plain, 4, &guessed}};
-  small.guess(both, 100);
+  small.write(both, 100, nullptr);
   EXPECT_TRUE(others.empty());
   EXPECT_EQ(guessed, std::vector<TokenId>(4, 299));
 }
@@ -411,19 +411,19 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
 TEST(Speculation, ADraftModelCanBeStopped) {
   const auto model = padded_model(300);
   DraftModel draft(*model, *model, {.n_ctx = 256});
-  Sequence sequence = draft.sequence();
+  Sequence sequence = draft.sequence(0, true);
   const std::vector<TokenId> text(200, 20);
   std::vector<TokenId> guessed;
   const DraftModel::DraftRequest guess{&sequence, text, 4, &guessed};
   std::atomic<bool> stop = true;
-  EXPECT_THROW(draft.guess({&guess, 1}, 128, &stop), EvaluationStopped);
+  EXPECT_THROW(draft.write({&guess, 1}, 128, &stop), EvaluationStopped);
   EXPECT_EQ(sequence.tokens().size(), 0U);
   stop = false;
-  draft.guess({&guess, 1}, 128, &stop);
+  draft.write({&guess, 1}, 128, &stop);
   EXPECT_EQ(sequence.tokens().size(), 128U);
   EXPECT_TRUE(guessed.empty());
   stop = true;
-  draft.guess({&guess, 1}, 128);
+  draft.write({&guess, 1}, 128, nullptr);
   EXPECT_EQ(guessed, std::vector<TokenId>(4, 299)) << "the flag is forgotten with the call";
 }
 
@@ -440,7 +440,7 @@ TEST(Speculation, ExpectedTokensMayBeNone) {
     options.expected = {20, 30, want.result.tokens[0], want.result.tokens[1], none, none};
     const Spoken got = speak_with(*model, nullptr, prompt, options);
     expect_same(got, want);
-    EXPECT_GE(got.result.kept, 1U);
+    EXPECT_GE(got.result.accepted, 1U);
   }
 }
 

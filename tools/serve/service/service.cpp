@@ -129,8 +129,9 @@ void Service::wait_for_end() {
 }
 
 std::string Service::summary() const {
-  const EngineMemory memory =
-      engine_memory(model(), options_.engine);  // its own has the kept ones in it
+  EngineOptions alone = options_.engine;  // the engine's own options include cached prefixes
+  alone.draft = nullptr;
+  const EngineMemory memory = engine_memory(model(), alone);
   return counted(slots(), "slot") + " of " + counted(n_ctx(), "token") + ", " +
          tools::human_bytes(memory.kv) + " of keys and values";
 }

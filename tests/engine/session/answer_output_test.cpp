@@ -1,4 +1,4 @@
-#include "engine/session/stop_scanner.h"
+#include "engine/session/answer_output.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/ranks/shares.h"
+#include "engine/ranks/ranks.h"
 
 #include <algorithm>
 #include <charconv>
