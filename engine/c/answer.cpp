@@ -1,21 +1,14 @@
 // The C interface: answers.
-#include "engine/c/messages.h"
 #include "engine/c/objects.h"
 
 namespace cria::c_api {
 namespace {
 
-Speculate speculation(std::int32_t way) {
-  switch (way) {
-    case CRIA_SPECULATE_AUTO:
-      return Speculate::Auto;
-    case CRIA_SPECULATE_OFF:
-      return Speculate::Off;
-    case CRIA_SPECULATE_LOOKUP:
-      return Speculate::Lookup;
-    default:
-      throw Failure(CRIA_ERROR_ARGUMENT, "no such way of speculation");
-  }
+Speculate speculation(std::int32_t mode) {
+  constexpr Speculate kModes[] = {Speculate::Auto, Speculate::Off, Speculate::Lookup};
+  if (mode < CRIA_SPECULATE_AUTO || mode > CRIA_SPECULATE_LOOKUP)
+    throw Failure(CRIA_ERROR_ARGUMENT, "unknown mode of speculation");
+  return kModes[mode];
 }
 
 GenerateOptions generate_options(const ModelObject& model, const cria_request& given) {
@@ -28,14 +21,14 @@ GenerateOptions generate_options(const ModelObject& model, const cria_request& g
   if (given.max_tokens < 0) throw Failure(CRIA_ERROR_ARGUMENT, "max_tokens is negative");
   if (given.max_tokens != 0) options.max_tokens = given.max_tokens;
   for (const char* const stop : array(given.stop, given.n_stop, "stop"))
-    options.stop.emplace_back(&required(stop, "a stop text"));
+    options.stop.emplace_back(&required(stop, "a stop string"));
   options.ignore_eos = given.ignore_eos != 0;
   options.speculate = speculation(given.speculation);
   if (given.logprobs != 0) options.logprobs = given.top_logprobs;
   return options;
 }
 
-/// As `cria run` makes a prompt of the same.
+/// Makes the prompt that `cria run` makes.
 AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
   ModelObject& model = *engine.model;
   const GenerateOptions options = generate_options(model, given);
@@ -65,12 +58,11 @@ AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
 }
 
 cria_status give_piece(AnswerObject& answer, cria_piece* piece) {
-  const bool ended =
-      answer.writing->ended();  // before: another thread may write the last piece meanwhile
+  const bool ended = answer.writing->ended();  // before take(): others may add the last piece
   auto next = answer.writing->take();
   if (!next) {
     if (!ended) return CRIA_AGAIN;
-    (void)answer.writing->result();  // throws what ended it
+    (void)answer.writing->result();  // throws the answer's error
     return CRIA_END;
   }
   answer.piece = std::move(*next);
@@ -82,7 +74,7 @@ cria_status give_piece(AnswerObject& answer, cria_piece* piece) {
   return CRIA_OK;
 }
 
-/// The next piece, after what brings it.
+/// Returns the next piece, after before() waited for it.
 template <class Before>
 cria_status give_next(cria_answer answer, cria_piece* piece, Before before) {
   return call([&] {
@@ -94,23 +86,10 @@ cria_status give_next(cria_answer answer, cria_piece* piece, Before before) {
   });
 }
 
-std::int32_t stop_reason(StopReason reason) {
-  switch (reason) {
-    case StopReason::EndOfGeneration:
-      return CRIA_STOP_END;
-    case StopReason::StopString:
-      return CRIA_STOP_TEXT;
-    case StopReason::Length:
-      return CRIA_STOP_LENGTH;
-    case StopReason::ContextFull:
-      return CRIA_STOP_CONTEXT;
-    case StopReason::Interrupted:
-      return CRIA_STOP_INTERRUPTED;
-  }
-  return CRIA_STOP_INTERRUPTED;
-}
+static_assert(int{CRIA_STOP_TEXT} == int(StopReason::StopString) &&
+              int{CRIA_STOP_INTERRUPTED} == int(StopReason::Interrupted));
 
-/// Tables of what the result points to; made once, and whole where memory is short on the way.
+/// Fills the tables that the result points to, once; changes nothing if memory is short.
 void add_tables(AnswerObject& answer, const GenerateResult& result) {
   if (answer.calls.size() != result.tool_calls.size()) {
     std::vector<cria_tool_call> calls;
@@ -130,7 +109,7 @@ void add_tables(AnswerObject& answer, const GenerateResult& result) {
 
 cria_result result_of(const AnswerObject& answer, const GenerateResult& result) {
   cria_result out{};
-  out.stop_reason = stop_reason(result.reason);
+  out.stop_reason = static_cast<std::int32_t>(result.reason);
   out.text = result.text.c_str();
   out.text_size = result.text.size();
   out.thinking = result.reasoning.c_str();

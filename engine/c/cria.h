@@ -19,9 +19,8 @@
  * is the same afterwards.
  * - Pointers passed in are read during the call and not kept. Pointers returned belong to the
  * handle that they came from. Each comment says how long they live. A thread that holds such
- * pointers must be the only one that uses the handle. An answer that is freed while another thread
- * is in a call with it leaves that call with pointers to freed memory: cancel it, and free it when
- * the call has returned.
+ * pointers must be the only one that uses the handle. Do not free an
+ * answer while another thread is in a call with it: cancel it, and free it after the call.
  * - A process that was forked from one that has had an engine lacks its threads: it must not call
  * the library (before exec).
  * - Structs begin with their size, which the caller sets (CRIA_STRUCT does). Members after the size
@@ -90,34 +89,34 @@ CRIA_API const char* cria_version(void);
 CRIA_API const char* cria_isa(void);
 
 /* Handles. Each kind has a type of its own, so that the compiler tells them apart. */
-/** A model: a file with its tokenizer and chat template; {0} is none. */
+/** A model: a file with its tokenizer and chat template. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_model;
-/** Runs a model: its threads, and memory for keys and values. */
+/** Runs a model: threads and KV cache. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_engine;
-/** A sequence of tokens with their keys and values. */
+/** A sequence of tokens with their KV cache. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_sequence;
-/** How tokens are sampled. */
+/** Sampler options. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_sampler;
-/** What the text of an answer must look like. */
+/** A constraint on the text of an answer. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_constraint;
-/** An answer: waiting, being written, or complete. */
+/** An answer: queued, being generated, or complete. */
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_answer;
 
 /* ---- Models: a file with its tokenizer and chat template. Immutable. ---- */
 
-/** How a model is loaded. */
+/** Options of cria_model_load(). */
 typedef struct {
   size_t size;              /**< CRIA_STRUCT sets it */
   int32_t no_mmap;          /**< 1: read the file into memory instead of mapping it */
@@ -163,7 +162,7 @@ CRIA_API cria_status cria_detokenize(cria_model model, const cria_token* tokens,
 /** A message of a conversation. This struct never grows: everything else goes into `json`. */
 typedef struct {
   const char* role;    /**< "system", "user", "assistant", "tool" */
-  const char* content; /**< may be NULL where there is `json` */
+  const char* content; /**< may be NULL if there is `json` */
   const char* json;    /**< NULL, or the complete message as a JSON object, used instead of the
                           content: tool calls … */
 } cria_message;
@@ -220,22 +219,21 @@ CRIA_API cria_status cria_constraint_check(cria_constraint constraint, const cha
 /** Answers that have begun with it continue. */
 CRIA_API cria_status cria_constraint_free(cria_constraint constraint);
 
-/* ---- Engines: threads, and memory for the keys and values of sequences. ---- */
+/* ---- Engines: threads, and the KV cache of sequences. ---- */
 
-/** How an engine is made. */
+/** Options of cria_engine_create(). */
 typedef struct {
-  size_t size;      /**< CRIA_STRUCT sets it */
-  uint32_t n_ctx;   /**< most positions of a sequence; 0: as the model was trained, at most 4096 */
-  uint32_t n_batch; /**< most tokens of a pass; 0: 512; more than 4096 count as 4096 */
-  uint32_t threads; /**< 0: physical cores; at most 1024 */
+  size_t size;              /**< CRIA_STRUCT sets it */
+  uint32_t n_ctx;           /**< max context per sequence; 0: the training context, up to 4096 */
+  uint32_t n_batch;         /**< max tokens per pass, up to 4096; 0: 512 */
+  uint32_t threads;         /**< up to 1024; 0: physical cores */
   uint32_t threads_prefill; /**< for passes of several tokens; 0: as threads */
-  uint32_t sequences; /**< most sequences at a time, including those of answers being written; 0: 1;
-                         at most 1024 */
-  int32_t no_prefix_cache; /**< 1: disable the prefix cache */
-  uint64_t positions;      /**< of all sequences together; 0: n_ctx for each */
-  const char* kv_type;     /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
-  cria_model draft; /**< a smaller model with the same vocabulary (but for up to 128 tokens of
-                       padding) that guesses ahead; {0}: none */
+  uint32_t sequences;       /**< max live sequences, including answers, up to 1024; 0: 1 */
+  int32_t no_prefix_cache;  /**< 1: disable the prefix cache */
+  uint64_t positions;       /**< KV positions of all sequences; 0: n_ctx for each */
+  const char* kv_type;      /**< type of the KV cache: "f16", "f32", "q8_0"; NULL: "f16" */
+  cria_model draft;         /**< draft model for speculative decoding, with the same vocabulary (but
+                               for up to 128 padding tokens); {0}: none */
 } cria_engine_options;
 
 /** Allocates the engine's memory. options: NULL for the defaults. The caller owns *engine:
@@ -257,13 +255,13 @@ CRIA_API cria_status cria_engine_step(cria_engine engine, int32_t* busy);
 
 /* ---- Answers ---- */
 
-/** Whether tokens are guessed and evaluated ahead. This never changes an answer. */
+/** Speculative decoding. It never changes an answer. */
 enum {
-  CRIA_SPECULATE_AUTO = 0,  /**< where measurements show that it makes the answer faster */
+  CRIA_SPECULATE_AUTO = 0,  /**< when measurements show that it is faster */
   CRIA_SPECULATE_OFF = 1,   /**< never */
-  CRIA_SPECULATE_LOOKUP = 2 /**< wherever the same words occurred earlier in the text */
+  CRIA_SPECULATE_LOOKUP = 2 /**< n-gram lookup in the text */
 };
-/** What is to be answered, and how. */
+/** A requested answer. */
 typedef struct {
   size_t size; /**< CRIA_STRUCT sets it */
   /* What is answered, one of three: a conversation, a text, tokens. */
@@ -279,13 +277,13 @@ typedef struct {
   cria_sampler sampler;       /**< {0}: the defaults of cria_sampler_create() */
   cria_constraint constraint; /**< {0}: any text */
   int64_t max_tokens;         /**< 0: until something else ends it */
-  const char* const* stop;    /**< texts that end the answer, and are not part of it */
-  size_t n_stop;              /**< number of stop texts */
+  const char* const* stop;    /**< stop strings, which are not part of the answer */
+  size_t n_stop;              /**< number of stop strings */
   int32_t ignore_eos;         /**< 1: end-of-generation tokens are never sampled */
   int32_t speculation;        /**< CRIA_SPECULATE_… */
   int32_t logprobs;           /**< 1: log-probabilities of the answer's tokens */
-  uint32_t top_logprobs; /**< with logprobs: also of this many likeliest tokens at each place */
-  uint64_t scope;        /**< only prompts of the same scope share beginnings that were read */
+  uint32_t top_logprobs;      /**< with logprobs: alternatives to report for each token */
+  uint64_t scope;             /**< cached prefixes are shared within a scope only */
 } cria_request;
 
 /** Begins an answer, which waits until the engine has a sequence and positions for it. It is byte
@@ -305,7 +303,7 @@ typedef struct {
       text; /**< complete characters, then '\0'; valid until the next call with this answer */
   size_t text_size; /**< in bytes */
 } cria_piece;
-/** The next piece: all text that there is, or, if there is none, computes until there is some.
+/** Returns the next piece: all available text; computes until there is some.
  * CRIA_END at the end, or the error that ended the answer. */
 CRIA_API cria_status cria_answer_next(cria_answer answer, cria_piece* piece);
 /** The same without computing: CRIA_AGAIN if it would have to compute. */
@@ -315,18 +313,18 @@ CRIA_API cria_status cria_answer_cancel(cria_answer answer);
 
 enum {
   CRIA_STOP_END = 0,        /**< the model ended it */
-  CRIA_STOP_TEXT = 1,       /**< a stop text */
+  CRIA_STOP_TEXT = 1,       /**< a stop string */
   CRIA_STOP_LENGTH = 2,     /**< max_tokens */
   CRIA_STOP_CONTEXT = 3,    /**< the context is full */
   CRIA_STOP_INTERRUPTED = 4 /**< cancelled */
 };
-/** How likely the model found a token. */
+/** Log-probability of a token. */
 typedef struct {
   cria_token token; /**< the sampled token, or an alternative */
   float logprob; /**< natural logarithm of the model's own probability, before bias, penalties and
                     filters */
 } cria_token_logprob;
-/** A call of a tool, as the model wrote it. */
+/** A tool call. */
 typedef struct {
   const char* id;        /**< the tool's answer refers to it */
   const char* name;      /**< of the tool */
@@ -341,7 +339,7 @@ typedef struct {
   size_t text_size;     /**< in bytes */
   const char* thinking; /**< what the model wrote before it, or "" */
   size_t thinking_size; /**< in bytes */
-  const char* stop;     /**< the stop text that ended the answer, or "" */
+  const char* stop;     /**< the stop string that ended the answer, or "" */
   const cria_token*
       tokens;      /**< of thinking, answer and calls, without the end-of-generation token */
   size_t n_tokens; /**< number of tokens */
@@ -350,12 +348,12 @@ typedef struct {
   const cria_token_logprob*
       logprobs; /**< of the tokens of the answer, if the request asked for them */
   const cria_token_logprob*
-      top_logprobs; /**< [n_logprobs][n_top]: the likeliest, the lower id first among equals */
-  size_t n_logprobs, n_top;              /**< sizes of the arrays above */
+      top_logprobs;         /**< [n_logprobs][n_top]: most likely first; on a tie, lower id first */
+  size_t n_logprobs, n_top; /**< sizes of the arrays above */
   size_t prompt_tokens, cached_tokens;   /**< of the prompt: evaluated, and found in the cache */
   double prompt_seconds, decode_seconds; /**< time to read the prompt, and to write the answer */
-  size_t drafted_tokens;                 /**< guessed and evaluated ahead */
-  size_t kept_tokens;                    /**< those of them that were sampled, too */
+  size_t drafted_tokens;                 /**< draft tokens evaluated */
+  size_t kept_tokens;                    /**< draft tokens accepted */
 } cria_result;
 /** Computes until the answer is at its end. Pieces may still be asked for afterwards. */
 CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result);
@@ -386,15 +384,15 @@ typedef struct {
   cria_token likeliest; /**< the token with the highest logit there, the lowest id among equals */
   int32_t reserved;     /**< 0 */
 } cria_score;
-/** Scores texts, as many at once as the engine has free sequences (at least one). Beginnings that
- * they share, up to the first token that is scored, are evaluated once; scope: as in cria_request.
+/** Scores texts, as many at once as the engine has free sequences (at least one). Their
+ * common prefix, up to the first scored token, is evaluated once; scope: as in cria_request.
  * scores: [n_tokens - first] of each text, in their order; the same bits whatever else is computed.
  */
 CRIA_API cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts,
                                        uint64_t scope, cria_score* scores, size_t capacity,
                                        size_t* count);
 
-/** How a text is measured. */
+/** Options of cria_perplexity(). */
 typedef struct {
   size_t size;          /**< CRIA_STRUCT sets it */
   uint32_t window;      /**< tokens evaluated together; 0: 512. The engine's n_ctx must be at least
@@ -403,32 +401,31 @@ typedef struct {
                            --stride */
   uint64_t max_windows; /**< 0: all */
 } cria_perplexity_options;
-/** How well a model predicts a text. */
+/** Result of cria_perplexity(). */
 typedef struct {
   size_t size;                       /**< CRIA_STRUCT sets it */
   double perplexity, standard_error; /**< as `cria perplexity` prints them */
-  uint64_t tokens, windows;          /**< numbers of those that were scored */
+  uint64_t tokens, windows;          /**< numbers of scored tokens and windows */
 } cria_perplexity_result;
-/** How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL
+/** Measures the perplexity of a text: the figures of `cria perplexity`, to the bit. options: NULL
  * for the defaults. */
 CRIA_API cria_status cria_perplexity(cria_engine engine, const char* text, size_t text_size,
                                      const cria_perplexity_options* options,
                                      cria_perplexity_result* result);
 
-/** Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence:
+/** Creates an empty sequence. The caller owns *sequence:
  * cria_sequence_free(). scope: as in cria_request. */
 CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope,
                                           cria_sequence* sequence);
-/** What it has read may be kept for later prompts, unless the engine's option no_prefix_cache is
- * set. */
+/** Its pages stay in the prefix cache, unless the engine's option no_prefix_cache is set. */
 CRIA_API cria_status cria_sequence_free(cria_sequence sequence);
-/** Another sequence with the same tokens, which costs nothing until one of them gets more tokens.
+/** Copies a sequence; the copies share memory until one of them changes.
  */
 CRIA_API cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* fork);
 /** Forgets what follows the first n tokens (or everything, if a window of the model has dropped
  * keys that they need). *left (may be NULL): how many tokens are left. */
 CRIA_API cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left);
-/** Replaces the sequence by the longest beginning of these tokens that the engine holds; waits for
+/** Replaces the sequence by the longest prefix of these tokens that the engine holds; waits for
  * positions as cria_forward() does. *left (may be NULL): how many tokens that is. */
 CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens,
                                          size_t n_tokens, size_t* left);
@@ -441,11 +438,11 @@ typedef struct {
   cria_sequence sequence;   /**< the sequence */
   const cria_token* tokens; /**< read during the call */
   size_t n_tokens;          /**< number of tokens */
-  size_t first_wanted; /**< logits are wanted for the tokens from this one on; n_tokens: for none */
+  size_t first_wanted;      /**< first token whose logits are requested; n_tokens: none */
 } cria_slice;
 /** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch
- * allows. logits: [wanted][n_vocab] in the order of the slices. Each row has the same bits as if
- * computed alone. If answers occupy the positions that it needs, it computes these until there are
+ * allows. logits: [requested][n_vocab] in the order of the slices. Each row has the bits that it
+ * has alone. If answers occupy the positions that it needs, it computes these until there are
  * enough. After an error, sequences hold what they held, and perhaps some of the new tokens; a
  * sequence whose logits are not finite is empty. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits,

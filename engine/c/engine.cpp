@@ -21,15 +21,15 @@ EngineOptions engine_options(const cria_engine_options& given) {
   return options;
 }
 
-/// A slice that is being evaluated: its first tokens have been.
+/// A slice of which `done` tokens are evaluated.
 struct Evaluation {
   std::shared_ptr<SequenceObject> of;
   std::span<const TokenId> tokens;
   std::size_t first_wanted, done = 0;
   std::size_t in_pass = 0, wanted_in_pass = 0;
-  bool reserved_pages = false;  // its sequence has pages for the rest
+  bool reserved_pages = false;  // pages for the rest are reserved
 
-  /// What fits of the rest.
+  /// Adds as many of the remaining tokens as fit.
   void add_to(Batch& batch) {
     in_pass = std::min(batch.capacity_left(), tokens.size() - done);
     wanted_in_pass = 0;
@@ -40,23 +40,23 @@ struct Evaluation {
   }
 };
 
-/// Pages that a sequence needs for so many tokens more.
+/// Number of pages that a sequence needs for `tokens` more.
 std::size_t more_pages(const Sequence& sequence, std::size_t tokens) {
   const std::size_t held = sequence.tokens().size();
   return Engine::pages_of(held + tokens) - Engine::pages_of(held);
 }
 
-/// Evaluates slices, a turn for each pass.
+/// Evaluates slices, one turn per pass.
 class Evaluator {
  public:
-  /// Logits go to `to`.
+  /// Writes logits to `to`.
   Evaluator(std::span<Evaluation> slices, float* to)
       : engine_(*slices.front().of->engine),
         slices_(slices),
         to_(to),
         cancels_(engine_.cancels()) {}
   ~Evaluator() {
-    if (!promised_) return;
+    if (!reserved_) return;
     const EngineObject::Turn turn(engine_);
     release_pages();
   }
@@ -76,19 +76,19 @@ class Evaluator {
                                [](const Evaluation& s) { return s.done == s.tokens.size(); });
   }
   void pass();
-  bool promise_pages();
+  bool reserve_pages();
   void release_pages();
 
   EngineObject& engine_;
   const std::span<Evaluation> slices_;
-  float* to_;  // behind the last that were written
+  float* to_;  // end of the logits written
   const std::uint64_t cancels_;
-  bool promised_ = false;  // pages for all tokens
+  bool reserved_ = false;  // pages for all tokens
 };
 
-/// Once for all passes, so that answers do not begin on them in between. False: answers and other
-/// calls will need them.
-bool Evaluator::promise_pages() {
+/// Reserves pages for all passes, so that no answer begins on them in between. Returns false if
+/// others have them.
+bool Evaluator::reserve_pages() {
   std::size_t pages = 0;
   for (const Evaluation& slice : slices_) {
     const Sequence& sequence = *slice.of->sequence;
@@ -96,7 +96,7 @@ bool Evaluator::promise_pages() {
     if (sequence.reserved_pages() == 0) pages += more_pages(sequence, slice.tokens.size());
   }
   if (pages != 0 && engine_.engine.must_wait(pages, 0)) return false;
-  promised_ = true;
+  reserved_ = true;
   for (Evaluation& slice : slices_) {
     Sequence& sequence = *slice.of->sequence;
     slice.reserved_pages = sequence.reserved_pages() == 0;
@@ -107,14 +107,14 @@ bool Evaluator::promise_pages() {
 }
 
 void Evaluator::release_pages() {
-  promised_ = false;
+  reserved_ = false;
   for (const Evaluation& slice : slices_)
     if (slice.reserved_pages) slice.of->sequence->reserve(0);
 }
 
 void Evaluator::pass() {
   const EngineObject::Turn turn(engine_);
-  if (!promised_ && !promise_pages()) {
+  if (!reserved_ && !reserve_pages()) {
     engine_.step();
     return;
   }
@@ -141,17 +141,14 @@ void Evaluator::pass() {
   if (over()) release_pages();
 }
 
-/// Rows of logits for an array of the caller's.
+/// Checks the caller's array for rows of logits.
 void check_rows(const EngineObject& engine, std::size_t rows, const float* logits,
                 std::size_t capacity, std::size_t* count) {
   const std::size_t n_vocab = engine.model->model->vocabulary_size();
   if (rows > PTRDIFF_MAX / sizeof(float) / n_vocab)
     throw Failure(CRIA_ERROR_ARGUMENT, "too many logits");
   required(count, "count") = rows * n_vocab;
-  if (*count > capacity)
-    throw Failure(CRIA_ERROR_CAPACITY, "room for " + std::to_string(*count) +
-                                           " logits is needed, there is room for " +
-                                           std::to_string(capacity));
+  if (*count > capacity) throw too_small(std::to_string(*count) + " logits", capacity);
   array(logits, *count, "logits");
 }
 
@@ -160,7 +157,7 @@ void check_wanted(std::size_t first, std::size_t n) {
     throw Failure(CRIA_ERROR_ARGUMENT, "logits are wanted from a token on that is not there");
 }
 
-/// Slices of different sequences of one engine.
+/// Checks that the sequences are different and of one engine.
 std::vector<Evaluation> evaluations(std::span<const cria_slice> slices) {
   std::vector<Evaluation> out;
   std::set<const SequenceObject*> seen;
@@ -179,7 +176,7 @@ std::vector<Evaluation> evaluations(std::span<const cria_slice> slices) {
 
 AnswerRequest embedding_request(std::span<const TokenId> tokens, std::int32_t pooling) {
   if (pooling != CRIA_POOL_MEAN && pooling != CRIA_POOL_LAST)
-    throw Failure(CRIA_ERROR_ARGUMENT, "no such pooling");
+    throw Failure(CRIA_ERROR_ARGUMENT, "unknown pooling");
   AnswerRequest request;
   request.prompt.assign(tokens.begin(), tokens.end());
   request.embedding = pooling == CRIA_POOL_MEAN ? Pooling::Mean : Pooling::Last;
@@ -217,7 +214,7 @@ cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* opt
     out.sequences = of.sequences;
     out.no_prefix_cache = of.prefix_cache ? 0 : 1;
     out.positions = of.positions;
-    out.kv_type = name(of.kv_type).data();  // of a literal
+    out.kv_type = name(of.kv_type).data();  // a string literal
     give(options, out, "options");
   });
 }
@@ -254,16 +251,13 @@ cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_to
     cria::AnswerRequest request = embedding_request(array(tokens, n_tokens, "tokens"), pooling);
     const std::size_t n_embd = of->model->model->config().n_embd;
     required(count, "count") = n_embd;
-    if (capacity < n_embd)
-      throw Failure(CRIA_ERROR_CAPACITY, "room for " + std::to_string(n_embd) +
-                                             " floats is needed, there is room for " +
-                                             std::to_string(capacity));
+    if (capacity < n_embd) throw too_small(std::to_string(n_embd) + " floats", capacity);
     required(embedding, "embedding");
-    const auto writing = std::make_shared<Writing>();
+    const auto writing = std::make_shared<AnswerBuffer>();
     of->begin(std::move(request), writing);
     try {
       of->finish(*writing);
-    } catch (...) {  // nobody else knows of it
+    } catch (...) {  // no handle refers to it
       of->cancel(*writing, false);
       throw;
     }
@@ -316,7 +310,7 @@ cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens
       const std::size_t held = of->sequence->tokens().size();
       return more_pages(*of->sequence, std::max(held, of->sequence->known_prefix(wanted)) - held);
     };
-    of->engine->with_room(0, pages, [&] {
+    of->engine->with_free(0, pages, [&] {
       const std::size_t known = of->sequence->reuse(wanted);
       if (left != nullptr) *left = known;
     });

@@ -1,4 +1,4 @@
-// Threads that share an engine: one computes, for all answers; the others wait for news of theirs.
+// Threads that share an engine: one computes for all answers, the others wait for theirs.
 #include <algorithm>
 
 #include "engine/c/objects.h"
@@ -6,24 +6,24 @@
 
 namespace cria::c_api {
 
-void Writing::add(AnswerPart part, std::string_view text) {
+void AnswerBuffer::add(AnswerPart part, std::string_view text) {
   const std::scoped_lock lock(mutex_);
   if (pieces_.empty() || pieces_.back().part != part) pieces_.push_back({part, {}});
   pieces_.back().text += text;
 }
 
-void Writing::end(GenerateResult result) {
+void AnswerBuffer::end(GenerateResult result) {
   const std::scoped_lock lock(mutex_);
   result_ = std::move(result);
   ended_ = true;
 }
 
-void Writing::fail(const std::exception_ptr& error) {
+void AnswerBuffer::fail(const std::exception_ptr& error) {
   const std::scoped_lock lock(mutex_);
   error_ = error;
 }
 
-std::optional<Writing::Piece> Writing::take() {
+std::optional<AnswerBuffer::Piece> AnswerBuffer::take() {
   const std::scoped_lock lock(mutex_);
   if (pieces_.empty()) return std::nullopt;
   Piece first = std::move(pieces_.front());
@@ -31,17 +31,17 @@ std::optional<Writing::Piece> Writing::take() {
   return first;
 }
 
-bool Writing::has_news() const {
+bool AnswerBuffer::has_news() const {
   const std::scoped_lock lock(mutex_);
   return ended_ || !pieces_.empty();
 }
 
-bool Writing::ended() const {
+bool AnswerBuffer::ended() const {
   const std::scoped_lock lock(mutex_);
   return ended_;
 }
 
-const GenerateResult& Writing::result() const {
+const GenerateResult& AnswerBuffer::result() const {
   const std::scoped_lock lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   return result_;
@@ -63,7 +63,7 @@ void EngineObject::remove(const Place& place) {
   *at = place.next;
 }
 
-// Without an order, who computes in a loop would be there again before those who sleep are awake.
+// The queue keeps a thread that computes in a loop from overtaking threads that sleep.
 bool EngineObject::wait_for_turn(Place& place, const std::function<bool()>& enough) {
   std::unique_lock lock(mutex_);
   if (place.threads++ == 0) append(place);
@@ -72,7 +72,7 @@ bool EngineObject::wait_for_turn(Place& place, const std::function<bool()>& enou
   const bool mine = next();
   busy_ = busy_ || mine;
   if (--place.threads == 0 || mine) remove(place);
-  if (place.threads != 0 && mine) append(place);  // for another turn, behind all who wait for one
+  if (place.threads != 0 && mine) append(place);  // for another turn, at the end
   return mine;
 }
 
@@ -94,7 +94,7 @@ EngineObject::Turn::~Turn() {
   engine_.end_turn(lock);
 }
 
-// Answers that were cancelled in the meantime end here: there may be nobody who steps any more.
+// Ends answers that were cancelled in the meantime: no thread may ever step again.
 void EngineObject::end_turn(std::unique_lock<std::mutex>& lock) {
   while (std::exchange(cancelled_, false)) {
     lock.unlock();
@@ -103,7 +103,7 @@ void EngineObject::end_turn(std::unique_lock<std::mutex>& lock) {
       cancel_interrupted();
       scheduler_.drop_ended();
       forget_ended();
-    } catch (...) {  // whoever steps next meets it again
+    } catch (...) {  // the next step fails in the same way
     }
     lock.lock();
   }
@@ -111,8 +111,8 @@ void EngineObject::end_turn(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-void EngineObject::begin(AnswerRequest request, const std::shared_ptr<Writing>& writing) {
-  // The scheduler has the answer alone: an engine that is freed takes along what is not at its end.
+void EngineObject::begin(AnswerRequest request, const std::shared_ptr<AnswerBuffer>& writing) {
+  // The buffer does not own the engine: freeing an engine discards unfinished answers.
   request.options.interrupt = &writing->interrupt;
   request.sink = [writing](std::string_view text) {
     return writing->add(AnswerPart::Answer, text), true;
@@ -140,7 +140,7 @@ void EngineObject::take_new() {
 
 void EngineObject::cancel_interrupted() {
   for (const auto& writing : live_)
-    if (writing->interrupt) scheduler_.cancel(writing->id);  // also one that waits
+    if (writing->interrupt) scheduler_.cancel(writing->id);  // even if it is queued
 }
 
 void EngineObject::forget_ended() {
@@ -152,8 +152,7 @@ bool EngineObject::step() {
   take_new();
   cancel_interrupted();
   const bool worked = scheduler_.step(&stop_);
-  // A request to stop that comes between these is not lost: who asks for it has set the answer's
-  // own flag before.
+  // A concurrent request to stop is not lost: it has set the answer's own flag before.
   stop_ = false;
   forget_ended();
   return worked;
@@ -171,7 +170,7 @@ bool EngineObject::forward(Batch& batch, std::uint64_t cancels) {
   } catch (const EvaluationStopped&) {
     whole = false;
   }
-  stop_ = false;  // as in step(): who has set it has told its reason before
+  stop_ = false;  // as in step()
   check_cancels(cancels);
   return whole;
 }
@@ -180,11 +179,11 @@ void EngineObject::step_until(const std::function<bool()>& enough) {
   while (!enough()) {
     const Turn turn(*this, enough, true);
     if (!turn || enough()) continue;
-    if (!step() && !enough()) throw std::logic_error("an answer that nobody writes");
+    if (!step() && !enough()) throw std::logic_error("an answer is missing from the scheduler");
   }
 }
 
-void EngineObject::with_room(std::size_t sequences, const std::function<std::size_t()>& pages,
+void EngineObject::with_free(std::size_t sequences, const std::function<std::size_t()>& pages,
                              const std::function<void()>& f) {
   const std::uint64_t cancels = cancels_;
   for (;;) {
@@ -195,11 +194,11 @@ void EngineObject::with_room(std::size_t sequences, const std::function<std::siz
   }
 }
 
-void EngineObject::cancel(Writing& writing, bool breaking_off) {
+void EngineObject::cancel(AnswerBuffer& writing, bool interrupting) {
   if (writing.ended()) return;
   writing.interrupt = true;
   std::unique_lock lock(mutex_);
-  cancelled(lock, breaking_off);
+  cancelled(lock, interrupting);
 }
 
 void EngineObject::cancel_all() {
@@ -210,11 +209,11 @@ void EngineObject::cancel_all() {
   cancelled(lock, true);
 }
 
-void EngineObject::cancelled(std::unique_lock<std::mutex>& lock, bool breaking_off) {
+void EngineObject::cancelled(std::unique_lock<std::mutex>& lock, bool interrupting) {
   cancelled_ = true;
   if (busy_) {
-    if (breaking_off) stop_ = true;
-    return;  // who computes ends them with the turn
+    if (interrupting) stop_ = true;
+    return;  // the thread that computes ends them with its turn
   }
   busy_ = true;
   end_turn(lock);
@@ -230,7 +229,7 @@ std::shared_ptr<SequenceObject> SequenceObject::for_call(const std::shared_ptr<E
                                                          std::size_t tokens) {
   const std::size_t pages = std::max<std::size_t>(1, Engine::pages_of(tokens));
   std::shared_ptr<SequenceObject> made;
-  of->with_room(
+  of->with_free(
       1, [pages] { return pages; },
       [&] {
         Sequence own(of->engine);

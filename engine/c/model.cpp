@@ -1,5 +1,4 @@
 // The C interface: models, tokens, chat templates.
-#include "engine/c/messages.h"
 #include "engine/c/objects.h"
 #include "engine/model_parts.h"
 #include "tokenizer/jinja/values/text.h"
@@ -45,7 +44,7 @@ RenderOptions render_options(const char* variables) {
 }
 
 void check_flags(std::uint32_t flags, std::uint32_t known) {
-  if ((flags & ~known) != 0) throw Failure(CRIA_ERROR_ARGUMENT, "a flag that is none");
+  if ((flags & ~known) != 0) throw Failure(CRIA_ERROR_ARGUMENT, "unknown flag");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the handles of the C interface stand for. All may be used by several threads.
+// Objects behind the handles of the C interface. Several threads may use each of them.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include "engine/c/call.h"
 #include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
+#include "tokenizer/chat/chat_template.h"
 
 namespace cria::c_api {
 
@@ -21,7 +22,7 @@ struct ModelObject {
   static constexpr HandleKind kKind = HandleKind::Model;
   static constexpr const char* kName = "model";
   explicit ModelObject(std::shared_ptr<const Model> m) : model(std::move(m)) {}
-  /// Parsed when first asked for. Throws Error.
+  /// Parses the template on first use. Throws Error.
   std::shared_ptr<const ChatTemplate> chat_template();
 
   const std::shared_ptr<const Model> model;
@@ -31,12 +32,15 @@ struct ModelObject {
   std::shared_ptr<const ChatTemplate> template_;
 };
 
+/// Converts messages of the caller.
+std::vector<ChatMessage> conversation(const cria_message* messages, std::size_t n);
+
 struct SamplerObject {
   static constexpr HandleKind kKind = HandleKind::Sampler;
   static constexpr const char* kName = "sampler";
   SamplerObject(std::size_t n, SamplerOptions o) : n_vocab(n), options_(std::move(o)) {}
   [[nodiscard]] SamplerOptions options() const;
-  /// Applies what change(options) does, or nothing if the result is out of range.
+  /// Applies change(options), or nothing if the result is out of range.
   void change(const std::function<void(SamplerOptions& options)>& change);
 
   const std::size_t n_vocab;
@@ -45,7 +49,7 @@ struct SamplerObject {
   mutable std::mutex mutex_;
   SamplerOptions options_;
 };
-/// Those that a model's file names, else the usual ones.
+/// Options that the model's file recommends, else the defaults.
 SamplerOptions default_sampler(const Model& model);
 
 struct ConstraintObject {
@@ -54,34 +58,33 @@ struct ConstraintObject {
   std::shared_ptr<const Constraint> constraint;
 };
 
-/// An answer as the engine's steps leave it: written by whoever steps, read by whoever waits for
-/// it.
-class Writing {
+/// Output of an answer: written by the thread that steps, read by the thread that waits for it.
+class AnswerBuffer {
  public:
   struct Piece {
     AnswerPart part{};
     std::string text;
   };
-  /// For the request's callbacks.
+  /// Callbacks of the request.
   void add(AnswerPart part, std::string_view text);
   void end(GenerateResult result);
-  /// Before end(): what was thrown.
+  /// Records the exception that ended the answer; called before end().
   void fail(const std::exception_ptr& error);
 
-  /// All text of one part that there is.
+  /// Takes all available text of one part.
   std::optional<Piece> take();
-  /// Whether take() has some, or it is at its end.
+  /// True if take() has text or the answer has ended.
   [[nodiscard]] bool has_news() const;
   [[nodiscard]] bool ended() const;
-  /// After the end. Throws what ended it.
+  /// Valid after the end. Throws the exception that ended the answer.
   [[nodiscard]] const GenerateResult& result() const;
 
   std::atomic<bool> interrupt = false;
-  Scheduler::Id id = 0;  // for the engine
+  Scheduler::Id id = 0;  // set by the engine
 
  private:
   mutable std::mutex mutex_;
-  std::vector<Piece> pieces_;  // neighbours are of different parts
+  std::vector<Piece> pieces_;  // adjacent ones are of different parts
   bool ended_ = false;
   std::exception_ptr error_;
   GenerateResult result_;
@@ -93,14 +96,13 @@ class EngineObject {
   static constexpr const char* kName = "engine";
   EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options);
 
-  /// The right to compute on the engine; one thread has it at a time, and must not ask for it
-  /// again. Who asked first has it first.
+  /// The right to compute on the engine: one thread at a time, first come, first served. Not
+  /// recursive.
   class Turn {
    public:
     explicit Turn(EngineObject& engine);
-    /// Waits for that, or until enough() is true; then there may be no turn. for_answers: all
-    /// threads that want a step for their answers have one place in the order together, since it is
-    /// for all of them.
+    /// Waits for the turn, or without one until enough() is true. for_answers: all threads that
+    /// step for answers share one place in the queue, since a step serves them all.
     Turn(EngineObject& engine, const std::function<bool()>& enough, bool for_answers);
     ~Turn();
     Turn(const Turn&) = delete;
@@ -112,45 +114,42 @@ class EngineObject {
     bool mine_;
   };
 
-  /// Waits for no turn.
-  void begin(AnswerRequest request, const std::shared_ptr<Writing>& writing);
-  /// One pass for the answers; false: there was nothing to do. Within a turn.
+  /// Queues an answer; does not wait for a turn.
+  void begin(AnswerRequest request, const std::shared_ptr<AnswerBuffer>& writing);
+  /// Runs one pass for the answers; returns false if there was nothing to do. Within a turn.
   bool step();
-  /// One pass of tokens that are no answer's. False: it was broken off for the sake of another
-  /// caller's answer, and nothing has been evaluated. Throws Failure where cancels() is no longer
-  /// what it was. Within a turn.
+  /// Evaluates a batch of other tokens. Returns false if it was interrupted for another caller's
+  /// answer; nothing was evaluated then. Throws Failure if cancels() has changed. Within a turn.
   bool forward(Batch& batch, std::uint64_t cancels);
-  /// While it lives, also what is evaluated outside of step() and forward() ends where others break
-  /// off. Within a turn.
+  /// While it lives, evaluations outside of step() and forward() can be interrupted, too. Within a
+  /// turn.
   [[nodiscard]] StopOn stopped_by_cancels() { return {engine, &stop_}; }
-  /// Throws Failure where cancels() is no longer what it was.
+  /// Throws Failure if cancels() has changed.
   void check_cancels(std::uint64_t cancels) const;
-  /// f() within a turn in which answers and other calls leave room for so many sequences and
-  /// pages() more: it steps for the answers until then. Throws Failure where the engine's work is
-  /// cancelled.
-  void with_room(std::size_t sequences, const std::function<std::size_t()>& pages,
+  /// Calls f() within a turn once so many sequences and pages() more are free; steps for the
+  /// answers until then. Throws Failure if the engine's work is cancelled.
+  void with_free(std::size_t sequences, const std::function<std::size_t()>& pages,
                  const std::function<void()>& f);
-  /// Steps until there is news of an answer; until it is at its end.
-  void write(const Writing& writing) {
+  /// Step until an answer has news, or has ended.
+  void write(const AnswerBuffer& writing) {
     step_until([&] { return writing.has_news(); });
   }
-  void finish(const Writing& writing) {
+  void finish(const AnswerBuffer& writing) {
     step_until([&] { return writing.ended(); });
   }
-  /// Ends an answer, at once or with the turn that somebody has; breaking off: the pass that is
-  /// being computed, too.
-  void cancel(Writing& writing, bool breaking_off);
-  /// All answers likewise, and what asks for cancels().
+  /// Ends an answer, at once or with the current turn. interrupting: also the current pass.
+  void cancel(AnswerBuffer& writing, bool interrupting);
+  /// Ends all answers, and calls that check cancels().
   void cancel_all();
-  /// Grows with each cancel_all().
+  /// Number of cancel_all() calls.
   [[nodiscard]] std::uint64_t cancels() const { return cancels_; }
 
   const std::shared_ptr<ModelObject> model;
   Engine engine;  ///< within a turn
 
  private:
-  /// In the order of those who wait for a turn. A list without memory of its own: turns are taken
-  /// in destructors, too.
+  /// Place in the queue for turns. An intrusive list, since destructors take turns and must not
+  /// allocate.
   struct Place {
     std::size_t threads = 0;
     Place* next = nullptr;
@@ -159,7 +158,7 @@ class EngineObject {
   void remove(const Place& place);
   bool wait_for_turn(Place& place, const std::function<bool()>& enough);
   void end_turn(std::unique_lock<std::mutex>& lock);
-  void cancelled(std::unique_lock<std::mutex>& lock, bool breaking_off);
+  void cancelled(std::unique_lock<std::mutex>& lock, bool interrupting);
   void take_new();
   void cancel_interrupted();
   void forget_ended();
@@ -169,22 +168,22 @@ class EngineObject {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false;
-  bool cancelled_ = false;  // some answers, of which the scheduler has not been told
+  bool cancelled_ = false;  // answers that the scheduler has yet to end
   Place* first_place_ = nullptr;
-  Place answers_place_;  // of all threads that want a step
+  Place answers_place_;  // shared by all threads that step
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> cancels_ = 0;
-  std::vector<std::pair<AnswerRequest, std::shared_ptr<Writing>>> begun_;  // since the last step
-  std::vector<std::shared_ptr<Writing>> live_;                             // that the scheduler has
+  std::vector<std::pair<AnswerRequest, std::shared_ptr<AnswerBuffer>>>
+      begun_;                                        // since the last step
+  std::vector<std::shared_ptr<AnswerBuffer>> live_;  // in the scheduler
 };
 
 struct SequenceObject {
   static constexpr HandleKind kKind = HandleKind::Sequence;
   static constexpr const char* kName = "sequence";
   SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope);
-  /// One that a call has while it runs, for so many tokens. Where answers and other calls have all
-  /// sequences or pages, it waits for them, and steps for the answers. Throws Failure where the
-  /// engine's work is cancelled.
+  /// Makes a sequence of a call for so many tokens. Steps for the answers until sequence and pages
+  /// are free. Throws Failure if the engine's work is cancelled.
   static std::shared_ptr<SequenceObject> for_call(const std::shared_ptr<EngineObject>& of,
                                                   std::size_t tokens);
   SequenceObject(std::shared_ptr<EngineObject> of, Sequence&& s)
@@ -202,10 +201,10 @@ struct AnswerObject {
   ~AnswerObject() { engine->cancel(*writing, false); }
 
   const std::shared_ptr<EngineObject> engine;
-  const std::shared_ptr<Writing> writing = std::make_shared<Writing>();
+  const std::shared_ptr<AnswerBuffer> writing = std::make_shared<AnswerBuffer>();
 
-  std::mutex mutex;  // of what callers have pointers to
-  Writing::Piece piece;
+  std::mutex mutex;  // guards the members below, to which callers have pointers
+  AnswerBuffer::Piece piece;
   std::vector<cria_tool_call> calls;
   std::vector<cria_token_logprob> logprobs, top_logprobs;
 };

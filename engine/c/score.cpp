@@ -1,4 +1,4 @@
-// The C interface: how likely a model finds texts.
+// The C interface: scores of texts and perplexity.
 #include "engine/c/objects.h"
 #include "engine/evaluate/perplexity.h"
 #include "engine/model_parts.h"
@@ -6,7 +6,7 @@
 namespace cria::c_api {
 namespace {
 
-/// A scorer on an engine that others use, too: a turn for each pass.
+/// A scorer on a shared engine, one turn per pass.
 class SharedScorer {
  public:
   SharedScorer(EngineObject& engine, std::uint64_t scope, bool shared)
@@ -20,7 +20,7 @@ class SharedScorer {
   SharedScorer(const SharedScorer&) = delete;
   SharedScorer& operator=(const SharedScorer&) = delete;
 
-  /// To add texts to, before run().
+  /// The scorer, to add texts before run().
   Scorer& operator*() { return *scorer_; }
   void run() {
     const ScorerHooks hooks{[this](Batch& batch) { return engine_.forward(batch, cancels_); },
@@ -49,13 +49,13 @@ void check_tokens(const Model& model, std::span<const TokenId> tokens) {
                                ", got " + std::to_string(token));
 }
 
-/// The texts' tokens, checked; how many are scored.
+/// Checks the texts' tokens; returns how many are scored.
 std::size_t checked(const Model& model, std::span<const cria_scored> texts) {
   std::size_t scored = 0;
   for (const cria_scored& text : texts) {
     if (text.first == 0 || text.first > text.n_tokens)
       throw Failure(CRIA_ERROR_ARGUMENT,
-                    "tokens are scored from one on that is not there, or the first");
+                    "the first scored token is the first of the text, or beyond its end");
     check_tokens(model, array(text.tokens, text.n_tokens, "tokens"));
     scored += text.n_tokens - text.first;
   }
@@ -105,10 +105,7 @@ cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size
     const auto of = object<EngineObject>(engine.id);
     const auto all = array(texts, n_texts, "texts");
     required(count, "count") = checked(*of->model->model, all);
-    if (*count > capacity)
-      throw Failure(CRIA_ERROR_CAPACITY, "room for " + cria::counted(*count, "score") +
-                                             " is needed, there is room for " +
-                                             std::to_string(capacity));
+    if (*count > capacity) throw too_small(cria::counted(*count, "score"), capacity);
     array(scores, *count, "scores");
     for (const cria::TokenScore& score : scores_of(*of, all, *count, scope))
       *scores++ = {score.log_p, score.likeliest, 0};

@@ -71,8 +71,8 @@ TEST_F(Turns, AnswersHaveOnePlace) {
 
 // While somebody computes, what others cancel ends with that turn.
 TEST_F(Turns, EndWithWhatWasCancelledMeanwhile) {
-  const auto writing = std::make_shared<c_api::Writing>(),
-             other = std::make_shared<c_api::Writing>();
+  const auto writing = std::make_shared<c_api::AnswerBuffer>(),
+             other = std::make_shared<c_api::AnswerBuffer>();
   for (const auto& to : {writing, other}) {
     AnswerRequest request;
     request.prompt = demo_tokens();
