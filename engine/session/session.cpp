@@ -184,43 +184,45 @@ GenerateResult Session::chat(const std::vector<ChatMessage>& messages,
 
 namespace {
 
-constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
-constexpr std::uint32_t kVersion = 4;
+constexpr char kSessionMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
+constexpr std::uint32_t kSessionVersion = 4;
 constexpr std::uint64_t kNoteBytes = 64 << 20;
 
-struct Header {
+struct SessionHeader {
   char magic[8];
   std::uint32_t version, kv_type;
   std::uint64_t model, n_tokens, note_bytes;
 };
-static_assert(sizeof(Header) == 40);
+static_assert(sizeof(SessionHeader) == 40);
 
-Header header_of(const Engine& engine, std::uint64_t n_tokens, std::uint64_t note_bytes) {
-  Header header{{},
-                kVersion,
-                static_cast<std::uint32_t>(engine.options().kv_type),
-                computation_fingerprint(engine.model(), engine.graph(), engine.options().rope_ctx),
-                n_tokens,
-                note_bytes};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+SessionHeader header_of(const Engine& engine, std::uint64_t n_tokens, std::uint64_t note_bytes) {
+  SessionHeader header{
+      {},
+      kSessionVersion,
+      static_cast<std::uint32_t>(engine.options().kv_type),
+      computation_fingerprint(engine.model(), engine.graph(), engine.options().rope_ctx),
+      n_tokens,
+      note_bytes};
+  std::memcpy(header.magic, kSessionMagic, sizeof kSessionMagic);
   return header;
 }
 
 // Size of a file of n tokens.
 std::uint64_t file_bytes(const Engine& engine, std::uint64_t n, std::uint64_t note_bytes) {
-  std::uint64_t bytes = sizeof(Header) + n * sizeof(TokenId) + note_bytes + sizeof(std::uint64_t);
+  std::uint64_t bytes =
+      sizeof(SessionHeader) + n * sizeof(TokenId) + note_bytes + sizeof(std::uint64_t);
   StateAccess::of(engine).pool.for_used_bytes(
       nullptr, n, [&](const std::byte*, std::size_t size) { bytes += size; });
   return bytes;
 }
 
-void check_header(const Header& header, const Engine& engine, const BinaryReader& in) {
-  const Header own = header_of(engine, 0, 0);
+void check_header(const SessionHeader& header, const Engine& engine, const BinaryReader& in) {
+  const SessionHeader own = header_of(engine, 0, 0);
   const std::uint32_t n_ctx = engine.options().n_ctx;
   in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0,
             "not a session file of cria", "at byte 0");
   // Older versions do not record their RoPE factors, or store Q8_0 in another order.
-  in.expect_equal("saved by another version of cria: version", kVersion, header.version,
+  in.expect_equal("saved by another version of cria: version", kSessionVersion, header.version,
                   "at byte 8");
   in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
   in.expect(header.model == own.model,
@@ -268,8 +270,8 @@ void Session::save(const std::string& path, std::string_view note) const {
 std::string Session::load(const std::string& path) {
   reject_ranks(state_->engine, path);
   BinaryReader in(path);
-  in.expect(in.size() >= sizeof(Header), "not a session file of cria: too short");
-  const auto header = in.read_number<Header>();
+  in.expect(in.size() >= sizeof(SessionHeader), "not a session file of cria: too short");
+  const auto header = in.read_number<SessionHeader>();
   check_header(header, state_->engine, in);
   std::vector<TokenId> tokens(header.n_tokens);
   std::string note(header.note_bytes, '\0');
