@@ -9,6 +9,7 @@
 #include "model/plural.h"
 #include "tools/commands/bench_report.h"
 #include "tools/commands/commands.h"
+#include "tools/options/model.h"
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/terminal/output.h"

@@ -75,8 +75,8 @@ std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& opti
 /// A session; -v prints its memory.
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// `wanted` with KV positions for all sequences if they take at most half of the available memory
-/// of every machine, else for fewer; at least for one sequence. n_ctx must be set. verbose: prints the
-/// memory.
+/// of every machine, else for fewer; at least for one sequence. n_ctx must be set. verbose: prints
+/// the memory.
 EngineOptions fit_positions(const Model& model, EngineOptions wanted, bool verbose);
 /// Prints a warning if -c asks for more tokens than the model was trained for.
 void warn_of_long_context(const Model& model, const ModelOptions& options);

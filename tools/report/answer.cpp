@@ -202,7 +202,7 @@ std::string speed_line(const GenerateResult& result) {
          (result.cached_tokens > 0
               ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
               : "") +
-         (result.drafted > 0 ? "; " + std::to_string(result.kept) + " of " +
+         (result.drafted > 0 ? "; " + std::to_string(result.accepted) + " of " +
                                    counted(result.drafted, "guess", "guesses") + " right"
                              : "");
 }
