@@ -201,7 +201,7 @@ TEST(TokenizerJson, NamesTheInvalidKey) {
   EXPECT_NE(json_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
   Json json = llama3_json();
   json["pre_tokenizer"] = nullptr;
-  EXPECT_NE(json_error_in(json).find("unknown kind of vocabulary: expected a byte-level one"),
+  EXPECT_NE(json_error_in(json).find("unknown kind of vocabulary: expected a byte-level or"),
             std::string::npos);
 }
 
@@ -222,7 +222,7 @@ TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
                   .find("got " + refused["type"].get<std::string>()),
               std::string::npos);
   EXPECT_NE(with(llama3_json(), "/pre_tokenizer/pretokenizers/0", {{"type", "New"}})
-                .find("(--pre NAME takes"),
+                .find("(choose one by --pre NAME)"),
             std::string::npos);
   EXPECT_NE(
       with(llama3_json(), "/model/end_of_word_suffix", "</w>").find("expected none, got </w>"),
