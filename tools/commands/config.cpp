@@ -1,7 +1,7 @@
 // `cria config`: the values of options that are not typed, and their sources.
 #include <nlohmann/json.hpp>
 
-#include "tools/cli/names.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
 #include "tools/report/json.h"
