@@ -56,9 +56,11 @@ int parse_and_run(Program& program, const Words& typed) {
   CommandSettings settings;
   try {
     if (!typed.empty()) command = program.find(typed.front());  // for errors
-    if (read_arguments(program, typed) == nullptr)
+    Command* const named = read_arguments(program, typed);
+    if (named == nullptr)
       return show(typed.front() == "-h" || typed.front() == "--help" ? help_text(program)
                                                                      : version_text() + "\n");
+    command = named;
     const bool all = command->given("--help-all");
     if (all || command->given("--help")) return show(help_text(*command, all));
     std::string note;

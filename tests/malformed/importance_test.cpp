@@ -58,7 +58,7 @@ TEST_F(MalformedImportance, ValidOnesServe) {
 }
 
 TEST_F(MalformedImportance, Case099Values) {
-  const std::string says = "no sum of squares: expected finite numbers that are not negative, got ",
+  const std::string says = "bad sum of squares: expected finite numbers of at least 0, got ",
                     where = " (tensor blk.0.ffn_up.weight)";
   for (const auto& [value, text] : {std::pair{kNan, "nan"}, {kInf, "inf"}, {-1.0F, "-1"}}) {
     const std::string message = std::string(says).append(text).append(where);

@@ -190,7 +190,7 @@ TEST(MalformedPrompt, Case104LargerThanMemory) {
   for (const char* chat : {"--json", "--chat"})
     expect_error(
         limited({"run", "-m", model, "-f", prompt, chat}),
-        prompt + ": larger than a prompt may be: expected at most 67108864 bytes, got 3221225472");
+        prompt + ": too large for a prompt: expected at most 67108864 bytes, got 3221225472");
   expect_error(limited({"run", "--raw", "-m", model}, std::string(30'000, 'x')),
                "the prompt is too long: expected at most 128 tokens, got 30002 (-c N makes the "
                "context larger)");

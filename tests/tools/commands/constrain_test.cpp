@@ -99,7 +99,7 @@ TEST(Constrain, RequestsOfABatchSayIt) {
   EXPECT_NE(answers[4].at("error").dump().find("at /not"), std::string::npos) << answers[4];
   EXPECT_NE(answers[5].at("error").dump().find("line 1, column 10"), std::string::npos)
       << answers[5];
-  EXPECT_NE(answers[6].at("error").dump().find("cannot stand beside"), std::string::npos)
+  EXPECT_NE(answers[6].at("error").dump().find("cannot be combined with"), std::string::npos)
       << answers[6];
 }
 

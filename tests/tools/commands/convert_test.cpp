@@ -292,8 +292,8 @@ TEST(Convert, MlxInTheNearestFormSaysItsError) {
     for (std::uint64_t i = 0; bits < 8 && i < down.size(); ++i)
       ASSERT_EQ(down[i], mlx_value(bits, i)) << bits;
     const std::string& out = converted.result.out;
-    EXPECT_NE(out.find("relative error of what was packed "), std::string::npos) << out;
-    EXPECT_EQ(out.ends_with("packed 0\n"), bits < 8) << out;
+    EXPECT_NE(out.find("relative error of packed weights "), std::string::npos) << out;
+    EXPECT_EQ(out.ends_with("packed weights 0\n"), bits < 8) << out;
     EXPECT_EQ(cria({"run", "-m", converted.path, "-p", "a", "-n", "1", "--temp", "0"}).code, 0);
   }
 }

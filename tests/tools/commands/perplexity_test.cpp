@@ -244,7 +244,7 @@ TEST(Choices, OfSeveralForms) {
       {R"({"question": "a", "choices": ["b", "c"], "answer": 2})",
        "answer: expected an index below 2, a label or a choice, got 2 (line 1)"},
       {R"({"question": "a", "choices": {"text": ["b", "c"], "label": ["A"]}, "answer": "A"})",
-       "expected as many labels as choices, got 1 and 2 (line 1)"},
+       "expected one label per choice, got 1 and 2 (line 1)"},
       {"", "no questions"},
   };
   for (const auto& [text, message] : bad) {

@@ -149,7 +149,7 @@ TEST(Quantize, ReportsErrorsInOneLine) {
       {{f16, directory.path(), "Q8_0"}, "it is a directory"},
       {{f16, "/proc/out.gguf", "Q8_0"}, "/proc/out.gguf: cannot write"},
       {{f16, directory.path("none/out"), "Q8_0"}, "cannot write: No such file"},
-      {{f16, directory.path("out"), "Q8_0", "--imatrix", text}, "no importance matrix"},
+      {{f16, directory.path("out"), "Q8_0", "--imatrix", text}, "not an importance matrix"},
       {{f16, directory.path("out"), "Q8_0", "--tensor-type", "xyz=Q8_0"}, "expression number 1"},
       {{text, directory.path("out"), "Q8_0"}, text.c_str()},
   };

@@ -38,19 +38,24 @@ TEST(Template, TakesAFileTokensAndDate) {
             "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
 }
 
-// As `cria serve` has them, whatever the template knows of parts.
+// As `cria serve` has them: a template that prints the content gets a string, one that walks
+// through it gets parts.
 TEST(Template, JoinsPartsOfText) {
   const TempDirectory directory;
   const std::string file =
-      directory.write("t.jinja",
-                      "{{ messages[0].content }}{% for part in messages[1].content %}[{{ "
-                      "part['text'] }}]{% endfor %}");
-  const Result result = cria({"template", "--template", file, "--messages", "-"},
-                             R"([{"role": "user", "content": [{"type": "text", "text": "Hi "},
-                                                              {"type": "text", "text": "there"}]},
-                                 {"role": "user", "content": [{"type": "image", "text": "a"}]}])");
+      directory.write("t.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const char* const talk = R"([{"role": "user", "content": [{"type": "text", "text": "Hi "},
+                                                            {"type": "text", "text": "there"}]}])";
+  const Result result = cria({"template", "--template", file, "--messages", "-"}, talk);
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "Hi there[a]");
+  EXPECT_EQ(result.out, "Hi there");
+  const std::string parts = directory.write(
+      "parts.jinja",
+      "{% for m in messages %}{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endfor %}");
+  const Result walked = cria({"template", "--template", parts, "--messages", "-"}, talk);
+  EXPECT_EQ(walked.code, 0) << walked.err;
+  EXPECT_NE(walked.out.find("Hi "), std::string::npos) << walked.out;
+  EXPECT_NE(walked.out.find("there"), std::string::npos) << walked.out;
 }
 
 TEST(Template, RenderingsCannotDriveTheTerminal) {
