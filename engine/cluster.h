@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "engine/execute/machine.h"
 #include "engine/execute/kv_pool.h"
+#include "engine/execute/machine.h"
 #include "engine/execute/work_memory.h"
 #include "engine/ranks/ranks.h"
 

@@ -119,7 +119,8 @@ Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId 
   auto found = std::ranges::find(markers_, marker);
   if (found == markers_.end()) found = markers_.insert(found, marker);
   const auto index = static_cast<std::size_t>(found - markers_.begin());
-  if (index >= Automaton::kMaxMarkers) throw ConstraintError("more than 8 control tokens are not supported", "");
+  if (index >= Automaton::kMaxMarkers)
+    throw ConstraintError("more than 8 control tokens are not supported", "");
   const auto symbol = static_cast<Symbol>(256 + index);
   edge(from, symbol, symbol, to);
   return symbol;

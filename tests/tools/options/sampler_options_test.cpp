@@ -81,7 +81,8 @@ TEST(SamplerInterfaces, SetEveryNumber) {
     const std::string name(option->name);
     SCOPED_TRACE(name);
     const double value = some_value(*option);
-    const OrderedJson json = is_whole(*option) ? OrderedJson(static_cast<int>(value)) : OrderedJson(value);
+    const OrderedJson json =
+        is_whole(*option) ? OrderedJson(static_cast<int>(value)) : OrderedJson(value);
     const auto expected = static_cast<double>(static_cast<float>(value));
     ASSERT_NE(sampler_number({}, *option), expected);
     EXPECT_EQ(sampler_number(from_command_line({"--" + sampler_flag(*option) + "=" + json.dump()}),
@@ -130,7 +131,8 @@ TEST(SamplerInterfaces, SetWhatIsNoNumber) {
     EXPECT_TRUE(refuses([&] { read({{"samplers", {"magic"}}}); }));
     EXPECT_EQ(read({{"dry_sequence_breakers", {"a", "b"}}}).dry_sequence_breakers,
               (Strings{"a", "b"}));
-    EXPECT_TRUE(read({{"dry_sequence_breakers", OrderedJson::array()}}).dry_sequence_breakers.empty());
+    EXPECT_TRUE(
+        read({{"dry_sequence_breakers", OrderedJson::array()}}).dry_sequence_breakers.empty());
     EXPECT_EQ(read({{"logit_bias", {{"5", -2.5}}}}).logit_bias.at(0).second, -2.5F);
     EXPECT_EQ(read({{"seed", 7}}).seed, 7U);
   }
@@ -159,9 +161,9 @@ TEST(SamplerInterfaces, RunAndServeAnswerAlike) {
   const std::string question = "Write a short poem about the sea.";
   const auto served = [&](OrderedJson fields) {
     OrderedJson body = {{"messages", {{{"role", "user"}, {"content", question}}}},
-                 {"max_tokens", 24},
-                 {"seed", 3},
-                 {"temperature", 1.5}};
+                        {"max_tokens", 24},
+                        {"seed", 3},
+                        {"temperature", 1.5}};
     body.update(fields);
     return demo.answer("/v1/chat/completions", body)
         ->json()["choices"][0]["message"]["content"]
@@ -206,10 +208,11 @@ TEST(SamplerInterfaces, RunAndServeAnswerAlike) {
 TEST(SamplerInterfaces, PenaltiesOfOpenAiIgnoreThePrompt) {
   serve::test::ServedDemo demo;
   const auto first_token = [&](const char* name, double value) {
-    const OrderedJson body = {{"prompt", "The capital of France is Paris. The capital of France is"},
-                       {"max_tokens", 1},
-                       {"temperature", 0},
-                       {name, value}};
+    const OrderedJson body = {
+        {"prompt", "The capital of France is Paris. The capital of France is"},
+        {"max_tokens", 1},
+        {"temperature", 0},
+        {name, value}};
     return demo.answer("/v1/completions", body)->json()["choices"][0]["text"].get<std::string>();
   };
   const std::string plain = first_token("presence_penalty", 0);
