@@ -53,7 +53,7 @@ class Product {
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
       : kernels_(kernels),
         kernel_(kernels.matmul(type)),
-        layout_(kernel_.layout(tokens)),
+        packing_(kernel_.packing(tokens)),
         tokens_(tokens) {
     const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
@@ -66,7 +66,7 @@ class Product {
     std::mt19937 generator(7);
     for (float& x : x_.all()) x = std::normal_distribution<float>()(generator);
     out_ = Floats(tokens * matrix.rows);
-    if (layout_.run != nullptr) laid_out_ = SystemMemory(layout_.bytes(tokens, matrix.cols));
+    if (packing_.run != nullptr) packed_ = SystemMemory(packing_.bytes(tokens, matrix.cols));
     scratch_ = SystemMemory(matmul_scratch_bytes(matrix.cols));
     job_ = {weights_.data(), row_bytes,   matrix.rows, matrix.cols,
             &acts_,          out_.data(), matrix.rows, nullptr};
@@ -75,9 +75,9 @@ class Product {
 
   void run(std::size_t rows) {
     job_.weights = weights_.data() + (turn_++ % copies_) * matrix_bytes_;
-    if (layout_.run != nullptr) {
-      layout_.run(acts_, 0, tokens_, laid_out_.data());
-      job_.laid_out = laid_out_.data();
+    if (packing_.run != nullptr) {
+      packing_.run(acts_, 0, tokens_, packed_.data());
+      job_.packed = packed_.data();
     }
     kernel_.run(job_, 0, rows, scratch_.data());
   }
@@ -122,9 +122,9 @@ class Product {
 
   const KernelSet& kernels_;
   MatMulKernel kernel_;
-  LayOut layout_;
+  PackActivations packing_;
   std::size_t tokens_, matrix_bytes_ = 0, copies_ = 1, turn_ = 0;
-  SystemMemory weights_, memory_, laid_out_, scratch_;
+  SystemMemory weights_, memory_, packed_, scratch_;
   Floats x_, out_;
   Activations acts_;
   MatMulJob job_{};

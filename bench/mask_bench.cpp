@@ -29,12 +29,12 @@ using Random = std::mt19937;
 std::size_t below(Random& random, std::size_t n) { return random() % n; }
 
 std::string words(Random& random, std::size_t n) {
-  constexpr const char* kWords[] = {"the",    "harbour", "Übung",  "of",    "seven", "pale",
+  constexpr const char* kInt16[] = {"the",    "harbour", "Übung",  "of",    "seven", "pale",
                                     "lights", "was",     "a",      "quiet", "place", "where",
                                     "ships",  "東京",    "waited", "often"};
   std::string out;
   for (std::size_t i = 0; i < n; ++i)
-    out += (i > 0 ? " " : "") + std::string(kWords[below(random, 16)]);
+    out += (i > 0 ? " " : "") + std::string(kInt16[below(random, 16)]);
   return out;
 }
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
 #include "kernels/kernels.h"
 #include "model/gguf/gguf.h"
 

@@ -1,5 +1,5 @@
-// The kernels of one instruction set behind one table of function pointers: the room's public
-// header. Contract for every function: kernels/README.md. Nothing here throws or allocates.
+// The kernels of one instruction set in one table of function pointers: the module's public header.
+// Contract of every function: kernels/README.md. Nothing here throws or allocates.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,15 @@
 #include <string_view>
 
 #include "kernels/formats/dtype.h"
-#include "kernels/rows/activation.h"
 #include "kernels/rows/activations.h"
 
 namespace cria {
 
-/// How products of one token, and on AVX2 of few tokens of floats, fetch the weights that they are
-/// going to read. All give the same bits; which one is the fastest depends on the machine and on
-/// the minute, so whoever multiplies tries them (KernelSet::fetches).
-enum class FetchAhead : std::uint8_t {
-  Far,      ///< neighbouring rows in the order of memory, at least 32 KiB ahead
-  Near,     ///< the same, at least 16 KiB ahead
-  Streams,  ///< rows far apart, each the beginning of a long stream: a KiB ahead, or (AVX2) left to
-            ///< the processor
-  NearStreams,  ///< the same, some hundred bytes ahead
+/// Prefetch mode of a GEMV (AVX2: also of a small float GEMM). Both modes give the same bits. The
+/// faster one depends on the processor and its load: the engine tries both.
+enum class PrefetchMode : std::uint8_t {
+  InOrder,  ///< neighbouring rows, prefetched in the order of memory
+  Streams,  ///< rows far apart, each a long stream that the hardware prefetchers follow
 };
 
 /// One matrix product out[t][r] = residual[t][r] + Σ_k W[r][k]·x[t][k] over all tokens t of x.
@@ -34,13 +29,11 @@ struct MatMulJob {
   float* out;                       ///< out[t*out_stride + r]
   std::size_t out_stride;           ///< floats between tokens
   const float* residual = nullptr;  ///< same layout as out; may be out itself; null: none
-  /// The weights that this thread reads after the rows of the call: fetched ahead instead of what
-  /// lies behind them in memory; null: what lies there is next.
-  const std::byte* next = nullptr;
-  FetchAhead fetch = FetchAhead::Far;  ///< of one token, or few
-  /// x as LayOut::run of the kernel leaves it; null: kernels that want it do so themselves, for
-  /// every range of rows.
-  const std::byte* laid_out = nullptr;
+  /// The weights that this thread reads after these rows; null: those that follow in memory.
+  const std::byte* next_weights = nullptr;
+  PrefetchMode prefetch = PrefetchMode::InOrder;
+  /// x as packed by PackActivations::run of the kernel; null: the kernel packs x in every call.
+  const std::byte* packed = nullptr;
 };
 
 /// Computes rows [row_begin, row_end) of a job for every token; any split into row ranges gives the
@@ -54,17 +47,16 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept;
 /// Row ranges that start at multiples of this waste no lanes.
 inline constexpr std::size_t kRowTile = 32;
 
-/// Lays quantized activations out as a kernel wants them, once for all rows: MatMulJob::laid_out.
-/// Kernels with equal functions and forms of activations share what is laid out.
-struct LayOut {
-  /// Tokens [t0, t1) of x, or what begins with one of them. to: bytes(x.n_tokens, x.cols) bytes,
-  /// 64-byte aligned, of all tokens.
-  void (*run)(const Activations& x, std::size_t t0, std::size_t t1,
-              std::byte* to) = nullptr;  ///< null: nothing is gained
+/// Packs activations in the layout of a kernel, once for all rows (MatMulJob::packed). Kernels with
+/// equal `run` and equal ActType share the packed activations.
+struct PackActivations {
+  /// Packs the tokens [t0, t1) of x, or the tiles that begin there; null: the kernel needs no
+  /// packing. to: room for all tokens, bytes(x.n_tokens, x.cols), 64-byte aligned.
+  void (*run)(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) = nullptr;
   std::size_t (*bytes)(std::size_t n_tokens, std::size_t cols) = nullptr;
-  std::size_t from = 0, to = 0;  ///< products of [from, to] tokens look at it
+  std::size_t from = 0, to = 0;  ///< the kernel reads packed activations for from … to tokens
 
-  [[nodiscard]] bool wanted(std::size_t n_tokens) const {
+  [[nodiscard]] bool applies(std::size_t n_tokens) const {
     return run != nullptr && from <= n_tokens && n_tokens <= to;
   }
 };
@@ -72,13 +64,13 @@ struct LayOut {
 /// Products of one weight dtype with activations, as every caller holds them; KernelSet::matmul()
 /// gives them.
 struct MatMulKernel {
-  ActType act = ActType::None;      ///< how activations must be given
-  MatMulFn run = nullptr;           ///< null: the type cannot be a weight matrix
-  LayOut lay_out{}, lay_out_few{};  ///< products of many tokens, and of few
+  ActType act = ActType::None;           ///< how activations must be given
+  MatMulFn run = nullptr;                ///< null: the type cannot be a weight matrix
+  PackActivations pack{}, pack_small{};  ///< for a GEMM and for a small-batch GEMM
 
-  /// How n tokens are laid out; its run is null: they are not.
-  [[nodiscard]] LayOut layout(std::size_t n) const {
-    return lay_out_few.wanted(n) ? lay_out_few : lay_out.wanted(n) ? lay_out : LayOut{};
+  /// The packing for n tokens; run is null if none applies.
+  [[nodiscard]] PackActivations packing(std::size_t n) const {
+    return pack_small.applies(n) ? pack_small : pack.applies(n) ? pack : PackActivations{};
   }
 };
 
@@ -89,10 +81,27 @@ struct MatMulKernel {
 using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values,
                           std::byte* blocks);
 
+/// The activation functions of KernelSet::activate. Formulas: kernels/README.md.
+enum class ActivationKind : std::uint8_t {
+  Silu,           ///< z·sigmoid(z)
+  Gelu,           ///< by tanh
+  ReluSquared,    ///< max(z, 0)²
+  Xielu,          ///< with its four parameters
+  ClampedSwiglu,  ///< gpt-oss: clamped gate and up, sigmoid of 1.702 times the gate, up + 1; needs
+                  ///< up
+  Sigmoid,
+};
+
+struct Activation {
+  ActivationKind kind = ActivationKind::Silu;
+  float alpha_p = 0, alpha_n = 0, beta = 0,
+        eps = 0;  ///< Xielu: factors of z² and of e^z - 1 - z, as applied
+};
+
 struct AttentionJob;  // kernels/attention/attention.h
 struct KvStoreJob;    // kernels/attention/kv_layout.h
 
-/// Bytes that KernelSet::read_streams_peak wants at least: a page for each of its streams.
+/// Min bytes for KernelSet::read_streams_peak: a page for each of its streams.
 inline constexpr std::size_t kMinOfStreams = 8 * 4096;
 
 /// Every kernel of one instruction set.
@@ -100,10 +109,10 @@ struct KernelSet {
   /// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "amx", "neon"
   std::string_view isa;
   MatMulKernel (*matmul)(DType type);
-  /// Those that products of one token tell from each other; empty: they all do as they always do.
-  std::span<const FetchAhead> fetches{};
+  /// Modes that the GEMV distinguishes, the usual best one first; empty: it has one.
+  std::span<const PrefetchMode> prefetch_modes{};
 
-  /// How weights of a type are made; null: no encoder.
+  /// The encoder of a type; null if it has none.
   EncodeFn (*encode)(DType type);
 
   /// Fills columns [begin, end), whole blocks, of tokens [t0, t1) of acts (its type says how) from
@@ -147,16 +156,16 @@ struct KernelSet {
   /// job.states only of one segment of keys, to be merged.
   void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
                     std::size_t token_end, std::byte* scratch);
-  /// What attention gives for the same heads and tokens, from job.states: of
-  /// job.segments_of(token_begin, token_end), one after the other, where attention has put them.
+  /// Merges the states of job.segments_of(token_begin, token_end) in job.states, as stored by
+  /// attention(), into the result of attention for these heads and tokens.
   void (*merge_segments)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
                          std::size_t token_end);
 
-  /// The machine's limits (kernels/isa/peak.h): loops of int8 dot products, of a matrix unit where
-  /// the kernels use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for
-  /// them, each returning the multiply-adds that its rounds do; and streaming reads of n bytes,
-  /// 64-byte aligned, n a multiple of 4096, in order and by several streams (n at least
-  /// kMinOfStreams). Null: none, but every set reads in order.
+  /// The machine's limits (kernels/isa/peak.h). The first four run loops and return their
+  /// multiply-adds: int8 dot products, a matrix unit (if used by kernels), float32 FMA, bfloat16
+  /// pairs (if there is an instruction). The others read n bytes (64-byte aligned, a multiple of
+  /// 4096), in order and by several streams (n >= kMinOfStreams). Null if unsupported; every set
+  /// has read_peak.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;
@@ -164,6 +173,10 @@ struct KernelSet {
   void (*read_peak)(const std::byte* bytes, std::size_t n) = nullptr;
   void (*read_streams_peak)(const std::byte* bytes, std::size_t n) = nullptr;
 };
+
+/// The reference kernel of a type, which defines the bits (matmul/scalar.cpp); run is null for
+/// types that cannot be a weight matrix. Needs no scratch.
+MatMulKernel scalar_matmul(DType type);
 
 /// The instruction sets compiled in that this machine can run, best first; "scalar" is always the
 /// last. Without "amx" if CRIA_ISA forces another.

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/formats/f16.h"
 #include "kernels/formats/formats.h"
+#include "kernels/formats/round.h"
 #include "model/plural.h"
 
 namespace cria {

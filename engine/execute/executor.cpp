@@ -24,26 +24,26 @@ std::vector<ValueId> live_values(const Graph& graph) {
 
 }  // namespace
 
-void FetchChoice::try_first() {
+void PrefetchTuner::try_first() {
   trying_ = true;
-  way_ = 0;
+  mode_ = 0;
   left_ = kTried;
   least_.fill(std::numeric_limits<double>::infinity());
 }
 
-void FetchChoice::took(double seconds) {
-  if (ways_.size() < 2) return;
-  least_[way_] = std::min(least_[way_], seconds);
+void PrefetchTuner::record(double seconds) {
+  if (modes_.size() < 2) return;
+  least_[mode_] = std::min(least_[mode_], seconds);
   if (--left_ != 0) return;
   if (!trying_) return try_first();
-  if (way_ + 1 < ways_.size()) {
-    ++way_;
+  if (mode_ + 1 < modes_.size()) {
+    ++mode_;
     left_ = kTried;
     return;
   }
   trying_ = false;
-  way_ = static_cast<std::size_t>(std::min_element(least_.begin(), least_.begin() + ways_.size()) -
-                                  least_.begin());
+  mode_ = static_cast<std::size_t>(
+      std::min_element(least_.begin(), least_.begin() + modes_.size()) - least_.begin());
   left_ = kKept;
 }
 
@@ -60,7 +60,7 @@ Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& c
       pass_{graph, kernels, cache, parts, work_, team_, gatherer_, rope_ctx},
       gatherer_(pass_, ranks),
       live_(live_values(graph)),
-      fetches_(kernels.fetches),
+      prefetch_tuner_(kernels.prefetch_modes),
       seconds_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
   assert(
@@ -76,7 +76,7 @@ void Executor::compute(const BatchRows& rows) {
 void Executor::forward(const BatchPlan& batch) {
   assert(batch.all.count() != 0 && batch.all.count() <= shape_.n_batch);
   const bool one = batch.all.count() == 1;
-  pass_.fetch = fetches_.now();
+  pass_.prefetch = prefetch_tuner_.mode();
   const auto start = Clock::now();
   compute(batch.all);
   const auto evaluation = team_.begin(one ? threads_.decode : threads_.prefill);
@@ -88,7 +88,7 @@ void Executor::forward(const BatchPlan& batch) {
     }
     if (pass_.count() != 0) run(graph_.nodes[i]);
   }
-  if (one) fetches_.took(std::chrono::duration<double>(Clock::now() - start).count());
+  if (one) prefetch_tuner_.record(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
 // Moves the requested rows side by side, in every value that later nodes read.

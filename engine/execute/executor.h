@@ -37,29 +37,31 @@ struct EvaluationStopped {};
 /// Chooses the fastest prefetch mode. Tries each for a few passes of one token, then keeps the
 /// fastest for a while: processors differ, and virtual ones move while a process runs. Results do
 /// not depend on the mode.
-class FetchChoice {
+class PrefetchTuner {
  public:
   static constexpr std::size_t kTried = 3, kKept = 128;  ///< passes: of each mode; of the fastest
 
-  /// ways: KernelSet::fetches, which must outlive this.
-  explicit FetchChoice(std::span<const FetchAhead> ways)
-      : ways_(ways.first(std::min(ways.size(), kMost))) {
+  /// modes: KernelSet::prefetch_modes, which must outlive this.
+  explicit PrefetchTuner(std::span<const PrefetchMode> modes)
+      : modes_(modes.first(std::min(modes.size(), kMaxModes))) {
     try_first();
   }
 
   /// Returns the mode of the next pass.
-  [[nodiscard]] FetchAhead now() const { return ways_.empty() ? FetchAhead::Far : ways_[way_]; }
+  [[nodiscard]] PrefetchMode mode() const {
+    return modes_.empty() ? PrefetchMode::InOrder : modes_[mode_];
+  }
   /// Records the time of that pass. A mode's shortest pass counts: the others were disturbed.
-  void took(double seconds);
+  void record(double seconds);
 
  private:
-  static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMaxModes = 2;
 
   void try_first();
 
-  std::span<const FetchAhead> ways_;
-  std::array<double, kMost> least_{};
-  std::size_t way_ = 0, left_ = 0;
+  std::span<const PrefetchMode> modes_;
+  std::array<double, kMaxModes> least_{};
+  std::size_t mode_ = 0, left_ = 0;
   bool trying_ = true;
 };
 
@@ -135,7 +137,7 @@ class Executor {
   Gatherer gatherer_;
 
   std::vector<ValueId> live_;  // computed before Graph::first_sparse and read from there on
-  FetchChoice fetches_;
+  PrefetchTuner prefetch_tuner_;
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;
   bool profiling_ = false;

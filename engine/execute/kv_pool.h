@@ -1,5 +1,5 @@
 // Keys and values of many sequences, one cache for each CacheSpec of a graph, in the layout of
-// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches of one
+// kernels/attention/attention.h. Positions lie in pages of kKeyTile, counted from 0. Caches of one
 // kind and window form a group, as their positions come and go together: a page of a group is its
 // part of all of them. A page is contiguous, so that free pages cost no memory even if the system
 // uses huge pages. Pages are counted by reference; sequences know which positions they hold.
@@ -11,7 +11,7 @@
 
 #include "engine/execute/machine.h"
 #include "engine/graph/graph.h"
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
 
 namespace cria {
 

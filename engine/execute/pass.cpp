@@ -125,16 +125,16 @@ std::byte* Pass::scratch_behind(unsigned worker, std::size_t cols) const {
 
 void Pass::pack_input(const Node& node) {
   packed = nullptr;
-  if (work.laid_out == nullptr) return;
+  if (work.packed == nullptr) return;
   const auto m = std::ranges::find_if(
       node.matrices, [&](const Matrix& matrix) { return packs_input(node, matrix, count()); });
   if (m == node.matrices.end()) return;
   const Activations x = work[node.in].view(m->kernel.act, begin, end);
-  const LayOut layout = m->kernel.layout(count());
+  const PackActivations packing = m->kernel.packing(count());
   const std::size_t together = count() < 16 ? 2 : count() < 64 ? 4 : 8;  // tokens
   team.run(divide_up(count(), together), [&](std::size_t chunk, unsigned) {
     const std::size_t first = chunk * together;
-    layout.run(x, first, std::min(count(), first + together), work.laid_out);
+    packing.run(x, first, std::min(count(), first + together), work.packed);
   });
   packed = &m->kernel;
 }
@@ -149,8 +149,8 @@ MatMulJob Pass::job_for(const Matrix& m, const Activations& x, float* out, std::
   job.x = &x;
   job.out = out;
   job.out_stride = out_stride;
-  job.next = next;
-  job.fetch = fetch;
+  job.next_weights = next;
+  job.prefetch = prefetch;
   return job;
 }
 
@@ -179,8 +179,8 @@ void Pass::multiply(const Matrix& m, ValueId in, ValueId out, const float* resid
   MatMulJob job = job_for(m, x, to.row(first_row(out)), to.width, next);
   job.residual = residual;
   if (packed != nullptr && m.kernel.act == packed->act &&
-      m.kernel.layout(count()).run == packed->layout(count()).run)
-    job.laid_out = work.laid_out;
+      m.kernel.packing(count()).run == packed->packing(count()).run)
+    job.packed = work.packed;
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, rows.begin, rows.end, scratch(worker));
   scale_products(m, job.out + rows.begin, to.width, count(), rows);
@@ -192,7 +192,7 @@ void Pass::multiply(const Matrix& m, ValueId in, ValueId out, const float* resid
     more.cols = m.lora->b.cols();
     more.x = &low;
     more.residual = job.out;
-    more.laid_out = nullptr;
+    more.packed = nullptr;
     m.lora->kernel.run(more, rows.begin, rows.end, scratch(worker));
   }
   add_bias(m, job.out + rows.begin, to.width, count(), rows);

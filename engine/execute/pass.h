@@ -132,8 +132,8 @@ class Pass {
   std::size_t rope_ctx = 0;          ///< context length that decides between RoPE factors
   const BatchRows* batch = nullptr;  ///< the rows that nodes compute
   std::size_t begin = 0, end = 0;    ///< the rows that are computed now
-  FetchAhead fetch = FetchAhead::Far;
-  const MatMulKernel* packed = nullptr;  ///< kernel whose layout of the input is in work.laid_out
+  PrefetchMode prefetch = PrefetchMode::InOrder;
+  const MatMulKernel* packed = nullptr;  ///< kernel whose packed input is in work.packed
 
   [[nodiscard]] std::size_t count() const { return end - begin; }
   [[nodiscard]] std::size_t index_of(const Node& node) const {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/kv_layout.h"
 #include "kernels/formats/round.h"
 
 namespace cria {
@@ -75,11 +74,11 @@ WorkNeeds needs_of(const Graph& graph, const WorkShape& shape) {
     raise(needs.experts, facts.experts);
     raise(needs.experts_used, facts.experts_used);
     for (const Matrix& m : node.matrices) {
-      for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to}) {
+      for (const std::size_t most : {m.kernel.pack_small.to, m.kernel.pack.to}) {
         const std::size_t n = std::min(shape.n_batch, most);
-        if (const LayOut layout = m.kernel.layout(n);
-            layout.bytes != nullptr && packs_input(node, m, n))
-          raise(needs.packed, layout.bytes(n, m.weight.cols()));
+        if (const PackActivations packing = m.kernel.packing(n);
+            packing.bytes != nullptr && packs_input(node, m, n))
+          raise(needs.packed, packing.bytes(n, m.weight.cols()));
       }
     }
   }
@@ -206,7 +205,7 @@ void place_all(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape
   for (const RopeTable& rope : graph.ropes)
     work.ropes.push_back(bump.floats(shape.n_batch * rope.width()));
   place_routing(bump, work.routing, needs, shape.n_batch);
-  if (needs.packed != 0) work.laid_out = bump.take(needs.packed);
+  if (needs.packed != 0) work.packed = bump.take(needs.packed);
   work.segment_floats = needs.segment_floats;
   if (work.segment_floats != 0) work.segment_states = bump.floats(work.segment_floats);
   work.scratch_stride = needs.scratch;
@@ -218,7 +217,7 @@ void place_all(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape
 }  // namespace
 
 bool packs_input(const Node& node, const Matrix& m, std::size_t n_tokens) {
-  return node.facts.dense && m.kernel.layout(n_tokens).run != nullptr;
+  return node.facts.dense && m.kernel.packing(n_tokens).run != nullptr;
 }
 
 std::size_t input_bytes(const Node& node, std::size_t n_tokens) {

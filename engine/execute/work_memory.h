@@ -76,8 +76,8 @@ struct WorkMemory {
   std::vector<float*> ropes;     ///< by index in Graph::ropes: [n_batch][n_rot]
   std::byte* scratch = nullptr;  ///< scratch_stride bytes per thread
   std::size_t scratch_stride = 0;
-  /// The packed input (LayOut) of the node that is computed; null if no kernel uses it.
-  std::byte* laid_out = nullptr;
+  /// The packed input (PackActivations) of the node that is computed; null if no kernel uses it.
+  std::byte* packed = nullptr;
   Routing routing;
   /// States after segments of keys. If they do not fit, one thread computes all keys of a head.
   float* segment_states = nullptr;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/execute/pass.h"
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
 
 namespace cria {
 

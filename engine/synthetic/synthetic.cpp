@@ -16,8 +16,8 @@
 #include "engine/architectures/architecture.h"
 #include "engine/quantize/plan.h"
 #include "engine/synthetic/shapes_text.h"
-#include "kernels/formats/decode.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/format.h"
+#include "kernels/formats/round.h"
 #include "model/gguf/writer.h"
 
 namespace cria {

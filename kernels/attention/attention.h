@@ -1,8 +1,12 @@
-// Attention over the KV cache: contract of one job. Numerics: kernels/README.md.
+// The public header of attention over the KV cache: jobs, and where keys and values lie. Numerics:
+// kernels/README.md.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/formats/blocks32.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 
@@ -12,8 +16,9 @@ enum class KvType : std::uint8_t { F16, F32, Q8_0 };
 /// that scores have keys in SIMD lanes.
 inline constexpr std::size_t kKeyTile = 64;
 
-/// Keys are walked in segments of this many positions, counted from position 0, each with its own
-/// maximum and sum, and merged in order: so several threads can share a query's keys.
+/// Keys are divided into segments of this many positions, counted from position 0. Each segment has
+/// its own maximum and sum, and segments are merged in order, so several threads can share the keys
+/// of a query.
 inline constexpr std::size_t kKeySegment = 2048;
 
 struct SegmentRange {
@@ -22,8 +27,8 @@ struct SegmentRange {
   [[nodiscard]] std::size_t size() const { return end - begin; }
 };
 
-/// Where one layer's keys and values lie. K: [kv_head][tile][d][kKeyTile]; V:
-/// [kv_head][position][d]; as Q8_0: kernels/attention/kv_layout.h.
+/// One call of attention. K: [kv_head][tile][d][kKeyTile]; V: [kv_head][position][d]; layout of
+/// Q8_0: below.
 struct AttentionJob {
   const float* q;  ///< [n_tokens][q_stride], heads × head_dim each, already rotated
   std::size_t q_stride;
@@ -48,11 +53,11 @@ struct AttentionJob {
   std::size_t k_head_bytes, v_head_bytes;
   /// From a tile of a head's keys to the next, and of its values; 0: they follow one another.
   std::size_t page_bytes = 0;
-  /// Which tile of k and v holds positions tile*kKeyTile …; null: tile itself. Tiles that no query
-  /// sees are not looked up.
+  /// The tile of k and v that holds positions tile*kKeyTile …; null: `tile` itself. Tiles that no
+  /// query sees are not looked up.
   const std::uint32_t* pages = nullptr;
-  /// Null: attention() computes all segments. Else only `segment`, whose states go here; and
-  /// merge_segments() finds here those of all segments that its tokens see, one after the other.
+  /// Null: attention() computes all segments. Otherwise it computes `segment` and stores the states
+  /// here. merge_segments() then reads the states of all segments that its tokens see, in order.
   float* states = nullptr;
   std::size_t segment = 0;
 
@@ -65,16 +70,72 @@ struct AttentionJob {
   [[nodiscard]] SegmentRange segments_of(std::size_t pos) const {
     return {first_key(pos) / kKeySegment, pos / kKeySegment + 1};
   }
-  /// Segments that any of these tokens sees.
+  /// Segments that at least one of the tokens sees.
   [[nodiscard]] SegmentRange segments_of(std::size_t token_begin, std::size_t token_end) const {
     return {segments_of(first_pos + token_begin).begin, segments_of(first_pos + token_end - 1).end};
   }
 };
 
-/// Floats that the states of so many queries after one segment take.
+/// Floats for the states of `queries` queries after one segment.
 std::size_t segment_state_floats(std::size_t queries, std::size_t value_dim) noexcept;
 
 /// Scratch bytes per thread for jobs of this shape.
 std::size_t attention_scratch_bytes(std::size_t head_dim, std::size_t value_dim) noexcept;
+
+// Layout of keys and values in the cache of a layer. One kv head follows another; each starts
+// 64-byte aligned.
+// - F16, F32: K [tile][head_dim][kKeyTile]; V [position][value_dim rounded up to 16], zero-padded.
+// - Q8_0: K, V [tile][block of 32 dims]; each block holds 64 f16 scales, then bytes q + 128. Dims
+//   are rounded up to 32, zero-padded. Four dims of a key, or four positions of a dim of a value,
+//   are contiguous, sixteen of such fours to a line: K [key / 16][dim / 4][key % 16][dim % 4]; V
+//   [dim / 16][position / 4][dim % 16][position % 4].
+
+/// Bytes of one block of 32 dims of a Q8_0 tile, and where its values start.
+inline constexpr std::size_t kQ8BlockBytes = kKeyTile * sizeof(BlockQ8_0);
+inline constexpr std::size_t kQ8BlockValues = kKeyTile * sizeof(F16Bits);
+
+/// A byte holds q + this: what instructions that multiply unsigned by signed bytes want.
+inline constexpr int kQ8Bias = 128;
+
+/// Offset of the byte of a position (in its tile) and a dim in a block of 32 dims.
+[[gnu::always_inline]] constexpr std::size_t q8_key_offset(std::size_t slot, std::size_t dim) {
+  return kQ8BlockValues + slot / 16 * 512 + dim / 4 * 64 + slot % 16 * 4 + dim % 4;
+}
+[[gnu::always_inline]] constexpr std::size_t q8_value_offset(std::size_t slot, std::size_t dim) {
+  return kQ8BlockValues + dim / 16 * 1024 + slot / 4 * 64 + dim % 16 * 4 + slot % 4;
+}
+
+/// Bytes of kKeyTile keys of one kv head.
+constexpr std::size_t key_tile_bytes(KvType type, std::size_t head_dim) {
+  if (type == KvType::Q8_0) return divide_up(head_dim, 32) * kQ8BlockBytes;
+  return head_dim * kKeyTile * (type == KvType::F16 ? 2 : 4);
+}
+/// Bytes of the value of one position and kv head. Q8_0 stores a tile of values together.
+constexpr std::size_t value_row_bytes(KvType type, std::size_t value_dim) {
+  if (type == KvType::Q8_0) return divide_up(value_dim, 32) * sizeof(BlockQ8_0);
+  return round_up(value_dim, 16) * (type == KvType::F16 ? 2 : 4);
+}
+/// From a tile of `bytes` to the next of the same head: AttentionJob::page_bytes.
+constexpr std::size_t tile_step(std::size_t page_bytes, std::size_t bytes) {
+  return page_bytes != 0 ? page_bytes : bytes;
+}
+
+/// New keys (already rotated) and values of one layer, for positions first_pos …
+/// first_pos+n_tokens-1.
+struct KvStoreJob {
+  const float* k;  ///< [n_tokens][k_stride], n_kv_heads × head_dim each
+  std::size_t k_stride;
+  const float* v;  ///< [n_tokens][v_stride], n_kv_heads × value_dim each
+  std::size_t v_stride;
+  std::size_t n_tokens;
+  std::size_t first_pos;
+  std::size_t head_dim, value_dim;
+  KvType kv_type;
+  std::byte* k_cache;  ///< this layer's keys, k_head_bytes per kv head
+  std::byte* v_cache;  ///< null: values are not kept (AttentionJob::v)
+  std::size_t k_head_bytes, v_head_bytes;
+  std::size_t page_bytes = 0;            ///< as in AttentionJob
+  const std::uint32_t* pages = nullptr;  ///< as in AttentionJob
+};
 
 }  // namespace cria

@@ -7,14 +7,14 @@
 #include <cstdint>
 
 #include "kernels/attention/int_dots.h"
-#include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
 #include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/outer_product.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Per-thread work memory behind AttentionScratch.
 struct IntAttentionScratch {
@@ -23,7 +23,7 @@ struct IntAttentionScratch {
   std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
   std::int32_t* starts;  ///< [blocks of dims][kChunk]: of the queries' sums
-  std::byte* weights;    ///< of IntWeights
+  std::byte* weights;    ///< memory of IntWeights
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
@@ -49,8 +49,8 @@ class IntAttention : AttentionQueries<Isa> {
   using Weights = typename IntWeights<Isa>::Operands;
   static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes,
                                kChunk = IntAttentionScratch::kChunk;
-  static constexpr std::size_t kFewQueries =
-      4;  ///< whose products and scores 32 registers hold together
+  static constexpr std::size_t kQueriesInRegisters =
+      4;  ///< queries whose products and scores fit in 32 registers
   template <Operand kind>
   static constexpr bool kSigned = Dots::template kSigned<kind>;
 
@@ -63,8 +63,8 @@ class IntAttention : AttentionQueries<Isa> {
         work_(scratch_.work, job.head_dim, job.value_dim),
         weights_(work_.weights, value_blocks_) {}
 
-  /// Queries of a call of run: the operands and outputs of so many stay in L1, or they share what
-  /// is made of a latent tile.
+  /// Queries per call of run(): their operands and outputs stay in L1, or they share one converted
+  /// latent tile.
   static std::size_t chunk(const AttentionJob& job) {
     return job.v == nullptr ? kChunk : kChunk / 2;
   }
@@ -138,11 +138,11 @@ class IntAttention : AttentionQueries<Isa> {
     return kv;
   }
 
-  /// How often some of the next tiles is fetched while n queries, in so many blocks, meet one.
+  /// Prefetch calls per tile while n queries in `blocks` blocks are processed.
   [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
     const std::size_t of_block = divide_up(n, blocks);
     const std::size_t parts = divide_up(of_block, Dots::kQueries);
-    // Of keys once in every product, of values twice: theirs are twice as long.
+    // Keys: one call per product. Values: two calls, since they are twice as long.
     const std::size_t groups =
         key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
     return blocks * parts * groups / Dots::kGroups;
@@ -203,7 +203,7 @@ class IntAttention : AttentionQueries<Isa> {
                                       float (*scores)[kKeyTile]) {
     const auto at = [&](std::size_t q, std::size_t g)
                         CRIA_INLINE { return scores[q] + (group + g) * kFloatLanes; };
-    if constexpr (Queries <= kFewQueries) {  // registers hold their scores, too
+    if constexpr (Queries <= kQueriesInRegisters) {  // registers hold their scores, too
       V s[Queries][Groups];
       const auto each = [&](auto f) CRIA_INLINE {
         unroll<Queries>([&](auto q)
@@ -246,8 +246,8 @@ class IntAttention : AttentionQueries<Isa> {
         [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE { add(q, g, d[g], sums); });
   }
 
-  /// scores become weights beside the tile's largest score; sums and outputs are brought to the new
-  /// maxima.
+  /// Turns scores into weights relative to the tile's largest score, and rescales sums and outputs
+  /// to the new maxima.
   void weigh(Step& step) {
     const V sums = Base::weigh(step, step.scores, Base::shift_of(step.tile_maximum),
                                [](const V& x) CRIA_INLINE { return exp_weight(x); });
@@ -294,4 +294,4 @@ class IntAttention : AttentionQueries<Isa> {
   IntWeights<Isa> weights_;
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

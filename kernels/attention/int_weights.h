@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "kernels/attention/int_dots.h"
-#include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/queries.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity:
 /// NaN.
@@ -50,7 +50,7 @@ class IntWeights {
         units_(steps_ + blocks * kKeyTile),
         uneven_(units_ + blocks) {}
 
-  /// Of a block of a tile's values, once for all queries that see the whole tile.
+  /// Prepares the scales of a block of a tile's values, for all queries that see the whole tile.
   void divide_scales(const std::byte* values, std::size_t block) {
     V d[kGroups];
     for (std::size_t g = 0; g < kGroups; ++g) d[g] = scales(values, g);
@@ -97,8 +97,8 @@ class IntWeights {
   /// the least.
   static bool is_uneven(float least, float largest) { return least * 16 < largest; }
 
-  /// Where queries see parts of a tile, or scales are uneven: each query's own steps. Returns what
-  /// integers of 1 are worth.
+  /// Computes steps for each query, for queries that see part of a tile or for uneven scales.
+  /// Returns the value of an integer of 1.
   static V steps_of_each(const QueryBlock& queries, const float (*weights)[kKeyTile],
                          const std::byte* values, float (*steps)[kKeyTile]) {
     Lanes high(queries.n), low(queries.n), products(queries.n);
@@ -170,4 +170,4 @@ class IntWeights {
       *uneven_;  ///< [blocks of values]: is_uneven(), as 0 or 1
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,9 +1,8 @@
-// What the ways to compute attention share: the queries of one call, which keys of a tile each may
-// see, the running maximum and sum. Numerics: kernels/README.md.
+// State shared by all kinds of attention: the queries of one call, the keys of a tile that each
+// query sees, the running maximum and sum. Numerics: kernels/README.md.
 //
-// Query heads that share the kv head and neighbouring tokens are rows of the same blocks. A query's
-// own arithmetic never depends on its neighbours: each has its own range of keys in a tile, and
-// sees only those.
+// Query heads that share the kv head, and neighbouring tokens, are rows of the same blocks. The
+// arithmetic of a query never depends on its neighbours: each has its own range of keys in a tile.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
 #include "kernels/attention/segments.h"
 #include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/rows/activate.h"
-#include "kernels/simd/fetch_in_turn.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Queries that share one walk over the keys, at most.
 inline constexpr std::size_t kQueryChunk = 192;
@@ -26,8 +26,8 @@ inline constexpr std::size_t kQueryChunk = 192;
 inline constexpr std::size_t kBlockQueries = 12;
 static_assert(kBlockQueries <= kFloatLanes && kQueryChunk % (2 * kBlockQueries) == 0);
 
-/// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies
-/// behind it.
+/// Per-thread state of the queries in the caller's scratch, followed by the memory of the kind of
+/// attention.
 struct AttentionScratch {
   float* out;  ///< [most()][value_dim rounded up], not yet divided by the sums
   float *max, *sum,
@@ -39,7 +39,7 @@ struct AttentionScratch {
   static constexpr std::size_t padded_values(std::size_t value_dim) {
     return round_up(value_dim, 32);
   }
-  /// Queries of a walk: the outputs of so many stay in L2.
+  /// Queries per walk over the keys, so that their outputs stay in L2.
   static constexpr std::size_t most(std::size_t dim) {
     return dim <= 128 ? kQueryChunk : kQueryChunk / 2;
   }
@@ -65,7 +65,7 @@ struct BlockRanges {
   KeyRange keys[kBlockQueries], all{kKeyTile, 0},
       common{0, kKeyTile};  // all: union, common: intersection
   [[nodiscard]] bool whole() const { return common.begin == 0 && common.end == kKeyTile; }
-  /// Of queries that all see the whole tile.
+  /// Ranges of queries that all see the whole tile.
   static constexpr BlockRanges of_whole() {
     BlockRanges ranges{};
     for (KeyRange& of_query : ranges.keys) of_query = {0, kKeyTile};
@@ -86,7 +86,7 @@ struct BlockRanges {
 struct QueryBlock {
   std::size_t first, n;
   BlockRanges ranges;
-  alignas(64) float scale[kFloatLanes];         ///< what scores are still to be multiplied by
+  alignas(64) float scale[kFloatLanes];         ///< factor still to apply to the scores
   alignas(64) float tile_maximum[kFloatLanes];  ///< the largest score of this tile,
   alignas(64) float maximum[kFloatLanes];       ///< and up to and with it
 };
@@ -130,7 +130,7 @@ class AttentionQueries : CallQueries {
     const std::size_t end = pos + 1 - start;
     return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
   }
-  /// Of the block's queries.
+  /// Finds the ranges of the block's queries.
   void find_ranges(QueryBlock& block, std::size_t tile) const {
     const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
     // From slot to slot positions do not decrease, nor do first keys.
@@ -147,7 +147,7 @@ class AttentionQueries : CallQueries {
     return job_.pages == nullptr ? tile : job_.pages[tile];
   }
 
-  /// Where a tile lies; values: null where they are a part of the keys.
+  /// The memory of a tile; values: null if they are part of the keys.
   struct TileMemory {
     const std::byte *keys, *values;
   };
@@ -190,8 +190,7 @@ class AttentionQueries : CallQueries {
 
   using Lanes = QueryLanes<Isa>;
 
-  /// Scores are capped, if they are to be, and what nobody sees is hidden; then the block's maxima
-  /// are found.
+  /// Caps scores (if the model does), hides keys out of range, and finds the block's maxima.
   void find_maxima(QueryBlock& block, float (*scores)[kKeyTile]) const {
     const float* const factor = scratch_.factor + block.first;
     for (std::size_t i = 0; i < block.n; ++i) block.scale[i] = job_.softcap == 0 ? factor[i] : 1;
@@ -211,7 +210,7 @@ class AttentionQueries : CallQueries {
     }
     const V maximum = V::maxima(largest);
     maximum.store(block.tile_maximum);
-    max(maximum, V::load(scratch_.max + block.first)).store(block.maximum);  // of which NaN stays
+    max(maximum, V::load(scratch_.max + block.first)).store(block.maximum);  // max() keeps NaN
   }
 
   /// scores become weights, e^(score - the query's shift) by exp; returns their sums, by query.
@@ -237,12 +236,12 @@ class AttentionQueries : CallQueries {
     return V::sums(sums);
   }
 
-  /// By query, of such maxima: what scores are weighed beside. Where all are -infinity, not that
-  /// itself: weights are nothing then, not NaN.
+  /// Subtrahend of the scores, by query. It is finite even if all maxima are -infinity, so that
+  /// weights are 0, not NaN.
   [[nodiscard]] static V shift_of(const float* maxima) {
     return max(V::broadcast(-__FLT_MAX__), V::load(maxima));
   }
-  /// By query: e^(the tile's largest score - the largest so far). 1 where nothing is seen.
+  /// Returns by query e^(the tile's largest score - the largest so far); 1 if it sees nothing.
   [[nodiscard]] V growth(const QueryBlock& block) const {
     return exp_down(seen(block, V::load(block.tile_maximum) - shift_of(block.maximum)));
   }
@@ -263,13 +262,13 @@ class AttentionQueries : CallQueries {
     }
   }
 
-  const std::byte *keys_, *values_;      ///< of this kv head
-  std::size_t key_bytes_, value_bytes_;  ///< of a tile
+  const std::byte *keys_, *values_;      ///< base of this kv head
+  std::size_t key_bytes_, value_bytes_;  ///< bytes per tile
   std::size_t stride_, out_groups_;
   AttentionScratch scratch_;
-  std::size_t positions_[kQueryChunk];  ///< of the queries, by slot
-  const float* rows_[kQueryChunk];      ///< likewise
-  FetchInTurn fetch_;
+  std::size_t positions_[kQueryChunk];  ///< by slot
+  const float* rows_[kQueryChunk];      ///< by slot
+  PrefetchInTurn fetch_;
 
  private:
   /// Before the first tile: that and half of the next.
@@ -323,7 +322,7 @@ class AttentionQueries : CallQueries {
     if (kv.values != nullptr) add(kv.values, value_bytes_);
   }
 
-  /// Scores scaled, and those of keys out of range such that their weights are zero.
+  /// Scales the scores, and gives keys out of range -infinity, so that their weights are zero.
   static void hide(QueryBlock& block, float (*scores)[kKeyTile]) {
     for (std::size_t i = 0; i < block.n; ++i) {
       for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
@@ -343,7 +342,7 @@ class AttentionQueries : CallQueries {
       if (block.ranges.keys[i].empty()) lanes[i] = 0;
     return V::load(lanes);
   }
-  /// Scores of the keys in range, scaled and capped; what lies outside is nobody's.
+  /// Scales and caps the scores of keys in range; the others are ignored.
   void cap(float* s, KeyRange keys, float factor) const {
     const V scale = V::broadcast(factor);
     for (std::size_t k = keys.begin; k < keys.end; k += kFloatLanes) {
@@ -362,4 +361,4 @@ class AttentionQueries : CallQueries {
   QueryState merged_[kQueryChunk];  ///< by slot: after the segments before the one under way
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,16 +1,49 @@
-// What segments of keys have come to for a query, and how it is merged. Numerics:
-// kernels/README.md.
+// The queries of one call of attention, the state of a query after a segment of keys, and how
+// states are merged. Numerics: kernels/README.md.
 #pragma once
 
 #include <cstddef>
 
-#include "kernels/attention/call_queries.h"
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
 #include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/rows/row_ops.h"
-#include "kernels/simd/math.h"
+#include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
+
+// The queries of one call of attention: which token and head each is of, and where it and its
+// output lie.
+
+/// Query i is head i % group of token token_begin + i / group.
+class CallQueries {
+ public:
+  CallQueries(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin)
+      : job_(job),
+        group_(job.n_heads / job.n_kv_heads),
+        kv_head_(kv_head),
+        token_begin_(token_begin) {}
+
+  [[nodiscard]] std::size_t head(std::size_t query) const {
+    return kv_head_ * group_ + query % group_;
+  }
+  [[nodiscard]] std::size_t position(std::size_t query) const {
+    return job_.first_pos + token(query);
+  }
+  [[nodiscard]] const float* row(std::size_t query) const {
+    return job_.q + token(query) * job_.q_stride + head(query) * job_.head_dim;
+  }
+  [[nodiscard]] float* out(std::size_t query) const {
+    return job_.out + token(query) * job_.out_stride + head(query) * job_.value_dim;
+  }
+
+ protected:
+  const AttentionJob& job_;
+
+ private:
+  [[nodiscard]] std::size_t token(std::size_t query) const { return token_begin_ + query / group_; }
+  std::size_t group_, kv_head_, token_begin_;
+};
 
 /// A query after some of its keys: its largest score, Σ weight, and Σ weight·value, weights being
 /// e^(score - max).
@@ -74,7 +107,7 @@ class SegmentMerge {
   }
 
  private:
-  /// What the output is multiplied by: 1 changes nothing.
+  /// Factor of the output; 1 leaves it unchanged.
   [[nodiscard]] V factor(bool last) const { return V::broadcast(last ? 1.0F / all_.sum : 1.0F); }
   template <class F>
   void put(F f) const {
@@ -107,4 +140,4 @@ void merge_segments(const AttentionJob& job, std::size_t kv_head, std::size_t to
   }
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/rows/quantize.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Calls f(block, d, 32 × q) for every 32 of n values, the last ones padded with zeros.
 template <class Isa, class F>
@@ -39,7 +40,7 @@ void store_q8(const float* x, std::size_t n, std::byte* tile, std::size_t slot, 
   });
 }
 
-/// As F16 or F32.
+/// Stores a value as F16 or F32.
 template <class Isa>
 void store_value_row(KvType type, const float* v, std::size_t n, std::byte* row) {
   using V = F32x16<Isa>;
@@ -103,4 +104,4 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
   }
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -8,11 +8,12 @@
 #include "kernels/attention/int_tiles.h"
 #include "kernels/attention/queries.h"
 #include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/outer_product.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Up to so many (the heads that often share a kv head) read an f16 tile where it lies.
+/// Up to this many queries (the usual number of heads per kv head) read an f16 tile in place.
 inline constexpr std::size_t kDirectQueries = 8;
 
 /// Per-thread work memory behind AttentionScratch: a tile in float32, and its weights.
@@ -66,7 +67,7 @@ class Attention : AttentionQueries<Isa> {
     BlockRanges ranges[kQueryChunk / kBlockQueries];
     this->walk(fetches(n, blocks), [&](std::size_t tile) CRIA_INLINE {
       const KvTile kv = load_tile(tile, in_place(n), last + 1 - tile * kKeyTile);
-      // Keys, then values, for all: either fits an L1 of 32 KiB beside what the queries need.
+      // All keys, then all values: each fits in an L1 of 32 KiB together with the queries.
       for (std::size_t b = 0; b < blocks; ++b) {
         if (n > kDirectQueries) fetch_.some();
         score(kv, tile, bound(b), bound(b + 1), ranges[b]);
@@ -92,15 +93,15 @@ class Attention : AttentionQueries<Isa> {
     return converted();
   }
 
-  /// Whether n queries read f16 where it lies.
+  /// True if n queries read f16 in place.
   [[nodiscard]] bool in_place(std::size_t n) const {
     return job_.kv_type == KvType::F16 && job_.v != nullptr && n <= kDirectQueries;
   }
-  /// How often some of the next tiles is fetched while n queries, in so many blocks, meet one.
+  /// Prefetch calls per tile while n queries in `blocks` blocks are processed.
   [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
     if (!in_place(n)) return blocks;
     const std::size_t steps = job_.head_dim + kKeyTile * ((out_groups_ + 3) / 4);
-    return divide_up(n, kMaxQueries) * (steps / kFetchedSteps);
+    return divide_up(n, kMaxQueries) * (steps / kPrefetchSteps);
   }
 
   [[nodiscard]] KvTile converted() const {
@@ -131,7 +132,7 @@ class Attention : AttentionQueries<Isa> {
     for (std::size_t i = 0; i < n; i += kFloatLanes)
       V::template load_as<Stored::F16>(from + i * sizeof(F16Bits)).store(to + i);
   }
-  /// For up to kBlockQueries queries, as many at a time as registers hold, as equally as can be.
+  /// Multiplies for up to kBlockQueries queries, in equal parts that fit in registers.
   static void outer_product(const KvTile& kv, std::size_t n_queries, OuterProduct product,
                             std::size_t begin, std::size_t end) {
     const std::size_t times = divide_up(n_queries, kMaxQueries);
@@ -214,4 +215,4 @@ void attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_b
   attention_by<Attention<Isa>>(job, kv_head, token_begin, token_end, scratch);
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

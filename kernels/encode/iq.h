@@ -5,21 +5,23 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/encode/encoder.h"
 #include "kernels/encode/iq_search.h"
+#include "kernels/encode/lanes.h"
 #include "kernels/formats/iq.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-// An IqFormat says:
-//   Block, book()                 the block and the codebook
-//   kPruned                       whether it has so many entries that leaving out most is worth
-//   while value(entry, i)               value i of an entry kDims, kSubGroups             values of
-//   a group, groups of a sub-block kScales, kFactor              a sub-block's scale is kFactor * d
-//   * (2s + 1), s < kScales kTypical                      root mean square of a codebook's values
-//   where it fits well kMaxSteps, kStepRatio,       block scales tried: the largest sub-block's
-//   scale divided by kMaxSteps, kTried                        times kStepRatio for each next
-//   pack(codes, block)
+// An IqFormat defines:
+// - Block, book(): the block and the codebook
+// - kPruned: true if the codebook is so large that pruning entries pays
+// - value(entry, i): value i of an entry
+// - kDims, kSubGroups: values per group, groups per sub-block
+// - kScales, kFactor: a sub-block's scale is kFactor * d * (2s + 1), s < kScales
+// - kTypical: root mean square of a codebook's values at a good fit
+// - kMaxSteps, kStepRatio, kTried: block scales to try: the largest sub-block's scale divided by
+//   kMaxSteps, then by kStepRatio times the previous divisor
+// - pack(codes, block)
 
 struct Iq16Scales {
   static constexpr std::size_t kScales = 16, kTried = 16;
@@ -199,32 +201,18 @@ void encode_iq(const float* x, const float* importance, std::size_t n_values, st
 }
 
 template <class Isa>
-struct Encoder<Isa, DType::IQ3_S> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq3sFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ3_S> = encode_iq<Isa, Iq3sFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ3_XXS> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq3xxsFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ3_XXS> = encode_iq<Isa, Iq3xxsFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ2_S> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq2sFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ2_S> = encode_iq<Isa, Iq2sFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ2_XS> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq2xsFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ2_XS> = encode_iq<Isa, Iq2xsFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ2_XXS> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq2xxsFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ2_XXS> = encode_iq<Isa, Iq2xxsFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ1_S> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq1sFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ1_S> = encode_iq<Isa, Iq1sFormat>;
 template <class Isa>
-struct Encoder<Isa, DType::IQ1_M> {
-  static constexpr EncodeFn run = encode_iq<Isa, Iq1mFormat>;
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ1_M> = encode_iq<Isa, Iq1mFormat>;
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -2,19 +2,19 @@
 // d, so it is walked twice: for the scales that its sub-blocks want, then for their integers.
 #pragma once
 
-#include "kernels/encode/encoder.h"
+#include "kernels/encode/lanes.h"
 #include "kernels/encode/pack.h"
 #include "kernels/encode/search.h"
-#include "kernels/encode/super.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <class Isa, bool weighted>
 class Iq4KsLanes {
   using V = F32x16<Isa>;
   template <int shift>
   using Search = SymmetricSearch<Isa, Iq4Grid<Isa, shift>, 32, weighted>;
-  static constexpr std::size_t kSubBlocks = 8;  // of a block
+  static constexpr std::size_t kSubBlocks = 8;  // per block
 
  public:
   static constexpr std::size_t kBlocks = kFloatLanes / kSubBlocks;  ///< at once
@@ -75,7 +75,7 @@ class Iq4KsLanes {
     for (int again = 0; again < 2; ++again) best.better_of(search.fit(inverse_or_0(best.scale)));
     return best;
   }
-  /// The odd number nearest to the wanted one, or one beside it.
+  /// Tries the odd number nearest to the wanted scale, or a neighbour.
   template <class S>
   void try_scale(const S& search, const V& wanted, float beside, int shift) {
     const V one = V::broadcast(1), two = V::broadcast(2);
@@ -132,12 +132,10 @@ void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::
 }
 
 template <class Isa>
-struct Encoder<Isa, DType::IQ4_KS> {
-  static constexpr EncodeFn run = [](const float* x, const float* importance, std::size_t n,
-                                     std::byte* row) {
-    (importance == nullptr ? encode_iq4_ks<Isa, false> : encode_iq4_ks<Isa, true>)(x, importance, n,
-                                                                                   row);
-  };
-};
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_KS> =
+    [](const float* x, const float* importance, std::size_t n, std::byte* row) {
+      (importance == nullptr ? encode_iq4_ks<Isa, false> : encode_iq4_ks<Isa, true>)(x, importance,
+                                                                                     n, row);
+    };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

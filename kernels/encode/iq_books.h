@@ -14,9 +14,9 @@ struct EntryPlanes {
   const float *value, *square;  ///< and value²
 };
 
-/// A codebook whose entries (2, 4, 6 … values as the decoder's integers, without signs and shifts:
-/// IQ1's are -8, 0, 8) are pairs of halves. Those with the same first half make a run; slots run[r]
-/// … run[r + 1] are the second halves that go with first half r.
+/// A codebook whose entries (2, 4, 6 … values as the decoder's integers, without signs and shifts;
+/// IQ1: -8, 0, 8) are pairs of halves. Entries with the same first half make a run: slots run[r] …
+/// run[r + 1] hold the second halves of first half r.
 struct EncoderBook {
   static constexpr std::size_t kMaxHalves = 96, kMaxSlots = 3328;
   EntryPlanes all;              ///< the entries
@@ -24,8 +24,7 @@ struct EncoderBook {
   EntryPlanes slots;            ///< the second halves of the entries
   const std::uint16_t* number;  ///< 0, 1, 2 … all.n - 1
   const std::uint16_t* run;     ///< first.n + 1 slots, multiples of 16; empty for repeated halves
-  const std::uint16_t*
-      entry;  ///< index of a slot's entry; where a run is filled up, one of it again
+  const std::uint16_t* entry;   ///< index of a slot's entry; padding repeats an entry of the run
 };
 
 /// Built when first asked for, by any thread, and never freed.

@@ -1,6 +1,5 @@
-// The search of the IQ encoders: for 256 values, the scale of the block, the scales of its
-// sub-blocks, and an entry per group that make the weighted squared error least. Method:
-// kernels/README.md.
+// The search of the IQ encoders. For 256 values it finds the block scale, the sub-block scales and
+// an entry per group with the least weighted squared error. Method: kernels/README.md.
 #pragma once
 
 #include <bit>
@@ -9,14 +8,14 @@
 
 #include "kernels/encode/iq_books.h"
 #include "kernels/encode/iq_entries.h"
-#include "kernels/encode/iq_hull.h"
 #include "kernels/encode/lanes.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// What a group may choose besides its entry.
+/// Choices of a group in addition to its entry.
 enum class IqChoice : std::uint8_t {
   Signs,          ///< the sign of every value
   EvenSigns,      ///< signs of which an even number is negative
@@ -360,4 +359,4 @@ class IqSearch {
   EntryHull hulls_[kVariants][kGroups];
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,17 +1,23 @@
-// What the encoders share: blocks side by side in sixteen lanes, so that every lane searches the
-// scale of its own block and nothing is summed across lanes.
+// Basics of the encoders: sixteen blocks in sixteen lanes. Each lane searches the scale of its own
+// block, and nothing is summed across lanes.
 #pragma once
 
-#include "kernels/formats/format.h"
+#include "kernels/formats/formats.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
+
+/// The encoder of a type, specialised for every type that can be a weight matrix.
+template <class Isa, DType type>
+inline constexpr EncodeFn kEncoder = nullptr;
 
 /// Weights beyond this are taken for this: far more than any block can hold, and the squares stay
 /// finite. NaN is taken for it, too.
 inline constexpr float kLargestWeight = 0x1p40F;
-/// Importance below this part of a block's largest is taken for this, so that weights that nobody
-/// has seen used are still encoded sensibly.
+/// Lower limit of importance, relative to the block's largest: values that were never used are
+/// still encoded sensibly.
 inline constexpr float kMinImportance = 0x1p-24F;
 /// The least f16 above 0.
 inline constexpr float kMinF16 = 0x1p-24F;
@@ -66,7 +72,7 @@ template <class Isa, class Error>
   return best;
 }
 
-/// 1/x, or 0 where x is so small that no type can tell it from 0.
+/// 1/x, or 0 if x is too small for any type to distinguish from 0.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> inverse_or_0(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;
@@ -173,4 +179,20 @@ template <class Block, std::size_t Values, std::size_t Batch, class F>
   }
 }
 
-}  // namespace cria
+/// An EncodeFn that calls plain, or with importance weighted, for up to Batch blocks at a time:
+/// (x, importance, number of blocks, destination).
+template <class Block, std::size_t Values, std::size_t Batch, auto plain, auto weighted>
+void encode_batches(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
+  each_batch<Block, Values, Batch>(
+      x, importance, n, blocks,
+      [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+        (w == nullptr ? plain : weighted)(some, w, n_blocks, out);
+      });
+}
+/// Encodes up to a batch by an object of class Coder.
+template <class Coder>
+void encode_by(const float* x, const float* importance, std::size_t n_blocks, std::byte* out) {
+  Coder(x, importance, n_blocks).store(n_blocks, out);
+}
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

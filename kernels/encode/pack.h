@@ -1,13 +1,16 @@
-// Codes to bytes: the inverse of the decoders of kernels/formats/, which say what lies where.
+// Codes to bytes (the inverse of the decoders of kernels/formats/), and what the encoders of
+// super-blocks share.
 #pragma once
 
 #include "kernels/encode/lanes.h"
+#include "kernels/encode/search.h"
 #include "kernels/formats/formats.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Writes up to sixteen blocks of 32 values. code(i): the codes of value i in lanes; d, m: what
-/// they are multiplied by and, where the type has it, moved by.
+/// Writes up to sixteen blocks of 32 values. code(i): codes of value i in lanes; d, m: scale and
+/// (if the type has one) offset.
 template <class Isa, class Block, class Code>
 void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::size_t n_blocks,
                     std::byte* out) {
@@ -73,7 +76,8 @@ void pack_bit_planes(const SuperCodes& c, int shift, std::uint8_t (&to)[32]) {
     to[l] = static_cast<std::uint8_t>(byte);
   }
 }
-/// The low nibbles of two values `apart` in a byte, in runs of twice as many.
+/// Packs the low nibbles of two values, `apart` places from each other, into a byte, in runs of
+/// 2·apart values.
 template <class Isa, std::size_t apart>
 void pack_nibbles(const SuperCodes& c, std::uint8_t (&to)[128]) {
   for (std::size_t l = 0; l < 128; ++l) {
@@ -189,4 +193,56 @@ void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin
   }
 }
 
-}  // namespace cria
+// Basics of super-block encoders: lanes are sub-blocks, and the sub-blocks of a super-block share
+// d.
+
+/// Lane l of the result: op over the lanes of l's group, from its first to its last.
+template <class Isa, std::size_t group, class Op>
+F32x16<Isa> across(const F32x16<Isa>& v, Op op) {
+  alignas(64) float lanes[kFloatLanes];
+  v.store(lanes);
+  for (std::size_t first = 0; first < kFloatLanes; first += group) {
+    float all = lanes[first];
+    for (std::size_t l = first + 1; l < first + group; ++l) all = op(all, lanes[l]);
+    for (std::size_t l = first; l < first + group; ++l) lanes[l] = all;
+  }
+  return F32x16<Isa>::load(lanes);
+}
+template <class Isa, std::size_t group>
+F32x16<Isa> group_sum(const F32x16<Isa>& v) {
+  return across<Isa, group>(v, [](float a, float b) { return a + b; });
+}
+/// The number of the largest magnitude, with its sign.
+template <class Isa, std::size_t group>
+F32x16<Isa> group_peak(const F32x16<Isa>& v) {
+  return across<Isa, group>(
+      v, [](float a, float b) { return __builtin_fabsf(a) < __builtin_fabsf(b) ? b : a; });
+}
+
+/// d and dmin of super-blocks, the same in all lanes of each, the integers s and m of their
+/// sub-blocks, and the error that they leave to each sub-block.
+template <class Isa>
+struct SuperScales {
+  using V = F32x16<Isa>;
+  V d = V::broadcast(0), dmin = V::broadcast(0), s = V::broadcast(0), m = V::broadcast(0),
+    error = V::broadcast(0x1p126F);
+
+  /// Takes the other's s and m where they leave less error to the sub-block.
+  void better_sub_blocks(const V& other_s, const V& other_m, const V& other_error) {
+    s = select_less(other_error, error, other_s, s);
+    m = select_less(other_error, error, other_m, m);
+    error = min(other_error, error);
+  }
+  /// Takes the other where it leaves less error to the super-block.
+  template <std::size_t group>
+  void better_super_blocks(const SuperScales& other) {
+    const V mine = group_sum<Isa, group>(error), others = group_sum<Isa, group>(other.error);
+    d = select_less(others, mine, other.d, d);
+    dmin = select_less(others, mine, other.dmin, dmin);
+    s = select_less(others, mine, other.s, s);
+    m = select_less(others, mine, other.m, m);
+    error = select_less(others, mine, other.error, error);
+  }
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

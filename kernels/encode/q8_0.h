@@ -3,13 +3,13 @@
 
 #include <iterator>
 
-#include "kernels/encode/encoder.h"
 #include "kernels/encode/lanes.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Where on the grid the weight of the largest magnitude is tried. Far enough apart to round most
-/// weights differently: what is gained is the best of several roundings.
+/// Grid positions tried for the weight of the largest magnitude. They differ enough to round most
+/// weights differently; the best rounding wins.
 inline constexpr float kQ8Steps[4] = {-128.0F, -127.2F, 127.3F, -126.4F};
 
 /// Up to sixteen blocks: their values stay in rows, their scales are in lanes.
@@ -28,7 +28,7 @@ class Q8Blocks {
     d.store_f16(d_);
     inverse_or_0(d).store(factor_);
   }
-  void store(std::byte* out) const {
+  void store(std::size_t /*n_blocks*/, std::byte* out) const {
     for (std::size_t b = 0; b < n_; ++b) {
       BlockQ8_0 block;
       __builtin_memcpy(&block.d, d_ + 2 * b, 2);
@@ -162,22 +162,9 @@ class Q8Blocks {
   std::byte d_[2 * kFloatLanes];
 };
 
-/// EncodeFn of Q8_0.
 template <class Isa>
-void encode_q8_0(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
-  each_batch<BlockQ8_0, 32, kFloatLanes>(
-      x, importance, n, blocks,
-      [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
-        if (w == nullptr)
-          Q8Blocks<Isa, false>(some, w, n_blocks).store(out);
-        else
-          Q8Blocks<Isa, true>(some, w, n_blocks).store(out);
-      });
-}
+inline constexpr EncodeFn kEncoder<Isa, DType::Q8_0> =
+    encode_batches<BlockQ8_0, 32, kFloatLanes, encode_by<Q8Blocks<Isa, false>>,
+                   encode_by<Q8Blocks<Isa, true>>>;
 
-template <class Isa>
-struct Encoder<Isa, DType::Q8_0> {
-  static constexpr EncodeFn run = encode_q8_0<Isa>;
-};
-
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,12 +1,88 @@
-// The searches for the scale of blocks without and with an offset, sixteen blocks in lanes. Each
-// start gives codes, and codes give a scale in closed form, by least squares; the best of them
-// wins.
+// Searches for the scales of blocks without and with an offset, sixteen blocks in lanes. Each start
+// gives codes, codes give a scale in closed form (least squares), and the best wins.
 #pragma once
 
-#include "kernels/encode/grid.h"
 #include "kernels/encode/lanes.h"
+#include "kernels/formats/blocks32.h"
+#include "kernels/formats/iq_tables.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
+
+// Grids that encoders round to: the values of the codes before scaling.
+
+/// The integers lo … hi.
+template <class Isa, int lo, int hi>
+struct IntegerGrid {
+  using V = F32x16<Isa>;
+  static constexpr float kBottom = lo, kTop = hi;
+
+  /// The nearest value.
+  [[gnu::always_inline]] static V nearest(const V& x) {
+    return max(min(round(x), V::broadcast(kTop)), V::broadcast(kBottom));
+  }
+  /// Its code, from 0.
+  [[gnu::always_inline]] static V code(const V& x) { return nearest(x) - V::broadcast(kBottom); }
+};
+
+/// The sixteen values of IQ4_NL and IQ4_XS, or those plus a number.
+template <class Isa, int shift = 0>
+struct Iq4Grid {
+  using V = F32x16<Isa>;
+  static constexpr float kBottom = kIq4Values[0] + shift, kTop = kIq4Values[15] + shift;
+
+  [[gnu::always_inline]] static V nearest(const V& x) {
+    V value = V::broadcast(kBottom);
+    CRIA_UNROLL
+    for (std::size_t i = 1; i < 16; ++i)
+      value = select_less(V::broadcast(middle(i)), x, V::broadcast(kIq4Values[i] + shift), value);
+    return value;
+  }
+  [[gnu::always_inline]] static V code(const V& x) {
+    V code = V::broadcast(0);
+    CRIA_UNROLL
+    for (std::size_t i = 1; i < 16; ++i)
+      code = select_less(V::broadcast(middle(i)), x, V::broadcast(static_cast<float>(i)), code);
+    return code;
+  }
+
+ private:
+  static constexpr float middle(std::size_t i) {
+    return (static_cast<float>(kIq4Values[i - 1]) + static_cast<float>(kIq4Values[i])) / 2 + shift;
+  }
+};
+
+/// Twice the numbers of E2M1: 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
+template <class Isa>
+struct E2m1Grid {
+  using V = F32x16<Isa>;
+  static constexpr float kBottom = -12, kTop = 12;
+
+  [[gnu::always_inline]] static V nearest(const V& x) {
+    const V size = abs(x);
+    V value = V::broadcast(0);
+    CRIA_UNROLL
+    for (std::size_t i = 1; i < 8; ++i)
+      value = select_less(V::broadcast(middle(i)), size, V::broadcast(kTwiceE2m1[i]), value);
+    return select_less(x, V::broadcast(0), V::broadcast(0) - value, value);
+  }
+  /// Its nibble.
+  [[gnu::always_inline]] static V code(const V& x) {
+    const V size = abs(x);
+    V code = V::broadcast(0);
+    CRIA_UNROLL
+    for (std::size_t i = 1; i < 8; ++i)
+      code = select_less(V::broadcast(middle(i)), size, V::broadcast(static_cast<float>(i)), code);
+    const V sign = select_less(V::broadcast(0), code, V::broadcast(8), V::broadcast(0));
+    return select_less(x, V::broadcast(0), code + sign, code);
+  }
+
+ private:
+  static constexpr float middle(std::size_t i) {
+    return (static_cast<float>(kTwiceE2m1[i - 1]) + static_cast<float>(kTwiceE2m1[i])) / 2;
+  }
+};
 
 /// Equally spaced numbers: where a search begins.
 struct Starts {
@@ -59,7 +135,7 @@ class SymmetricSearch {
   Fit fit(const V& factor) const {
     V xq, qq;
     sums(factor, xq, qq);
-    const V scale = xq / qq;  // NaN where all codes are 0: gains nothing
+    const V scale = xq / qq;  // NaN if all codes are 0: no gain
     return {scale, xq * scale};
   }
   /// Σwxq and Σwq² of the codes of x·factor.
@@ -125,9 +201,9 @@ class AffineSearch {
   [[nodiscard]] const V& sum_w() const { return sum_w_; }
   [[nodiscard]] const V& mean() const { return mean_; }
 
-  /// The best of starts whose codes 0 and top lie at parts of the range of values, cut by
-  /// inset.first … inset.last at either end (less than 0: beyond it); then of some beside the best,
-  /// and of its own codes.
+  /// Returns the best of several starts. A start maps codes 0 and top to the range of values, cut
+  /// at both ends by inset.first … inset.last (negative: extended). Then tries `beside` neighbours
+  /// of the best, and a refit of its codes.
   Fit best_of(const Starts& inset, int beside) const {
     Fit best = constant();
     best.better_of(from_range(0, 0));
@@ -202,8 +278,7 @@ class AffineSearch {
     result.scale = select_less(V::broadcast(0), spread, yq / spread, V::broadcast(0));
     result.offset = mean_ - result.scale * q1 / sum_w_;
     result.gain = yq * result.scale;
-    if constexpr (negative) {  // where the offset is not, the best scale without one; its gain from
-                               // the mean
+    if constexpr (negative) {  // a positive offset is replaced by the best fit without one
       const V xq = fma(mean_, q1, yq), alone = xq / qq, limit = V::broadcast(0x1p-100F);
       result.scale = select_less(result.offset, limit, result.scale, alone);
       result.gain =
@@ -234,4 +309,4 @@ class AffineSearch {
   V low_, high_, mean_, sum_w_ = V::broadcast(0);
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -9,8 +9,8 @@
 namespace cria {
 namespace {
 
-// Products are exact (kernels/README.md), so only the offset can round. It is left out, not added
-// as zero, where a type has none: -0 would become +0. (IQ4_KS alone rounds twice, in this order.)
+// Products are exact (kernels/README.md), so only the offset can round. Types without an offset
+// must not add zero: -0 would become +0. (IQ4_KS rounds twice, in this order.)
 
 template <DType type>
 void dequantize_groups(const std::byte* row, float* out, std::size_t n) {
@@ -67,6 +67,7 @@ struct Row {
 template <DType type>
 constexpr Row make_row(std::string_view name) {
   using F = Format<type>;
+  static_assert(IsFormat<F>);
   Row row{{name, type, F::kBlockValues, sizeof(typename F::Block), kHeaderBytes<type>, F::kClass,
            nullptr}};
   if constexpr (F::kClass == DotClass::Blocks16) {

@@ -1,6 +1,6 @@
-// The dtype table: the only place that knows which tensor types exist. What a block of each holds
-// stands in the file of its family beside this one (formats.h includes them all); tables and
-// choices by type follow from the one list below.
+// The dtype table: the only place that knows all tensor types. The block of each type is defined in
+// the file of its family (formats.h includes them all). Tables and switches by type follow from the
+// list below.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ constexpr auto with_dtype(DType type, F f) {
   return decltype(f(std::integral_constant<DType, DType::F32>{})){};
 }
 
-/// How a matrix product reads a type (kernels/README.md).
+/// Kind of matrix product of a type (kernels/README.md).
 enum class DotClass : std::uint8_t {
   None,        ///< not usable as a weight matrix (I8…I64, F64, Q8_1, Q8_K)
   Float,       ///< F32, F16
@@ -64,7 +64,7 @@ struct DTypeInfo {
   DType id;
   std::uint32_t block_values;  ///< values per block
   std::uint32_t block_bytes;   ///< bytes per block
-  std::uint32_t header_bytes;  ///< that a row begins with, before its blocks; mostly 0
+  std::uint32_t header_bytes;  ///< header of a row, before its blocks; usually 0
   DotClass dot;
   /// A row of n_values (a multiple of block_values; any alignment) to out. Never null. Where rows
   /// have no header, several that follow one another may pass for one: dequantize_rows() is for all
@@ -90,7 +90,7 @@ struct DTypeInfo {
 /// The row of a GGUF type id, or null when no such type exists (removed ids 4, 5, 31–33, 36–38
 /// included).
 const DTypeInfo* find_dtype(std::uint32_t gguf_id) noexcept;
-/// The row of a type named as in GGUF tools ("q4_k" and "Q4_K" alike), or null.
+/// The row of a type named as in GGUF tools, in either case ("q4_k", "Q4_K"), or null.
 const DTypeInfo* find_dtype(std::string_view name) noexcept;
 /// The row of a known type.
 const DTypeInfo& dtype_info(DType type) noexcept;

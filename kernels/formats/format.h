@@ -1,23 +1,74 @@
-// What every format says of itself, in one place: how a block lies in a file, what is known of its
-// values before any is read, and the scalar decoder that defines them. Classes and numerics:
-// kernels/README.md.
+// The definition of a format: its block in a file, the ranges of its values, and the scalar decoder
+// that defines them. Classes and numerics: kernels/README.md.
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/formats/decode.h"
 #include "kernels/formats/dtype.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 
 namespace cria {
+
+// Decoded weights: integers and a few floats, read by dequantization and by dot products. Formats
+// and classes: kernels/README.md.
+
+/// A group of n weights under one float scale: value i = d*q[i] + m.
+template <int n>
+struct DecodedGroup {
+  alignas(64) std::int8_t q[n];
+  float d;
+  float m;  ///< 0 for types without an offset
+};
+using Decoded16 = DecodedGroup<16>;  ///< class Blocks16
+using Decoded32 = DecodedGroup<32>;  ///< class Blocks32
+
+/// 256 weights of a Super256 type: value i = d*scale[i/16]*q[i] - dmin*min[i/16].
+struct Decoded256 {
+  alignas(64) std::int8_t q[256];
+  alignas(32) std::int16_t scale[16];
+  alignas(32) std::int16_t min[16];  ///< 0 for types without mins
+  float d;
+  float dmin;  ///< 0 for types without mins
+};
+
+/// Decodes a row's weights 16·i … 16·i + 15, and so on: group i counts along the row.
+using Decode16Fn = void (*)(const std::byte* row, std::size_t i, Decoded16& out);
+using Decode32Fn = void (*)(const std::byte* row, std::size_t i, Decoded32& out);
+using Decode256Fn = void (*)(const std::byte* row, std::size_t i, Decoded256& out);
+
+/// The scalar decoders that define the formats; null for types of another class.
+Decode16Fn scalar_decode16(DType type) noexcept;
+Decode32Fn scalar_decode32(DType type) noexcept;
+Decode256Fn scalar_decode256(DType type) noexcept;
+
+/// Sets the scale d of a block and (if the type has one) its offset or minimum m, rounded to the
+/// block's precision. The rest of the block is unchanged. For random weights.
+void set_block_scales(DType type, std::byte* block, float d, float m) noexcept;
+/// The same for a row whose header holds the scale of its blocks; nothing for other types.
+void set_row_scale(DType type, std::byte* row, float d) noexcept;
+
+/// Ranges of a type's decoded values, for kernels that are specialised at compile time.
+struct DecodeTraits {
+  int q_min, q_max;  ///< range of q
+  int sub_block;     ///< values that share one integer scale: 16, 32, or 256 (scale is always 1)
+  int scale_min, scale_max;  ///< range of scale
+  bool has_min;              ///< Q2_K Q4_K Q5_K (min), Q4_1 Q5_1 (m)
+  bool odd = false;          ///< every q and every scale is odd
+};
+
+}  // namespace cria
+
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 static_assert(std::endian::native == std::endian::little,
               "blocks are read as they lie in the file");
 
-using F16Bits = std::uint16_t;           ///< IEEE binary16, see kernels/formats/f16.h
+using F16Bits = std::uint16_t;           ///< IEEE binary16, see kernels/formats/round.h
 inline constexpr float kF16Max = 65504;  ///< the largest finite
 
 /// The block at p, whatever its alignment.
@@ -29,24 +80,25 @@ Block load_block(const std::byte* p) {
 }
 
 /// A format, specialised for every type of the list (dtype.h) in the file of its family:
-///
-///   kClass            how products read it
-///   Block             as it lies in a file: little-endian, no padding, any alignment
-///   kBlockValues      values of a block
-///   kGroupValues      of integers in blocks: values of a Decoded16, 32 or 256; a block is one
-///   group or several Header            optional: what a row begins with, the float scale of its
-///   blocks kTraits           of integers in blocks: what is known of the decoded values
-///   decode(block, w)  of integers in blocks: fills a decoded group; decode(block, i, w) with group
-///   i where a
-///                     block has several. Where rows have a header, without d.
-///   dequantize(…)     of all other types: DTypeInfo::dequantize
-///   set_scales(block, d, min)   optional: where the block has no f16 fields d, and m or dmin, of
-///   these names
-///
-/// decode() is for code of the baseline only: no file of kernels/isa/ with flags of its own may
-/// call it, for the linker keeps any one copy.
+/// - kClass: kind of product
+/// - Block: as stored in a file: little-endian, no padding, any alignment
+/// - kBlockValues: values per block
+/// - kGroupValues: values per decoded group (integer types); a block is one group or several
+/// - Header: optional: the start of a row, with the float scale of its blocks
+/// - kTraits: ranges of the decoded values (integer types)
+/// - decode(block, w): fills a decoded group (integer types); decode(block, i, w) fills group i if
+///   a block has several. Types with a header leave out d.
+/// - dequantize(…): other types: DTypeInfo::dequantize
+/// - set_scales(block, d, min): optional: for blocks without f16 fields named d, and m or dmin
 template <DType type>
 struct Format;
+
+template <class F>
+concept IsFormat = requires {
+  typename F::Block;
+  { F::kClass } -> std::convertible_to<DotClass>;
+  { F::kBlockValues } -> std::convertible_to<std::uint32_t>;
+};
 
 /// Bytes of the header that a row of a type begins with, or 0.
 template <DType type>
@@ -133,4 +185,4 @@ constexpr int nibble_of_16(const std::uint8_t* lo, int i) {
   return i < 8 ? lo[i] & 15 : lo[i - 8] >> 4;
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,19 +1,19 @@
-// The codebook types: 256 values in groups of eight (IQ1, IQ2) or four (IQ3) that a codebook of
-// kernels/formats/iq_tables.h lists. Indices have as many bits as their codebook needs, so no byte
-// is out of range. Signs are a bit per value (set: negative); where seven bits of sign are stored,
-// the eighth makes the number of negative values even.
+// The codebook types: 256 values in groups of eight (IQ1, IQ2) or four (IQ3) from a codebook of
+// kernels/formats/iq_tables.h. Every index is valid. Signs are a bit per value (set: negative); if
+// seven bits of sign are stored, the eighth makes the number of negative values even.
 #pragma once
 
 #include "kernels/formats/format.h"
 #include "kernels/formats/iq_tables.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockIQ2_XXS {  // 2.0625 bits per weight: d/8*(2s+1)*±grid, sub-blocks of 32
   F16Bits d;
   struct {
-    std::uint8_t index[4];      // of each group of eight
+    std::uint8_t index[4];      // per group of eight
     std::uint32_t signs_scale;  // four times seven bits of sign, then s in the top four bits
   } sub[8];
 };
@@ -31,7 +31,7 @@ struct BlockIQ2_S {  // 2.5625 bits: d/8*(2s+1)*±grid, sub-blocks of 16
 };
 struct BlockIQ3_XXS {  // 3.0625 bits: d/4*(2s+1)*±grid, sub-blocks of 32
   F16Bits d;
-  std::uint8_t index[64];        // of each group of four
+  std::uint8_t index[64];        // per group of four
   std::uint32_t signs_scale[8];  // as in IQ2_XXS
 };
 struct BlockIQ3_S {  // 3.4375 bits: d*(2s+1)*±grid, sub-blocks of 32
@@ -55,7 +55,7 @@ struct BlockIQ1_M {        // 1.75 bits: d*(2s+1)*(grid ± 1/8), sub-blocks of 1
 };
 #pragma pack(pop)
 
-/// What the codebook types' decoders share.
+/// Helpers of the codebook types' decoders.
 template <class Block_>
 struct CodebookFormat : Super256Format<Block_> {
   static constexpr bool kCodebook = true;
@@ -196,4 +196,4 @@ inline constexpr bool kHasCodebook = requires {
   Format<type>::kCodebook;
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

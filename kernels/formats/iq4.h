@@ -3,8 +3,9 @@
 
 #include "kernels/formats/format.h"
 #include "kernels/formats/iq_tables.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockIQ4_NL {  // 4.5 bits per weight: d*kIq4Values[nibble]
@@ -24,7 +25,7 @@ struct BlockIQ4_KS {  // 4.25 bits: d*scale*(kIq4Values[nibble] + shift), sub-bl
 };
 #pragma pack(pop)
 
-/// What all values of a sub-block of IQ4_KS may be moved by.
+/// Optional shift of all values of a sub-block of IQ4_KS.
 inline constexpr int kIq4Shift = 4;
 
 /// Value i of nibbles that lie per 32 values as in IQ4_NL.
@@ -66,4 +67,4 @@ struct Format<DType::IQ4_KS> : Super256Format<BlockIQ4_KS> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

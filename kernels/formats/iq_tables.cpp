@@ -1,6 +1,6 @@
-// The codebooks as codes: a digit per value (lowest first) of two bits (groups of eight) or three
-// bits (groups of four), which stands for one of the few magnitudes that the type uses. Expanded to
-// bytes when compiled.
+// The codebooks as codes: one digit per value, lowest first, of two bits (groups of eight) or three
+// bits (groups of four). A digit names one of the few magnitudes of the type. Expanded to bytes at
+// compile time.
 #include "kernels/formats/iq_tables.h"
 
 namespace cria {

@@ -33,8 +33,8 @@ extern const CodePlanes<256> kIq3xxsPlanes;
 extern const CodePlanes<512> kIq3sPlanes;
 extern const CodePlanes<2048> kIq1Planes;
 
-/// IQ1's high plane by windows of sixteen entries, in which it changes once at most, since codes
-/// are in order: first[w], and second[w] from the entry on whose low byte is change[w].
+/// The high plane of IQ1 by windows of sixteen entries. Codes are sorted, so it changes at most
+/// once per window: first[w], then second[w] from the entry with low byte change[w] on.
 struct HighWindows {
   alignas(64) std::array<std::uint8_t, 128> first, second, change;
 };
@@ -45,7 +45,7 @@ inline constexpr std::array<std::int8_t, 8> kIq3xxsLevels = {4, 12, 20, 28, 36, 
 inline constexpr std::array<std::int8_t, 8> kIq3sLevels = {1, 3, 5, 7, 9, 11, 13, 15};
 inline constexpr std::array<std::int8_t, 3> kIq1Levels = {-8, 0, 8};
 
-/// What the nibbles of IQ4_NL and IQ4_XS stand for.
+/// Values of the nibbles of IQ4_NL and IQ4_XS.
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 

@@ -1,9 +1,11 @@
-// The K types: 256 values, integer scales (and mins) of sub-blocks under one or two float scales.
+// The K types (256 values, integer scales and mins of sub-blocks under one or two float scales) and
+// the ternary types.
 #pragma once
 
 #include "kernels/formats/format.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockQ2_K {          // 2.625 bits per weight: d*scale*q - dmin*min, sub-blocks of 16
@@ -38,17 +40,16 @@ struct BlockQ6_K {  // 6.5625 bits: d*scale*(q - 32), sub-blocks of 16
   std::int8_t scales[16];
   F16Bits d;
 };
-struct BlockQ8_K {  // 9.125 bits: d*q; sums of 16 q, kept for products, say nothing about the
-                    // values
+struct BlockQ8_K {  // 9.125 bits: d*q; sums of 16 q are redundant
   float d;
   std::int8_t q[256];
   std::int16_t sums[16];
 };
 #pragma pack(pop)
 
-/// Eight 6-bit scales and mins in 12 bytes, each for 32 values. The first four lie in the low six
-/// bits of bytes j (scale) and j+4 (min); the others have their low four bits in byte j+4 (scale
-/// low, min high) and the top two in those bytes' spare bits.
+/// Eight 6-bit scales and mins in 12 bytes, each for 32 values. The first four are the low six bits
+/// of bytes j (scale) and j+4 (min). The others have their low four bits in byte j+4 (scale low,
+/// min high) and their top two in the spare bits.
 inline void unpack_scales_and_mins(const std::uint8_t (&packed)[12], Decoded256& out) {
   for (int j = 0; j < 8; ++j) {
     int scale = packed[j % 4] & 63, min = packed[j % 4 + 4] & 63;
@@ -149,4 +150,52 @@ struct Format<DType::Q8_K> {
   }
 };
 
-}  // namespace cria
+// The ternary types: 256 values of -1, 0, 1 times one scale.
+
+#pragma pack(push, 1)
+struct BlockTQ1_0 {    // 1.6875 bits per weight: d*(trit - 1)
+  std::uint8_t q[48];  // five trits a byte: 32 bytes with values 0…159, 16 bytes with values
+                       // 160…239, in five runs each, one trit of every byte per run
+  std::uint8_t qh[4];  // four trits a byte: values 240…255 in four runs
+  F16Bits d;
+};
+struct BlockTQ2_0 {    // 2.0625 bits: d*(two bits - 1)
+  std::uint8_t q[64];  // per half of 128: bits 2j, 2j+1 of byte l are value 32j + l
+  F16Bits d;
+};
+#pragma pack(pop)
+
+template <>
+struct Format<DType::TQ1_0> : Super256Format<BlockTQ1_0> {
+  static_assert(sizeof(Block) == 54);
+  static constexpr DecodeTraits kTraits{-1, 1, 256, 1, 1, false};
+  static void decode(const Block& b, Decoded256& out) {
+    const auto q = [&](int i) {
+      if (i < 160) return trit(b.q[i % 32], i / 32) - 1;
+      if (i < 240) return trit(b.q[32 + i % 16], (i - 160) / 16) - 1;
+      return trit(b.qh[i % 4], (i - 240) / 4) - 1;
+    };
+    fill(out, f16_to_f32(b.d), q, [](int) { return 1; });
+  }
+
+ private:
+  /// A byte holds trits as the digits of a base-3 fraction of 256. Multiplying by 3^n modulo 256
+  /// drops the first n digits, and the next one is the integer part of three times the rest. Any
+  /// byte yields 0…2.
+  static int trit(std::uint8_t byte, int n) {
+    constexpr int kPow3[5] = {1, 3, 9, 27, 81};
+    return (byte * kPow3[n] & 255) * 3 >> 8;
+  }
+};
+
+template <>
+struct Format<DType::TQ2_0> : Super256Format<BlockTQ2_0> {
+  static_assert(sizeof(Block) == 66);
+  static constexpr DecodeTraits kTraits{-1, 2, 256, 1, 1, false};
+  static void decode(const Block& b, Decoded256& out) {
+    fill(
+        out, f16_to_f32(b.d), [&](int i) { return two_bits(b.q, i) - 1; }, [](int) { return 1; });
+  }
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,22 +1,42 @@
-// K types on AMX: 32 tokens × 32 rows, or × 16 rows in two digits of scale·q, in four tiles of
-// sums. A tile is stored while others multiply, and AVX-512 brings the sums of one unit into the
-// floats while the next one multiplies.
-//
-// A product of two tiles takes 16 cycles, storing one as many, and one load of a tile 8: nothing
-// but the order of instructions hides them behind each other (bench/processors/xeon_amx.md).
+// Tiles of AMX, and the K types on them.
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/formats/round.h"
-#include "kernels/gemm/amx_tiles.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
+
+// Tiles of AMX: how they are configured, and what they hold.
+
+/// Operand of ldtilecfg. Tiles 0–3 are sums; 4 and 5 hold activations, 6 and 7 weights; K types use
+/// 5 as a sum, too. A group of 32 or 16 columns fills half or a quarter of a tile. They are
+/// constants, since GCC 12 does not know how much the instruction reads.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+inline constexpr TileConfig kTiles{};
+inline constexpr TileConfig kTilesOf32{.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
+                                       .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+inline constexpr TileConfig kTilesOf16{.row_bytes = {64, 64, 64, 64, 16, 16, 64, 64},
+                                       .rows = {16, 16, 16, 16, 16, 16, 4, 4}};
+
+/// A tile's sums in memory: tokens × rows of weights.
+using AmxTile = std::int32_t[16][16];
+/// Accumulators of a token and a panel.
+using AmxAcc = float[kGemmRows];
+
+/// The tokens that share one reading of a panel's tiles.
+inline constexpr std::size_t kAmxTokens = 32;
 
 template <PanelShape shape>
 class AmxSuper {
@@ -34,8 +54,8 @@ class AmxSuper {
   }
 
   void run(Ahead& ahead) {
-    // What is read again for each tile of tokens shall stay in the first-level cache, beside these
-    // and the sums.
+    // Panels that are read again for each tile of tokens stay in L1, together with the tokens and
+    // the sums.
     constexpr std::size_t kAtOnce = kDigits ? 1 : 2;
     Unit before{};
     for (std::size_t p = 0; p < n_panels_; p += kAtOnce) {
@@ -67,7 +87,7 @@ class AmxSuper {
   }
 
  private:
-  static constexpr bool kDigits = shape.bytes == PanelBytes::Digits;
+  static constexpr bool kDigits = shape.bytes == PanelBytes::TwoBytes;
   static constexpr std::size_t kHalves = kDigits ? 2 : 1;  ///< units of a panel
   static constexpr std::size_t kMinTiles = kDigits ? 1 : 2;
   static constexpr std::size_t kStride = sizeof(Panel::q[0][0]), kSumStride = sizeof(AmxTile) / 16;
@@ -75,7 +95,7 @@ class AmxSuper {
   struct Unit {
     const std::int8_t* q;
     std::size_t q_stride;
-    const std::int8_t* next;  ///< tokens of the next tile, fetched meanwhile
+    const std::int8_t* next;  ///< tokens of the next tile, prefetched
     std::size_t prefetches;   ///< how many of them in each step
     const Panel* panel;
     std::size_t half, token;
@@ -90,7 +110,7 @@ class AmxSuper {
   }
   bool in_place(std::size_t t) const { return (t + 1) * kAmxTokens <= x_.n_tokens; }
 
-  /// What is beside the bytes of two tokens, in places t and t + 1.
+  /// Fills scales and sums of two tokens, in places t and t + 1.
   void fill(std::size_t t) {
     const std::size_t last = x_.n_tokens - 1, token[2] = {std::min(t, last), std::min(t + 1, last)};
     const __m256i* sums[2];
@@ -138,7 +158,7 @@ class AmxSuper {
       fetch(u, step);
       if constexpr (has_before) finish(before, step);
     };
-    constexpr std::size_t kRows = 16 * kGemmRows;  // of the panel's rows of four columns in 64
+    constexpr std::size_t kRows = 16 * kGemmRows;  // panel rows (of four columns) in 64 columns
 
     _tile_loadd(4, q0, u.q_stride);
     _tile_loadd(6, w0, kStride);
@@ -250,10 +270,10 @@ class AmxSuper {
   alignas(64) AmxTile sums_[4];
   float mins_[2 * kMinTiles][16][16];
   float d_[kMost];
-  std::int32_t start_[shape.zero != 0 ? kMost : 1];  ///< what the sums start from
-  /// Of types with mins: sums of 32 or 16 columns as two bfloat16.
+  std::int32_t start_[shape.zero != 0 ? kMost : 1];  ///< initial sums
+  /// Types with mins: sums of 32 or 16 columns as two bfloat16.
   alignas(64) std::uint32_t digits_[shape.mins != 0 ? kMost : 1][16];
   alignas(64) std::int8_t padded_[kAmxTokens][kGemmCols];
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,27 +1,28 @@
 // The GEMM micro-kernel of AVX2: 16 rows × 4 tokens in registers. Bytes are multiplied in pairs and
-// summed in int16 as long as the type's range allows; types that need all eight bits are multiplied
-// as int16, half as often as they have products.
+// summed in int16 while the type's range allows. Types that need all eight bits are multiplied as
+// int16, with half as many multiplications as products.
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
 
-#include "kernels/gemm/avx2_tokens.h"
+#include "kernels/gemm/avx2_pack.h"
+#include "kernels/gemm/columns256.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/gemm/transpose256.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<Avx2> : Transpose256<Avx2> {
   static constexpr std::size_t kTokens = kAvx2Tokens,
-                               kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
+                               kHalves = 2;  ///< halves of a tile; a half is 8 rows, one vector
   /// Tokens that pass while a panel stays in the nearest cache.
   template <PanelShape shape>
-  static constexpr std::size_t kChunk = (shape.bytes == PanelBytes::Words ? 4 : 6) * kTokens;
+  static constexpr std::size_t kChunk = (shape.bytes == PanelBytes::Int16 ? 4 : 6) * kTokens;
   static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
@@ -30,7 +31,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   /// Scaled bytes would leave no room in an int16, and bytes of the full range none for even two
   /// products.
   static constexpr PanelBytes bytes(const DecodeTraits&, bool full) {
-    return full ? PanelBytes::Words : PanelBytes::Weights;
+    return full ? PanelBytes::Int16 : PanelBytes::Weights;
   }
   static constexpr int scaled_zero(const DecodeTraits&) { return 0; }
 
@@ -56,7 +57,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
 
   template <PanelShape shape>
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
-    if constexpr (shape.bytes == PanelBytes::Words) {
+    if constexpr (shape.bytes == PanelBytes::Int16) {
       for (std::size_t p = 0; p < n_panels; ++p) multiply_pairs<shape>(s.panel[p], x.cols);
     }
     for (std::size_t chunk = 0; chunk < x.n_tokens; chunk += kChunk<shape>) {
@@ -90,7 +91,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
   template <PanelShape shape>
   static const std::uint8_t* weights(const Panel& panel, int half, std::size_t k, std::size_t row) {
-    if constexpr (shape.bytes != PanelBytes::Words) return panel.q[0][k][row];
+    if constexpr (shape.bytes != PanelBytes::Int16) return panel.q[0][k][row];
     constexpr std::size_t kRows = 8 * kHalves, kBytes = kRows * 4;
     return &panel.q[0][0][0][0] + ((row / kRows * (kGemmCols / 4) + k) * 2 + half) * kBytes +
            row % kRows * 4;
@@ -141,13 +142,14 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     });
   }
 
-  // Words, by Winograd's inner product (1968): of four columns' even and odd weights e, o and
-  // activations a, b,
-  //   e*a + o*b = (e + b)*(o + a) - e*o - a*b,
-  // one multiplication for two products and two adds, of which Zen 3 does twice as many a cycle.
-  // What is subtracted depends on weights or tokens alone. e + b fits: |q*scale| <= 127*127
-  // (IQ4_KS), |b| <= 127; so do two products, 2*16256^2 < 2^31. The sums may wrap, as integers
-  // modulo 2^32 they are exact, and what is left in the end is the product itself.
+  // PanelBytes::Int16 uses Winograd's inner product (1968): for even and odd weights e, o and
+  // activations a, b of four columns,
+  // - e*a + o*b = (e + b)*(o + a) - e*o - a*b,
+  //
+  // one multiplication for two products and two adds, which Zen 3 executes at twice the rate. The
+  // subtrahends depend on weights or tokens only. e + b fits: |q*scale| <= 127*127 (IQ4_KS), |b| <=
+  // 127; so do two products, 2*16256^2 < 2^31. Sums may wrap: modulo 2^32 they are exact, and the
+  // result fits.
 
   /// The sums of e*o of a group, or of all, into panel.min.
   template <PanelShape shape>
@@ -166,7 +168,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
   /// The products of group b.
   template <PanelShape shape>
-  CRIA_INLINE static void dot_words(const Panel& panel, std::size_t b, std::size_t row,
+  CRIA_INLINE static void dot_int16(const Panel& panel, std::size_t b, std::size_t row,
                                     const Avx2Tile<shape>& tile, Sums& sums) {
     constexpr std::size_t n = shape.group / 4, kStep = 8;
     each([&](auto t, auto h) CRIA_INLINE {
@@ -196,8 +198,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   [[gnu::noinline]] static void super256(const Avx2Tile<shape>& tile, const Panel& panel,
                                          std::size_t row, Acc* acc) {
     Sums sums;
-    if constexpr (shape.bytes == PanelBytes::Words) {
-      dot_words(panel, 0, row, tile, sums);
+    if constexpr (shape.bytes == PanelBytes::Int16) {
+      dot_int16(panel, 0, row, tile, sums);
     } else {
       constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales,
                             kStep = kGemmCols / 4 / kScales;
@@ -257,8 +259,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + row + 8 * h); });
     for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
-      if constexpr (shape.bytes == PanelBytes::Words) {
-        dot_words(panel, b, row, tile, sums);
+      if constexpr (shape.bytes == PanelBytes::Int16) {
+        dot_int16(panel, b, row, tile, sums);
       } else {
         constexpr bool kCorrect = shape.zero != 0 && !Avx2Tile<shape>::kRun.starts;
         if constexpr (kCorrect)
@@ -281,4 +283,4 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -6,13 +6,14 @@
 
 #include "kernels/gemm/avx512_tokens.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Whether one product applies the scales of two sub-blocks, which takes sums of weights and
-/// activations that fit in an int16: done where an eighth of what is possible would.
+/// True if one product applies the scales of two sub-blocks. This needs sums in int16; it pays if
+/// an eighth of the possible range fits.
 constexpr bool in_pairs(PanelShape shape) {
   const int largest = std::max(shape.zero, shape.max - shape.zero);
   return shape.scales != 0 &&
@@ -69,20 +70,20 @@ struct GemmKernel<Avx512> {
     }
   }
 
-  /// Where two sub-blocks share a product, four columns of one and of the other lie in turn.
+  /// Sub-blocks that share a product have four of their columns in turn.
   static constexpr ColumnOrder order_of(PanelShape shape) {
     if (!in_pairs(shape)) return ColumnOrder::Given;
     return shape.scales == 8 ? ColumnOrder::Pairs32 : ColumnOrder::Pairs16;
   }
   template <PanelShape shape>
-  using Tokens = LaidOutTokens<order_of(shape), kTokens>;
+  using Tokens = PackedTokens<order_of(shape), kTokens>;
 
   template <PanelShape shape>
   static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels,
                   Ahead ahead) {
     Starts start[kTokens];
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
-      const LaidOutToken* const token = x.token + t;
+      const PackedToken* const token = x.token + t;
       for (std::size_t i = 0; shape.zero != 0 && i < kTokens; ++i)
         fill_starts<shape>(token[i], start[i]);
       const auto* const next = reinterpret_cast<const std::byte*>(token + kTokens);
@@ -101,14 +102,14 @@ struct GemmKernel<Avx512> {
  private:
   using Acc = float[kGemmRows];
   using Sums = __m512i[kTokens][2];
-  /// What a panel meets, and what is fetched meanwhile: a part of the next tile (which may lie
-  /// behind the last).
+  /// Operands of a panel, and the prefetched part of the next tile (which may lie behind the last
+  /// one).
   struct Tile {
-    const LaidOutToken* x;
+    const PackedToken* x;
     const Starts* start;
     const std::byte* next;
   };
-  static constexpr std::size_t kLine = 64, kTileLines = kTokens * sizeof(LaidOutToken) / kLine,
+  static constexpr std::size_t kLine = 64, kTileLines = kTokens * sizeof(PackedToken) / kLine,
                                kPanelLines = 16;  // a few at a time: a burst stalls
   static_assert(kTileLines >= kGemmPanels * kPanelLines);
 
@@ -127,7 +128,7 @@ struct GemmKernel<Avx512> {
   static __m512i splat(std::int32_t bits) { return _mm512_set1_epi32(bits); }
 
   template <PanelShape shape>
-  static __m512i splat_pair(const LaidOutToken& token, int p) {
+  static __m512i splat_pair(const PackedToken& token, int p) {
     std::int32_t pair;
     __builtin_memcpy(&pair, sums_of_mins<shape>(token) + 2 * p, sizeof pair);
     return splat(pair);
@@ -180,15 +181,15 @@ struct GemmKernel<Avx512> {
       all_columns(panel, tile, block);
     } else if constexpr (in_pairs(shape)) {
       if (!paired_scales<shape, false>(tile, panel, block))
-        return wide_sums<shape>(tile, panel, acc);
+        return int32_sums<shape>(tile, panel, acc);
     } else {
       single_scales<shape>(tile, panel, block);
     }
     add_block<shape>(tile, panel, block, acc);
   }
   template <PanelShape shape>
-  [[gnu::noinline, gnu::cold]] static void wide_sums(const Tile& tile, const Panel& panel,
-                                                     Acc* acc) {
+  [[gnu::noinline, gnu::cold]] static void int32_sums(const Tile& tile, const Panel& panel,
+                                                      Acc* acc) {
     Sums block;
     paired_scales<shape, true>(tile, panel, block);
     add_block<shape>(tile, panel, block, acc);
@@ -225,7 +226,7 @@ struct GemmKernel<Avx512> {
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (std::size_t j = 0; j < shape.scales; j += 2) {
       unroll<2>([&](auto h) CRIA_INLINE {
-        const LaidOutToken* x = tile.x;
+        const PackedToken* x = tile.x;
         const std::int32_t* start = tile.start[0].at + j;
         fetch_part<shape.scales>(tile, j + h);
         asm(""
@@ -239,7 +240,7 @@ struct GemmKernel<Avx512> {
         const __m512i scales = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
         unroll<kTokens>([&](auto t) CRIA_INLINE {
           if constexpr (Wide) {
-            block[t][h] = _mm512_add_epi32(block[t][h], wide_products(sums[t], scales));
+            block[t][h] = _mm512_add_epi32(block[t][h], int32_products(sums[t], scales));
           } else {
             const __m512i pair = _mm512_packs_epi32(sums[t][0], sums[t][1]);
             most = _mm512_max_epi16(most, pair);
@@ -252,7 +253,7 @@ struct GemmKernel<Avx512> {
     return (_mm512_cmpeq_epi16_mask(most, _mm512_set1_epi16(32767)) |
             _mm512_cmpeq_epi16_mask(least, _mm512_set1_epi16(-32768))) == 0;
   }
-  static __m512i wide_products(const __m512i (&sums)[2], __m512i scales) {
+  static __m512i int32_products(const __m512i (&sums)[2], __m512i scales) {
     const __m512i zero = _mm512_setzero_si512();
     const __m512i s0 = _mm512_srai_epi32(_mm512_unpacklo_epi16(zero, scales), 16);
     const __m512i s1 = _mm512_srai_epi32(_mm512_unpackhi_epi16(zero, scales), 16);
@@ -264,7 +265,7 @@ struct GemmKernel<Avx512> {
   /// sums += the products of 4n columns each of two sub-blocks, of rows 16h … 16h + 15.
   template <std::size_t n>
   [[gnu::always_inline]] static void dot_pairs(const Panel& panel, std::size_t k, std::size_t h,
-                                               const LaidOutToken* x, Sums& sums) {
+                                               const PackedToken* x, Sums& sums) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < n; ++i) {
       const __m512i w0 = _mm512_load_si512(panel.q[0][k + i][16 * h]),
@@ -316,7 +317,7 @@ struct GemmKernel<Avx512> {
   template <PanelShape shape>
   [[gnu::noinline]] static void groups(const Tile& tile, std::size_t n, const Panel& panel,
                                        Acc* acc) {
-    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
+    constexpr std::size_t kRows = shape.group / 4;  // panel rows in a group
     __m512 total[kTokens][2];
     for (std::size_t t = 0; t < kTokens; ++t)
       for (std::size_t h = 0; h < 2; ++h) total[t][h] = _mm512_load_ps(acc[t] + 16 * h);
@@ -341,4 +342,4 @@ struct GemmKernel<Avx512> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

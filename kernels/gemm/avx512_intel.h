@@ -1,7 +1,6 @@
 // The GEMM micro-kernel of AVX-512 for processors on which all arithmetic on zmm registers shares
 // two ports (Intel): 16 rows × 15 tokens. The multiplication itself broadcasts the activations, and
-// a scale meets the low word of a sum where it lies, so that of the instructions that are no
-// multiplications few are left.
+// scales multiply the low int16 of a sum in place, so that few other instructions remain.
 #pragma once
 
 #include <immintrin.h>
@@ -12,23 +11,24 @@
 #include "kernels/gemm/avx512.h"
 #include "kernels/gemm/avx512_tokens.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Avx512Intel> : RowLanes<Avx512> {};
 
-/// What a sum that meets a scale can be: never too much for an int16, seldom, or often.
+/// Range of the sums that are multiplied by a scale: in int16 always, mostly or rarely.
 enum class Sums16 : std::uint8_t { Always, Mostly, Rarely };
 constexpr Sums16 sums16(PanelShape shape) {
   if (shape.scales == 0) return Sums16::Always;
   const int most = std::max(shape.zero, shape.max - shape.zero) * 127 * 256 / shape.scales;
   return most <= 32767 ? Sums16::Always : most <= 4 * 32767 ? Sums16::Mostly : Sums16::Rarely;
 }
-/// Whether those of a token fit.
+/// True if the sums of a token fit.
 template <PanelShape shape>
-bool fits_int16(const LaidOutToken& token) {
+bool fits_int16(const PackedToken& token) {
   if constexpr (shape.scales == 16)
     return std::max(shape.zero, shape.max - shape.zero) * token.more.most16 <= 32767;
   return shape.max * token.more.most32 <= 32767;
@@ -43,7 +43,7 @@ class IntelTile {
  public:
   /// acc[t] += the products of rows `lane` to lane + 15 of a panel and token t of x. (Not inlined:
   /// the registers are just enough.)
-  [[gnu::noinline]] static void run(const LaidOutToken* x, const Starts* start, std::size_t cols,
+  [[gnu::noinline]] static void run(const PackedToken* x, const Starts* start, std::size_t cols,
                                     const Panel& panel, std::size_t lane, Acc* acc) {
     if constexpr (shape.groups())
       groups(x, start, cols / shape.group, panel, lane, acc);
@@ -66,7 +66,7 @@ class IntelTile {
   }
   /// sums += the products of 4n columns from row k of the panel on.
   template <std::size_t n>
-  CRIA_INLINE static void dot(const std::uint8_t (*q)[kGemmRows][4], const LaidOutToken* x,
+  CRIA_INLINE static void dot(const std::uint8_t (*q)[kGemmRows][4], const PackedToken* x,
                               std::size_t column, Sums& sums) {
     unroll<n>([&](auto i) CRIA_INLINE {
       const __m512i w = _mm512_load_si512(q[i]);
@@ -81,7 +81,7 @@ class IntelTile {
     });
   }
 
-  CRIA_INLINE static void super256(const LaidOutToken* x, const Starts* start, const Panel& panel,
+  CRIA_INLINE static void super256(const PackedToken* x, const Starts* start, const Panel& panel,
                                    std::size_t lane, Acc* acc) {
     const auto* const q =
         reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
@@ -123,13 +123,13 @@ class IntelTile {
       pin(block[t]);
     });
   }
-  /// The scale in the low half of every lane: alone, or as int32 where the sums have more bits.
+  /// The scale in the low half of every lane: alone, or as int32 for wider sums.
   CRIA_INLINE static __m512i scale(const std::byte* words) {
     const __m512i low = _mm512_maskz_loadu_epi16(0x55555555, words);
     return fits ? low : _mm512_srai_epi32(_mm512_slli_epi32(low, 16), 16);
   }
 
-  CRIA_INLINE static void add_block(const LaidOutToken* x, const Panel& panel, std::size_t lane,
+  CRIA_INLINE static void add_block(const PackedToken* x, const Panel& panel, std::size_t lane,
                                     Sums& block, Sums& mins, Acc* acc) {
     if constexpr (shape.mins != 0) {
       zero(mins);
@@ -157,9 +157,9 @@ class IntelTile {
     });
   }
 
-  CRIA_INLINE static void groups(const LaidOutToken* x, const Starts* start, std::size_t n,
+  CRIA_INLINE static void groups(const PackedToken* x, const Starts* start, std::size_t n,
                                  const Panel& panel, std::size_t lane, Acc* acc) {
-    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
+    constexpr std::size_t kRows = shape.group / 4;  // panel rows in a group
     const auto* const q =
         reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
     __m512 total[T];
@@ -185,7 +185,7 @@ class IntelTile {
 template <>
 struct GemmKernel<Avx512Intel> {
   using Amd = GemmKernel<Avx512>;
-  static constexpr std::size_t kTokens = 15, kFetchesPerPanel = kGemmRows / 16;
+  static constexpr std::size_t kTokens = 15, kPrefetchesPerPanel = kGemmRows / 16;
   static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16,
                         kHalfWeights = Amd::kHalfWeights;
   using Session = Amd::Session;
@@ -205,7 +205,7 @@ struct GemmKernel<Avx512Intel> {
   }
 
   template <PanelShape shape>
-  using Tokens = LaidOutTokens<ColumnOrder::Given, kTokens>;
+  using Tokens = PackedTokens<ColumnOrder::Given, kTokens>;
 
   template <PanelShape shape>
   static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels,
@@ -213,7 +213,7 @@ struct GemmKernel<Avx512Intel> {
     Starts start[kTokens];
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
       const std::size_t n = std::min(kTokens, (x.n_tokens - t + 3) / 4 * 4);
-      const LaidOutToken* const token = x.token + t;
+      const PackedToken* const token = x.token + t;
       for (std::size_t i = 0; shape.zero != 0 && i < n; ++i) fill_starts<shape>(token[i], start[i]);
       const Tile tile = tile_of<shape>(token, n);
       for (std::size_t p = 0; p < n_panels; ++p) {
@@ -226,7 +226,7 @@ struct GemmKernel<Avx512Intel> {
   }
 
  private:
-  using Tile = void (*)(const LaidOutToken*, const Starts*, std::size_t, const Panel&, std::size_t,
+  using Tile = void (*)(const PackedToken*, const Starts*, std::size_t, const Panel&, std::size_t,
                         float (*)[kGemmRows]);
   template <PanelShape shape, bool fits>
   static constexpr auto kTiles =
@@ -234,7 +234,7 @@ struct GemmKernel<Avx512Intel> {
                  IntelTile<shape, 12, fits>::run, IntelTile<shape, 15, fits>::run};
 
   template <PanelShape shape>
-  static Tile tile_of(const LaidOutToken* x, std::size_t n) {
+  static Tile tile_of(const PackedToken* x, std::size_t n) {
     constexpr Sums16 kSums = sums16(shape);
     const std::size_t which = (n - 1) / 4;
     if constexpr (kSums == Sums16::Mostly) {
@@ -244,4 +244,4 @@ struct GemmKernel<Avx512Intel> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

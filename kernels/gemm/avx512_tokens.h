@@ -1,5 +1,4 @@
-// The tokens' side of the GEMM micro-kernels of AVX-512: laid out for their broadcasts, once for
-// all rows where the caller sees to that.
+// Packed activations of the GEMM micro-kernels of AVX-512, ready for broadcasts.
 #pragma once
 
 #include <immintrin.h>
@@ -8,11 +7,12 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/gemm/laid_out.h"
+#include "kernels/gemm/packed_activations.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// In which order a token's columns lie.
 enum class ColumnOrder : std::uint8_t {
@@ -23,15 +23,15 @@ enum class ColumnOrder : std::uint8_t {
 
 /// Lays tokens out in one order.
 template <ColumnOrder order>
-class TokenLayout {
+class TokenPacker {
  public:
-  /// LayOut::run
+  /// PackActivations::run
   static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
-    auto* const tokens = reinterpret_cast<LaidOutToken*>(to);
+    auto* const tokens = reinterpret_cast<PackedToken*>(to);
     const std::size_t n = padded_tokens(x.n_tokens);
     for (std::size_t t = t0; t < t1; ++t) {
       for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
-        LaidOutToken& token = tokens[k / kGemmCols * n + t];
+        PackedToken& token = tokens[k / kGemmCols * n + t];
         fill(x, t, k, token);
         for (std::size_t i = t + 1; t + 1 == x.n_tokens && i < n; ++i)
           tokens[k / kGemmCols * n + i] = token;
@@ -40,7 +40,7 @@ class TokenLayout {
   }
 
  private:
-  static void fill(const Activations& x, std::size_t t, std::size_t k, LaidOutToken& to) {
+  static void fill(const Activations& x, std::size_t t, std::size_t k, PackedToken& to) {
     const TokenSlice from(x, t, 1, k);
     if (from.cols < kGemmCols) {
       std::memcpy(to.q, from.q, from.cols);
@@ -75,18 +75,18 @@ class TokenLayout {
             : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
     return _mm512_permutexvar_epi32(from, columns);
   }
-  static void put_d_sum(LaidOutToken& to) {
+  static void put_d_sum(PackedToken& to) {
     const __m256i sum =
         _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(to.sum)));
     _mm256_storeu_ps(to.d_sum, _mm256_mul_ps(_mm256_load_ps(to.d), _mm256_cvtepi32_ps(sum)));
   }
-  static void put_sums(__m256i sum, LaidOutToken& to) {
+  static void put_sums(__m256i sum, PackedToken& to) {
     const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to.more.of32), _mm256_cvtepi32_epi16(pairs));
     to.more.all = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(pairs));
     if constexpr (order == ColumnOrder::Given) put_largest(to);
   }
-  static void put_largest(LaidOutToken& to) {
+  static void put_largest(PackedToken& to) {
     const __m512i zero = _mm512_setzero_si512();
     __m512i most16 = zero, most32 = zero;
     for (std::size_t i = 0; i < kGemmCols; i += 64) {
@@ -100,7 +100,7 @@ class TokenLayout {
     to.more.most16 = _mm512_reduce_max_epi32(most16);
     to.more.most32 = _mm512_reduce_max_epi32(most32);
   }
-  /// Sums of eight columns become those of sixteen; these those of thirty-two.
+  /// Sums of sixteen from sums of eight, and sums of thirty-two from sums of sixteen.
   static __m512i sixteen(__m512i eights) {
     return _mm512_add_epi32(eights, _mm512_shuffle_epi32(eights, _MM_PERM_BADC));
   }
@@ -109,28 +109,27 @@ class TokenLayout {
   }
 };
 
-/// The tokens of a job from `first` on: as they are laid out, or laid out here. tile: tokens of a
-/// tile.
+/// The tokens of a job from `first` on: already packed, or packed here. tile: tokens per tile.
 template <ColumnOrder order, std::size_t tile>
-class LaidOutTokens {
+class PackedTokens {
  public:
-  using Layout = TokenLayout<order>;
-  /// What meets a panel.
+  using Layout = TokenPacker<order>;
+  /// The tokens of a block of columns.
   struct Slice {
-    const LaidOutToken* token;
+    const PackedToken* token;
     std::size_t n_tokens;
     std::size_t cols;
   };
 
   static std::size_t most(const MatMulJob& job) {
-    return job.laid_out != nullptr ? (kGemmTokens + kGemmPad) / tile * tile
-                                   : laid_out_together(job.cols);
+    return job.packed != nullptr ? (kGemmTokens + kGemmPad) / tile * tile
+                                 : packed_together(job.cols);
   }
-  LaidOutTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
+  PackedTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
       : n_(n), cols_(job.cols) {
     const Activations& x = *job.x;
-    if (job.laid_out != nullptr) {
-      tokens_ = reinterpret_cast<const LaidOutToken*>(job.laid_out) + first;
+    if (job.packed != nullptr) {
+      tokens_ = reinterpret_cast<const PackedToken*>(job.packed) + first;
       stride_ = padded_tokens(x.n_tokens);
       return;
     }
@@ -140,7 +139,7 @@ class LaidOutTokens {
     part.sum += first * x.sum_stride();
     part.n_tokens = n;
     Layout::run(part, 0, n, memory);
-    tokens_ = reinterpret_cast<const LaidOutToken*>(memory);
+    tokens_ = reinterpret_cast<const PackedToken*>(memory);
     stride_ = padded_tokens(n);
   }
   [[nodiscard]] Slice at(std::size_t k) const {
@@ -148,24 +147,24 @@ class LaidOutTokens {
   }
 
  private:
-  const LaidOutToken* tokens_;
+  const PackedToken* tokens_;
   std::size_t n_, stride_, cols_;
 };
 
-/// How a micro-kernel wants activations that meet panels of a shape.
+/// Packing for panels of a shape.
 template <class Kernel, PanelShape shape>
-LayOut layout_of() {
-  return {Kernel::template Tokens<shape>::Layout::run, laid_out_bytes, 0,
+PackActivations packing_of() {
+  return {Kernel::template Tokens<shape>::Layout::run, packed_bytes, 0,
           std::numeric_limits<std::size_t>::max()};
 }
 
-/// Where the sums of a token begin, one for each scale or group: -zero * (sum of the columns).
+/// Initial sums of a token, one per scale or group: -zero * (sum of the columns).
 struct alignas(64) Starts {
   std::int32_t at[16];
   std::int32_t operator[](std::size_t j) const { return at[j]; }
 };
 template <PanelShape shape>
-void fill_starts(const LaidOutToken& token, Starts& to) {
+void fill_starts(const PackedToken& token, Starts& to) {
   if constexpr (!shape.groups() && shape.scales == 0) {
     to.at[0] = -shape.zero * token.more.all;
     return;
@@ -177,8 +176,8 @@ void fill_starts(const LaidOutToken& token, Starts& to) {
 }
 /// The sums of pairs of a token's columns that meet a pair of mins.
 template <PanelShape shape>
-const std::int16_t* sums_of_mins(const LaidOutToken& token) {
+const std::int16_t* sums_of_mins(const PackedToken& token) {
   return shape.mins == 16 ? token.sum : token.more.of32;
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -6,16 +6,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/gemm/columns256.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/gemm/transpose256.h"
-#include "kernels/simd/avxvnni.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/simd/avx2.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   static constexpr std::size_t kTokens = 6,
-                               kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
+                               kHalves = 2;  ///< halves of a tile; a half is 8 rows, one vector
   static constexpr bool kSigned = false, kSumsInt16 = false;
   struct Session {
     explicit Session(PanelShape) {}
@@ -60,8 +61,7 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   using Acc = float[kGemmRows];
   using Sums = __m256i[kTokens][kHalves];
 
-  /// What the panels need of kTokens tokens, laid out for broadcasts; those beyond the end repeat
-  /// the last one.
+  /// Operands of kTokens tokens, packed for broadcasts; missing tokens repeat the last one.
   template <PanelShape shape>
   struct Tile {
     const std::int8_t* q[kTokens];
@@ -181,7 +181,7 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
     for (std::size_t p = 0; p < shape.mins / 2; ++p) {
       each([&](auto t, auto h) CRIA_INLINE {
         mins[t][h] =
-            Dot::words(mins[t][h], load(panel.min[p] + row + 8 * h), splat(&tile.pairs[t][p]));
+            Dot::pairs(mins[t][h], load(panel.min[p] + row + 8 * h), splat(&tile.pairs[t][p]));
       });
     }
     each([&](auto t, auto h) CRIA_INLINE {
@@ -200,7 +200,7 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   template <PanelShape shape>
   static void groups(const Tile<shape>& tile, std::size_t n, const Panel& panel, std::size_t row,
                      Acc* acc) {
-    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
+    constexpr std::size_t kRows = shape.group / 4;  // panel rows in a group
     for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
       dot<kRows>(tile, b, panel, kRows * b, row, sums);
@@ -219,4 +219,4 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,18 +1,35 @@
-// Eight rows in lanes by transposition: what AVX2 and AVX-VNNI pack panels by. Templates by
-// instruction set, so that each unit has its own copy, compiled with its own flags.
+// Eight rows in lanes by transposition: how AVX2 and AVX-VNNI pack panels.
 #pragma once
 
+#include <immintrin.h>
+
 #include "kernels/formats/formats.h"
-#include "kernels/gemm/transpose256.h"
-#include "kernels/gemv/fetch_ahead.h"
-#include "kernels/lanes/lanes.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/lanes/iq.h"
+#include "kernels/lanes/iq4.h"
+#include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Sixteen columns of eight rows, transposed where they are loaded: part c holds columns 4c … 4c +
-/// 3 of all rows. For decoders that do the same to every byte, which then meet vectors before they
-/// are spread.
+// Transposition for panels of AVX2 and AVX-VNNI.
+
+template <class Isa>
+struct Transpose256 {
+  /// 4×4 int32 in either 16-byte lane.
+  static void transpose(__m256i (&v)[4]) {
+    const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+    const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm256_unpacklo_epi64(a, c);
+    v[1] = _mm256_unpackhi_epi64(a, c);
+    v[2] = _mm256_unpacklo_epi64(b, d);
+    v[3] = _mm256_unpackhi_epi64(b, d);
+  }
+  static void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
+};
+
+/// Sixteen columns of eight rows, transposed when loaded: part c holds columns 4c … 4c + 3 of all
+/// rows. For decoders that treat all bytes equally and then process denser vectors.
 template <class Isa>
 struct Columns256 {};
 template <class Isa>
@@ -45,7 +62,7 @@ struct RowLanes<Columns256<Isa>> {
   CRIA_INLINE static Vec take(Vec v, Vec mask) {
     return map<One::template take<N>>(v, mask);
   }
-  /// Eight columns of a, then those of b.
+  /// The first (second) eight columns of a, then of b.
   CRIA_INLINE static Vec join_low(Vec a, Vec b) {
     return {{a.part[0], a.part[1], b.part[0], b.part[1]}};
   }
@@ -97,9 +114,9 @@ struct FifthBits<RowLanes<Columns256<Isa>>, At> {
                                               kSixteen = {{0, 16, 16, 0, 16, 0, 0, 0, 16}};
 };
 
-/// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a
-/// type does the same to every byte, or nearly so, rows are transposed as they lie in the file,
-/// which is less than what they decode to. far: as much as the eight blocks, fetched meanwhile.
+/// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v for all rows. If a type
+/// treats all bytes equally, or nearly so, its rows are transposed before they are decoded, since
+/// they are shorter then. far: address to prefetch, for as much as the eight blocks.
 template <class Isa, DType type, class Put>
 CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup],
                                        std::size_t offset, const std::byte* far, Put put) {
@@ -111,7 +128,7 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
     using Columns = RowLanes<Columns256<Isa>>;
     using Vec = typename Columns::Vec;
     LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-      fetch_far<kBytes, kParts>(far, j);
+      prefetch_far<kBytes, kParts>(far, j);
       const std::size_t k = 8 * static_cast<std::size_t>(j);
       unroll<4>([&](auto c) CRIA_INLINE { put(k + c, w0.part[c]); });
       unroll<4>([&](auto c) CRIA_INLINE { put(k + 4 + c, w1.part[c]); });
@@ -120,7 +137,7 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
     typename V::Vec decoded[Format<type>::kBlockValues / 16][V::kPacks];
     for (std::size_t i = 0; i < V::kPacks; ++i) {
       W::weights(rows + i, offset, [&](int j, auto w0, auto w1) CRIA_INLINE {
-        fetch_far<kBytes / V::kPacks, kParts>(far + i * (kBytes / V::kPacks), j);
+        prefetch_far<kBytes / V::kPacks, kParts>(far + i * (kBytes / V::kPacks), j);
         decoded[2 * j][i] = w0;
         decoded[2 * j + 1][i] = w1;
       });
@@ -134,10 +151,10 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
   }
 }
 
-/// Eight int16 of each row and vector, from get(k, those of rows k and k + 4): out[v][c] has the
-/// two from 2c on of all rows.
+/// Transposes eight int16 of each row and vector, from get(k, rows k and k + 4): out[v][c] has
+/// int16 2c and 2c + 1 of all rows.
 template <class Isa, std::size_t n, class F>
-CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
+CRIA_INLINE inline void int16_of_rows(F get, __m256i (&out)[n][4]) {
   for (std::size_t k = 0; k < 4; ++k) {
     __m256i v[n];
     get(k, v);
@@ -155,7 +172,7 @@ CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup],
   constexpr int kVecs = W::kScales == 16 ? 2 : 1;
   const auto give = [](auto put, auto get) CRIA_INLINE {
     __m256i words[kVecs][4];
-    words_of_rows<Isa>(get, words);
+    int16_of_rows<Isa>(get, words);
     for (int v = 0; v < kVecs; ++v)
       for (int c = 0; c < 4; ++c) put(4 * v + c, words[v][c]);
   };
@@ -167,4 +184,4 @@ CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup],
          [&](std::size_t k, __m256i(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); });
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

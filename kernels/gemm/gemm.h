@@ -1,6 +1,6 @@
-// Prompts: products of quantized weights with many tokens. A tile of rows is decoded once per 256
-// columns into a panel of bytes in which the rows are the lanes, and a micro-kernel of the
-// instruction set (GemmKernel) runs it over all tokens.
+// GEMM: products of quantized weights with many tokens. A tile of rows is decoded once per 256
+// columns into a panel of bytes whose lanes are the rows, and a micro-kernel of the instruction set
+// (GemmKernel) multiplies it by all tokens.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,13 @@
 #include "kernels/formats/round.h"
 #include "kernels/gemm/pack.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Tokens as they lie in memory, for kernels that lay out nothing, or each tile by itself.
+/// Unpacked tokens, for kernels that pack nothing or pack each tile themselves.
 class TokensInPlace {
  public:
   static constexpr std::size_t most(const MatMulJob& /*job*/) { return kGemmTokens; }
@@ -37,9 +38,8 @@ struct TokensOf<Kernel, shape> {
   using Type = typename Kernel::template Tokens<shape>;
 };
 
-/// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is
-/// `token`, over all columns: block 0, 1, 2 … as kernels/README.md wants it. Rows up to row_end are
-/// going to follow.
+/// Multiplies up to kGemmPanels panels of rows by tokens from `token` on, over all columns in the
+/// order of kernels/README.md. Rows up to row_end follow.
 template <class Isa, DType type, class Tokens>
 void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t row_end,
                const Tokens& x, std::size_t token, std::size_t n_tokens, GemmScratch& s) {
@@ -50,17 +50,17 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
   using W = LaneType<RowLanes<Isa>, type>;
   using Packer = PanelPacker<Isa, type>;
   constexpr std::size_t kBytes =
-      W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
+      W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // bytes of a row in a panel
   const std::byte* const weights = job.weights + row * job.row_bytes;
-  const std::byte* far = fetched_beside(weights, kGemmPanels * kGemmRows * job.row_bytes,
-                                        job.weights + row_end * job.row_bytes, job.next);
+  const std::byte* far = prefetch_address(weights, kGemmPanels * kGemmRows * job.row_bytes,
+                                          job.weights + row_end * job.row_bytes, job.next_weights);
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
     const bool last = k + kGemmCols >= job.cols;
     const std::size_t next =
         last ? n_rows * job.row_bytes : kHeaderBytes<type> + (k / kGemmCols + 1) * kBytes;
     std::size_t fetches = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
-    if constexpr (requires { GemmKernel<Isa>::kFetchesPerPanel; })
-      fetches *= n_panels * GemmKernel<Isa>::kFetchesPerPanel;
+    if constexpr (requires { GemmKernel<Isa>::kPrefetchesPerPanel; })
+      fetches *= n_panels * GemmKernel<Isa>::kPrefetchesPerPanel;
     Ahead ahead(weights + next, job.row_bytes, Packer::kFetches ? 0 : n_rows, kBytes, fetches);
     if (last)
       ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
@@ -91,9 +91,10 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   constexpr std::size_t kRows = kGemmPanels * kGemmRows;
   constexpr PanelShape kShape = panel_shape<Isa, type>();
   using Kernel = GemmKernel<Isa>;
+  static_assert(IsGemmKernel<Kernel>);
   using Tokens = typename TokensOf<Kernel, kShape>::Type;
   [[maybe_unused]] const typename Kernel::Session session(kShape);
-  // As equal as can be, of whole tiles.
+  // Waves of equal size, in whole tiles.
   const std::size_t all = job.x->n_tokens, most = Tokens::most(job), waves = divide_up(all, most),
                     tiles = divide_up(divide_up(all, waves), Kernel::kTokens),
                     wave = std::min(most, tiles * Kernel::kTokens);
@@ -104,6 +105,10 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
       gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), row_end, x, t, n_tokens, s);
   }
 }
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE
+
+namespace cria {
 
 /// The GEMM of a type of integers in blocks, else null. Instantiated by isa/NAME_gemm.cpp.
 template <class Isa>

@@ -6,9 +6,10 @@
 #include <algorithm>
 
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<Neon> {
@@ -185,4 +186,4 @@ struct GemmKernel<Neon> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -5,13 +5,15 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
-#include "kernels/lanes/lanes.h"
+#include "kernels/lanes/iq.h"
+#include "kernels/lanes/iq4.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Whether panels of unscaled weights hold their halves, beside twice the scales: then more sums
-/// fit in an int16.
+/// True if panels hold halves of unscaled weights, and twice the scales: then more sums fit in
+/// int16.
 template <class Isa, DType type>
 constexpr bool halves_weights() {
   return requires {
@@ -29,7 +31,7 @@ constexpr PanelShape panel_shape() {
     constexpr PanelBytes kBytes =
         W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
     constexpr int kGroup = Format<type>::kGroupValues;
-    if constexpr (kBytes == PanelBytes::Words)
+    if constexpr (kBytes == PanelBytes::Int16)
       return {kBytes, kGroup, 0, 255, 0, traits.has_min ? 1 : 0};
     return {PanelBytes::Weights, kGroup, kBias, kMax, 0, traits.has_min ? 1 : 0};
   } else {
@@ -69,20 +71,20 @@ class PanelPacker {
   using Kernel = GemmKernel<Isa>;
   static constexpr PanelShape kShape = panel_shape<Isa, type>();
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
-  static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
+  static constexpr bool kInt16 = kShape.bytes == PanelBytes::Int16;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
   static constexpr bool kHalved =
       halves_weights<Isa, type>() && kShape.bytes == PanelBytes::Weights;
-  static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
+  static constexpr int kBias = W::kZero;                ///< added to the weights by the decoder
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
 
  public:
-  /// Whether pack() fetches the weights that are packed next.
+  /// True if pack() prefetches the next weights.
   static constexpr bool kFetches = false;
 
-  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the
-  /// panel. far: as much as they, to be fetched meanwhile by who fetches.
+  /// Packs rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to
+  /// fill the panel. far: address to prefetch, if kFetches.
   static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k,
                    const std::byte* /*far*/, Panel& panel) {
     const std::byte* rows[kGemmRows];
@@ -105,7 +107,7 @@ class PanelPacker {
   /// order.
   static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b,
                          std::size_t lane, Panel& panel) {
-    constexpr int kDigits = kShape.bytes == PanelBytes::Digits || kWords ? 2 : 1;
+    constexpr int kDigits = kShape.bytes == PanelBytes::TwoBytes || kInt16 ? 2 : 1;
     Vec q[kDigits][kBlockValues / 16][4], scale[kScaleVecs][4], min[kScaleVecs][4];
     for (std::size_t i = 0; i < 4; ++i) {
       const std::byte* at[kRowGroup] = {};
@@ -150,7 +152,7 @@ class PanelPacker {
     }
   }
 
-  /// Where the weights of four columns go, of the rows from lane on.
+  /// Destination of the weights of four columns, for the rows from `lane` on.
   static std::uint8_t* place(Panel& panel, int digit, std::size_t k, std::size_t lane) {
     if constexpr (requires { Kernel::template place<kShape>(panel, digit, k, lane); })
       return Kernel::template place<kShape>(panel, digit, k, lane);
@@ -162,12 +164,12 @@ class PanelPacker {
   static void put(Vec w, const Vec* s, int sub, Vec* const (&out)[2]) {
     if constexpr (kShape.bytes == PanelBytes::Weights) {
       constexpr int kOffset = kHalved ? kBias / 2 : kBias;
-      if constexpr (kHalved) w = V::template shr16<1>(w);  // of two even bytes
+      if constexpr (kHalved) w = V::template shr16<1>(w);  // both bytes are even
       *out[0] = kShape.zero == kOffset ? w : V::sub8(w, V::splat8(kOffset - kShape.zero));
     } else {
       constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
-      constexpr int kOffset = kWords ? 128 : kBias;  // of w now
-      if constexpr (kWords) w = V::add8(w, V::splat8(kOffset - kBias));
+      constexpr int kOffset = kInt16 ? 128 : kBias;  // present offset of w
+      if constexpr (kInt16) w = V::add8(w, V::splat8(kOffset - kBias));
       Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
           offset = V::splat16(kShape.zero);
       if constexpr (W::kScales == 0) {
@@ -185,13 +187,13 @@ class PanelPacker {
         even = V::template shr16<1>(even);
         odd = V::template shr16<1>(odd);
       }
-      if constexpr (kWords) {
+      if constexpr (kInt16) {
         *out[0] = even;
         *out[1] = odd;
         return;
       }
       *out[0] = V::bit_or(V::bit_and(even, V::splat16(0xFF)), V::template shl16<8>(odd));
-      if constexpr (kShape.bytes == PanelBytes::Digits) {
+      if constexpr (kShape.bytes == PanelBytes::TwoBytes) {
         // hi = (v + 128) >> 8 goes with lo = the low byte as a signed number.
         even = V::add16(even, V::splat16(128));
         odd = V::add16(odd, V::splat16(128));
@@ -201,4 +203,4 @@ class PanelPacker {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,35 +1,37 @@
-// What packing and micro-kernels of a GEMM share: the panel of decoded
-// weights, the tokens' side, and the scratch of both.
+// Data shared by packing and micro-kernels of a GEMM: the panel of decoded weights, the tokens, and
+// the scratch.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/formats/decode.h"
+#include "kernels/formats/format.h"
 #include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kGemmRows = 32;   ///< rows of a panel
 inline constexpr std::size_t kGemmPanels = 2;  ///< panels that share one reading of the activations
 inline constexpr std::size_t kGemmCols = 256;  ///< columns of a panel
 inline constexpr std::size_t kGemmTokens = 512;  ///< tokens that one decoding of the weights serves
-/// How far a micro-kernel's last tile may reach beyond the tokens.
+/// Tokens that the last tile of a micro-kernel may reach beyond the end.
 inline constexpr std::size_t kGemmPad = 32;
 
-/// How the bytes of a panel stand for the weights.
+/// Encoding of weights in the bytes of a panel.
 enum class PanelBytes : std::uint8_t {
-  Weights,  ///< q + zero (or q/2 + zero beside twice the scales, GemmKernel::kHalfWeights)
-  Scaled,   ///< q*scale + zero: no scales are left to apply
-  Halved,   ///< (q*scale + zero)/2 where q, scale and zero are odd
-  Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
-  Words,  ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the
+  Weights,   ///< q + zero (or q/2 + zero with twice the scales, GemmKernel::kHalfWeights)
+  Scaled,    ///< q*scale + zero: no scales are left to apply
+  Halved,    ///< (q*scale + zero)/2 where q, scale and zero are odd
+  TwoBytes,  ///< q*scale = lo + 256*hi, two signed bytes in two panels
+  Int16,  ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the
           ///< second
 };
 
-/// What a panel holds: the compile-time half of a type. Structural, so
-/// that types of equal shape share one micro-kernel.
+/// The shape of a panel: the compile-time half of a type. Structural, so that types of equal shape
+/// share a micro-kernel.
 struct PanelShape {
   PanelBytes bytes;
   int group;   ///< columns that share a float scale: 256 in class Super256, else 32 or 16
@@ -63,7 +65,7 @@ struct alignas(64) Panel {
   std::int32_t scale[16][kGemmRows],
       min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
   float d[16][kGemmRows];  ///< Super256: [0]; else one per group of columns
-  float m[8][kGemmRows];   ///< dmin or m likewise
+  float m[8][kGemmRows];   ///< dmin or m, in the same order
 };
 
 /// Scratch of one thread, part of matmul_scratch_bytes().
@@ -92,10 +94,10 @@ struct TokenSlice {
         cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {}
 };
 
-/// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for
-/// the hardware to see them coming. Into the first-level cache and a few at a time: bursts for the
-/// second-level cache did not arrive (Zen 5). In the last tiles of tokens only, or the panels would
-/// push them out again.
+/// Prefetches the weights that are packed next while a micro-kernel runs: rows are too far apart
+/// for hardware prefetchers. It prefetches into L1 and few lines at a time, since bursts into L2
+/// did not arrive (Zen 5), and only in the last tiles of tokens, or the panels would evict the
+/// lines.
 class Ahead {
  public:
   /// The same bytes of n_rows rows; tiles: how often fetch() will be called.
@@ -108,8 +110,8 @@ class Ahead {
         waits_(tiles < kParts ? 0 : tiles - kParts),
         step_((left_ + tiles - waits_ - 1) / (tiles - waits_)) {}
 
-  /// And where n_tokens tokens' results go, `stride` floats apart, an equal part of them each time:
-  /// into the second-level cache, for writing.
+  /// Also prefetches the results of n_tokens tokens, `stride` floats apart, in equal parts, into L2
+  /// for writing.
   void also(const float* out, std::size_t stride, std::size_t n_rows, std::size_t n_tokens,
             std::size_t fetches) {
     out_ = out;
@@ -142,25 +144,38 @@ class Ahead {
   std::size_t out_stride_ = 0, out_rows_ = 0, out_left_ = 0, out_step_ = 0;
 };
 
-/// The micro-kernel of an instruction set, gemm/NAME.h:
-///   kSigned                bytes are signed where they hold unscaled weights
-///   kSumsInt16             wants to know the range of the bytes
-///   kHalfWeights                optional: wants halves of the weights, beside twice the scales,
-///   where a type has even ones only kTokens                tokens of a tile bytes(traits, full)
-///   how it wants the bytes of a Super256 type; full: LaneType::kFull scaled_zero(traits)    what
-///   is added to scale * q where PanelBytes::Scaled makes bytes of them store_scales(panel, c,
-///   lane, pair), store_mins<n>(…)   two scales, or mins, of the rows from `lane` on, as run()
-///   reads them run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to
-///   s.acc, and fetches a part
-///                          ahead for every kTokens tokens
-///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel,
-///   not once for all panels Tokens<shape>          optional: what makes the slices, instead of
-///   TokensInPlace (gemm.h) Session                what a thread must hold while it runs
-///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if
-///   not at [digit][k][row] arrange<shape>(q)      optional: reorders sixteen rows' weights, a
-///   vector for every four columns transpose(v)           4×4 int32 in every 16-byte lane of four
-///   vectors; store(p, v)
+/// The micro-kernel of an instruction set, gemm/NAME.h; checked by the concept IsGemmKernel:
+/// - kSigned: true if bytes of unscaled weights are signed
+/// - kSumsInt16: true if the kernel needs the range of the bytes
+/// - kHalfWeights: optional: true for halves of the weights, with twice the scales, for types that
+///   have only even weights
+/// - kTokens: tokens per tile
+/// - bytes(traits, full): encoding of a Super256 type; full: LaneType::kFull
+/// - scaled_zero(traits): added to scale * q for PanelBytes::Scaled
+/// - store_scales(panel, c, lane, pair), store_mins<n>(…): store two scales, or mins, of the rows
+///   from `lane` on
+/// - run<shape>(slice, s, n, ahead): adds the products of n panels and the slice to s.acc, and
+///   calls ahead.fetch() for every kTokens tokens
+/// - kPrefetchesPerPanel: optional: calls ahead.fetch() this often for every kTokens tokens and
+///   panel
+/// - Tokens<shape>: optional: makes the slices, instead of TokensInPlace (gemm.h)
+/// - Session: held by a thread while it runs
+/// - place<shape>(panel, plane, k, row): optional: address of a vector of weights in panel.q, if
+///   not [plane][k][row]
+/// - arrange<shape>(q): optional: reorders the weights of sixteen rows, a vector for every four
+///   columns
+/// - transpose(v): transposes 4×4 int32 in every 16-byte lane of four vectors
+/// - store(p, v)
 template <class Isa>
 struct GemmKernel;
 
-}  // namespace cria
+template <class K>
+concept IsGemmKernel = requires {
+  requires std::constructible_from<typename K::Session, PanelShape>;
+  { K::kTokens } -> std::convertible_to<std::size_t>;
+  { K::kSigned&& K::kSumsInt16 } -> std::convertible_to<bool>;
+  { K::bytes(DecodeTraits{}, false) } -> std::same_as<PanelBytes>;
+  { K::scaled_zero(DecodeTraits{}) } -> std::same_as<int>;
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

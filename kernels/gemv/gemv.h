@@ -1,29 +1,35 @@
-// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors,
-// blocks in order. Every block's sum is an exact integer; the floats follow in the order that
-// kernels/README.md fixes. Nothing outside a row is read.
+// GEMV: products of up to four tokens (decoding). Eight rows are processed together, each in a
+// 16-byte lane of the vectors, blocks in order. Every block's sum is an exact integer; floats
+// follow in the order of kernels/README.md. Nothing outside a row is read.
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
 #include "kernels/formats/formats.h"
-#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
-#include "kernels/lanes/lanes.h"
+#include "kernels/lanes/iq.h"
+#include "kernels/lanes/iq4.h"
+#include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Walks the blocks of 8 rows for T tokens.
-template <class Isa, DType type, int T, Reading reading = Reading::InOrder>
+template <class Isa, DType type, int T, PrefetchMode mode = PrefetchMode::InOrder>
 class Gemv {
   using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
+  static_assert(IsRowLanes<V> && IsLaneType<W>);
   using Vec = typename V::Vec;
   using Float8 = typename V::Float8;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
-  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
+  static constexpr std::size_t kGroups =
+      kBlockValues / Format<type>::kGroupValues;  ///< groups per block
+  /// True if streams are prefetched by instructions; AVX2 leaves that to the hardware.
+  static constexpr bool kStreams = mode == PrefetchMode::Streams && V::kPermutes;
   static constexpr bool kMagnitudes = V::kNegates && requires { W::kMagnitude; };
   static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
   /// The largest sum in an int16 where a group's products are added up in such; 0: they are not.
@@ -38,10 +44,10 @@ class Gemv {
  public:
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
-  static constexpr Reading kReading = reading;
+  static constexpr PrefetchMode kMode = mode;
 
-  /// acc[t] lane r = the product of row r and token first + t. ahead: as
-  /// much as the eight rows, fetched meanwhile.
+  /// acc[t] lane r = the product of row r and token first + t. ahead: address to prefetch, for as
+  /// much as the eight rows.
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
@@ -67,8 +73,9 @@ class Gemv {
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead,
                     const Activations& x, const std::int8_t* const (&tokens)[T], std::size_t first,
                     std::size_t b, Float8 (&acc)[T]) {
-    if constexpr (reading == Reading::InOrder) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
-    for (const std::byte* row : rows) fetch_stream<W::kBytes, reading>(row + offset);
+    if constexpr (mode == PrefetchMode::InOrder) prefetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    if constexpr (kStreams)
+      for (const std::byte* row : rows) prefetch_stream<W::kBytes>(row + offset, stream_distance());
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -157,11 +164,11 @@ class Gemv {
       const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
         const bool own = static_cast<std::size_t>(j) % V::kPacks == k;  // each row once
-        if constexpr (reading == Reading::InOrder) {
-          fetch_far<kPack, 8>(ahead + k * kPack, j);
-          if (own) fetch_near<W::kBytes>(rows[j] + offset);
-        } else {
-          if (own) fetch_stream<W::kBytes, reading>(rows[j] + offset);
+        if constexpr (mode == PrefetchMode::InOrder) {
+          prefetch_far<kPack, 8>(ahead + k * kPack, j);
+          if (own) prefetch_near<W::kBytes>(rows[j] + offset);
+        } else if constexpr (kStreams) {
+          if (own) prefetch_stream<W::kBytes>(rows[j] + offset, stream_distance());
         }
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
@@ -214,9 +221,9 @@ class Gemv {
   }
 };
 
-/// What an instruction set multiplies a single token with: OneToken<Isa, type>::Type. Every
-/// instruction set says it (isa/NAME_gemv.cpp or a header included there), so that none uses a
-/// slower one by mistake.
+/// The GEMV of one token: OneToken<Isa, type>::Kernel<mode>. Every instruction set defines it
+/// (isa/NAME_gemv.cpp or a header included there), so that none uses a slower one by mistake.
+/// kStreams: whether Kernel<PrefetchMode::Streams> pays.
 template <class Isa, DType type>
 struct OneToken;
 
@@ -226,16 +233,17 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  const std::size_t least = T == 1 && job.fetch == FetchAhead::Near ? kFetchedNear : kFetchedFar;
+  const std::size_t least = T == 1 && !kSmallL1Cache ? kPrefetchNear : kPrefetchFar;
   const RowGroups groups(row_begin, row_end, kRowGroup,
-                         Kernel::kReading == Reading::InOrder ? 0 : job.row_bytes);
+                         Kernel::kMode == PrefetchMode::InOrder ? 0 : job.row_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto [r, n, apart] = groups[group];
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1) * apart) * job.row_bytes;
     typename V::Float8 acc[T];
-    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next, least),
+    Kernel::run(rows,
+                prefetch_address(rows[0], kRowGroup * job.row_bytes, end, job.next_weights, least),
                 *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
@@ -254,31 +262,24 @@ struct LanesOfSeveral {
   using Type = Isa;
 };
 
-/// Products of one token for FetchAhead::Streams or NearStreams (isa/NAME_streams.cpp,
-/// avx2_gemv.cpp); null: the type's are the same for all. Of sets where kHasStreams.
-template <class Isa>
-MatMulFn streams_kernel(DType type, FetchAhead fetch);
-template <class Isa>
-inline constexpr bool kHasStreams = false;
-template <>
-inline constexpr bool kHasStreams<Avx512> = true;
-
-/// A MatMulFn of one token.
-template <class Kernel>
-void gemv_of_one(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
-                 std::byte* /*scratch*/) {
-  gemv_tokens<Kernel, 1>(job, row_begin, row_end, 0);
+/// False for types that lose in streams with a distance of 1 KiB (Zen 5; why is not known:
+/// bench/processors/zen5.md).
+template <DType type>
+bool streams_pay() {
+  return kSmallL1Cache || (type != DType::Q3_K && type != DType::Q6_K);
 }
 
-/// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
+/// A MatMulFn for several tokens: weights are decoded once for up to four of them.
 template <class Isa, DType type>
-void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+          std::byte* /*scratch*/) {
   using Lanes = typename LanesOfSeveral<Isa>::Type;
   const std::size_t n = job.x->n_tokens;
-  if constexpr (kHasStreams<Isa>) {
-    if (n == 1 && (job.fetch == FetchAhead::Streams || job.fetch == FetchAhead::NearStreams))
-      if (const MatMulFn streams = streams_kernel<Isa>(type, job.fetch))
-        return streams(job, row_begin, row_end, scratch);
+  using One = OneToken<Isa, type>;
+  if constexpr (One::kStreams) {
+    if (n == 1 && job.prefetch == PrefetchMode::Streams && streams_pay<type>())
+      return gemv_tokens<typename One::template Kernel<PrefetchMode::Streams>, 1>(job, row_begin,
+                                                                                  row_end, 0);
   }
   std::size_t t = 0;
   if constexpr (std::is_same_v<Lanes, Isa>) {
@@ -287,8 +288,14 @@ void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
     return gemv_tokens<Gemv<Lanes, type, 3>, 3>(job, row_begin, row_end, 0);
   }
   for (; t + 2 <= n; t += 2) gemv_tokens<Gemv<Lanes, type, 2>, 2>(job, row_begin, row_end, t);
-  if (t < n) gemv_tokens<typename OneToken<Isa, type>::Type, 1>(job, row_begin, row_end, t);
+  if (t < n)
+    gemv_tokens<typename One::template Kernel<PrefetchMode::InOrder>, 1>(job, row_begin, row_end,
+                                                                         t);
 }
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE
+
+namespace cria {
 
 /// The GEMV of a type of integers in blocks, else null. Instantiated by isa/NAME_gemv.cpp.
 template <class Isa>

@@ -1,21 +1,21 @@
-// The amx kernels: integer products of many tokens run on tiles, all else is avx512bf16's.
+// The amx kernels: GEMM on tiles; all else is avx512bf16's.
 #include "kernels/gemm/amx.h"
-#include "kernels/gemm/few512_tokens.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/packed_activations.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/matmul/integers.h"
 
 namespace cria {
 
-/// Panels are laid out for at least 32 tokens of tiles' work: measured, vectors are faster up to
-/// one and a half tiles, or where scale·q is one byte and nothing else is to be done, up to three
-/// quarters of one (bench/processors/xeon_amx.md).
+/// Panels are packed for at least 32 tokens. Vectors are faster up to one and a half tiles, or
+/// three quarters of one if scale·q is one byte without further work
+/// (bench/processors/xeon_amx.md).
 template <DType type>
-struct MostTokens<Amx, type> {
-  static constexpr std::size_t kGemv = MostTokens<Avx512, type>::kGemv,
-                               kFew =
+struct TokenLimits<Amx, type> {
+  static constexpr std::size_t kGemv = TokenLimits<Avx512, type>::kGemv,
+                               kSmall =
                                    panel_shape<Amx, type>().bytes == PanelBytes::Scaled ? 24 : 48;
-  static_assert(kFew <= kFewTokens);
+  static_assert(kSmall <= kMaxSmallTokens);
 };
 
 template MatMulFn gemm_kernel<Amx>(DType type);
@@ -26,12 +26,12 @@ MatMulFn gemv_kernel<Amx>(DType type) {
 }
 
 template <>
-MatMulFn few_kernel<Amx>(DType type) {
-  return few_kernel<Avx512>(type);
+MatMulFn small_gemm_kernel<Amx>(DType type) {
+  return small_gemm_kernel<Avx512>(type);
 }
 template <>
-LayOut few_layout<Amx>(DType type) {
-  return few_layout<Avx512>(type);
+PackActivations small_gemm_packing<Amx>(DType type) {
+  return small_gemm_packing<Avx512>(type);
 }
 
 namespace {

@@ -2,14 +2,14 @@
 // by it.
 #include "kernels/isa/instruction_set.h"
 #include "kernels/isa/peak.h"
-#include "kernels/matmul/bf16.h"
+#include "kernels/matmul/floats.h"
 
 namespace cria {
 namespace {
 
 MatMulKernel matmul(DType type) {
   if (type == DType::BF16)
-    return {ActType::BF16, bf16_matmul<Avx512Bf16>, float_layout<Avx512Bf16, Stored::F32>()};
+    return {ActType::BF16, bf16_matmul<Avx512Bf16>, float_packing<Avx512Bf16, Stored::F32>()};
   return kernels_of<Avx512>().matmul(type);
 }
 

@@ -9,10 +9,10 @@ namespace cria {
 template MatMulFn gemm_kernel<Avx512>(DType type);
 
 template <>
-LayOut gemm_layout<Avx512>(DType type) {
-  return with_dtype(type, [](auto t) -> LayOut {
+PackActivations gemm_packing<Avx512>(DType type) {
+  return with_dtype(type, [](auto t) -> PackActivations {
     if constexpr (is_integer(Format<t>::kClass))
-      return layout_of<GemmKernel<Avx512>, panel_shape<Avx512, t>()>();
+      return packing_of<GemmKernel<Avx512>, panel_shape<Avx512, t>()>();
     return {};
   });
 }

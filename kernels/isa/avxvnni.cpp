@@ -1,5 +1,5 @@
 // The avxvnni kernels: integer products by AVX-VNNI, all else is avx2's.
-#include "kernels/gemm/few256_tokens.h"
+#include "kernels/gemm/packed_activations.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/isa/peak.h"
 #include "kernels/matmul/integers.h"
@@ -9,9 +9,9 @@ namespace cria {
 /// Measured on Zen 5 (bench/processors/avxvnni.md): from two or three tokens on, panels of sixteen
 /// rows pay.
 template <DType type>
-struct MostTokens<AvxVnni, type> {
+struct TokenLimits<AvxVnni, type> {
   static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 1 : 2,
-                               kFew = kTiledTokens;
+                               kSmall = kTiledTokens;
 };
 
 namespace {
@@ -25,11 +25,10 @@ MatMulKernel matmul(DType type) {
 
 template <>
 KernelSet kernels_of<AvxVnni>() noexcept {
-  static constexpr FetchAhead kFetches[] = {FetchAhead::Far, FetchAhead::Near};
   KernelSet set = kernels_of<Avx2>();
   set.isa = AvxVnni::name;
   set.matmul = matmul;
-  set.fetches = kFetches;
+  set.prefetch_modes = {};
   set.int8_peak = int8_peak<AvxVnni>;
   return set;
 }

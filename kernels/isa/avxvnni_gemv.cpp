@@ -1,12 +1,14 @@
-// The products of integer types with few tokens on avxvnni.
+// GEMV of avxvnni.
 #include "kernels/gemv/gemv.h"
-#include "kernels/simd/avxvnni.h"
+#include "kernels/simd/avx2.h"
 
 namespace cria {
 
 template <DType type>
 struct OneToken<AvxVnni, type> {
-  using Type = Gemv<AvxVnni, type, 1>;
+  template <PrefetchMode mode>
+  using Kernel = Gemv<AvxVnni, type, 1, mode>;
+  static constexpr bool kStreams = false;
 };
 
 extern template MatMulFn gemv_kernel<Avx2>(DType type);

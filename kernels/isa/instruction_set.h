@@ -1,5 +1,5 @@
-// What an instruction set is to the rest of the room: whether it runs here, and its kernels. The
-// sets that are compiled in are the list CRIA_ISAS, which CMakeLists.txt makes, best first.
+// An instruction set as the rest of the module sees it: whether it is supported, and its kernels.
+// CMakeLists.txt defines the compiled sets as the list CRIA_ISAS, best first.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// Whether this machine and its operating system can run it (isa/cpu.cpp, compiled for the
-/// baseline).
+/// True if this machine and its operating system support the set (isa/dispatch.cpp, compiled for
+/// the baseline).
 template <class Isa>
 bool runs_here() noexcept;
 
@@ -20,5 +20,22 @@ struct InstructionSet {
   bool (*runs_here)() noexcept;
   KernelSet (*kernels)() noexcept;
 };
+
+/// Kernels of a type by kind, each compiled in a file of its own (isa/NAME_KIND.cpp); null for
+/// types that are not integers in blocks.
+template <class Isa>
+MatMulFn gemv_kernel(DType type);
+template <class Isa>
+MatMulFn small_gemm_kernel(DType type);
+template <class Isa>
+MatMulFn gemm_kernel(DType type);
+/// Their packing; int_matmul() sets the token counts.
+template <class Isa>
+PackActivations small_gemm_packing(DType type);
+template <class Isa>
+PackActivations gemm_packing(DType type);
+/// KernelSet::encode.
+template <class Isa>
+EncodeFn encoder(DType type);
 
 }  // namespace cria

@@ -3,37 +3,36 @@
 
 #include "kernels/attention/store_kv.h"
 #include "kernels/attention/tiles.h"
-#include "kernels/encode/encoder.h"
+#include "kernels/encode/lanes.h"
 #include "kernels/isa/instruction_set.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/isa/peak.h"
-#include "kernels/matmul/bf16.h"
+#include "kernels/kernels.h"
 #include "kernels/matmul/floats.h"
-#include "kernels/matmul/scalar.h"
 #include "kernels/rows/activate.h"
 #include "kernels/rows/log_softmax.h"
 #include "kernels/rows/quantize.h"
 #include "kernels/rows/row_ops.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// The F32, F16 and BF16 kernels, the integer types' own (Int), or the scalar kernel where a set
-/// has none.
+/// The kernel of a type: of floats, of integers in blocks (Int), or else the scalar one.
 template <class Isa, MatMulKernel (*Int)(DType)>
 MatMulKernel any_matmul(DType type) {
   if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr)
     return kernel;
   if (type == DType::BF16)
     return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>,
-            float_layout<Bf16Pairs<Isa>, Stored::F32>()};
+            float_packing<Bf16Pairs<Isa>, Stored::F32>()};
   if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
   return scalar_matmul(type);
 }
 
-template <class Isa, MatMulKernel (*Int)(DType)>
-constexpr KernelSet make_kernels() {
+template <class Isa>
+constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType), EncodeFn (*encode)(DType)) {
   KernelSet set{.isa = Isa::name,
-                .matmul = any_matmul<Isa, Int>,
-                .encode = encoder<Isa>,
+                .matmul = matmul,
+                .encode = encode,
                 .quantize = quantize<Isa>,
                 .rms_norm = rms_norm<Isa>,
                 .layer_norm = layer_norm<Isa>,
@@ -60,4 +59,4 @@ constexpr KernelSet make_kernels() {
   return set;
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/float_convert.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Independent accumulators: enough to hide the latency, few enough for 16 registers.
 inline constexpr int kPeakChains = 12;
@@ -113,9 +114,9 @@ void read_peak(const std::byte* bytes, std::size_t n) {
   for (auto& a : acc) pin(a.data);
 }
 
-/// Reads n bytes, at least kMinOfStreams, but for the last few thousand, as eight streams that the
-/// processor's own prefetchers follow, as products of one token do on some (RowGroups). None is a
-/// multiple of a page from another: they would push each other out of the caches.
+/// Reads n bytes (except up to a few thousand at the end), n >= kMinOfStreams, as eight streams
+/// that hardware prefetchers follow, like the GEMV in PrefetchMode::Streams. Distances of streams
+/// are not multiples of a page, or they would evict each other from the caches.
 template <class Isa>
 void read_streams_peak(const std::byte* bytes, std::size_t n) {
   using Batch = xsimd::batch<std::uint8_t, typename Isa::Arch>;
@@ -135,4 +136,4 @@ void read_streams_peak(const std::byte* bytes, std::size_t n) {
   for (auto& a : acc) pin(a.data);
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,5 +1,5 @@
 // The scalar kernels: baseline flags, plain C++; they define the bits.
-#include "kernels/matmul/scalar.h"
+#include "kernels/kernels.h"
 
 #include <cstring>
 
@@ -22,7 +22,7 @@ void read_words(const std::byte* bytes, std::size_t n) {
 
 template <>
 KernelSet kernels_of<ScalarIsa>() noexcept {
-  KernelSet set = make_kernels<ScalarIsa, scalar_matmul>();
+  KernelSet set = make_kernels<ScalarIsa>(scalar_matmul, encoder<ScalarIsa>);
   set.read_peak = read_words;
   return set;
 }

@@ -4,9 +4,10 @@
 #pragma once
 
 #include "kernels/formats/iq.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/lanes/k.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// A codebook in the forms that lookups want: its entries, or its codes and what their digits stand
 /// for.
@@ -25,8 +26,7 @@ alignas(64) inline constexpr auto kEvenSigns = [] {
   return signs;
 }();
 
-/// Whether V has so many registers side by side that unrolled code for a whole block would leave no
-/// room for a product's in the processor's store of decoded instructions.
+/// True if V has several registers, so that unrolling a whole block would overflow the µop cache.
 template <class V>
 inline constexpr bool kLongCode = requires {
   requires V::kLongCode;
@@ -37,7 +37,7 @@ template <bool in_loop, int n, class F>
 CRIA_INLINE inline void each_part(F f) {
   if constexpr (in_loop) {
     int end = n;
-    asm("" : "+r"(end));  // what is not known is not unrolled
+    asm("" : "+r"(end));  // an unknown count is not unrolled
     for (int i = 0; i < end; ++i) f(i);
   } else {
     unroll<n>(f);
@@ -82,8 +82,8 @@ CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t of
   unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
 }
 
-/// What IQ2 and IQ3 types share: w = kZero ± magnitude. Type::half() fills the codebook indices of
-/// 128 values and returns a byte of signs for each eight.
+/// Base of the IQ2 and IQ3 types: w = kZero ± magnitude. Type::half() fills the codebook indices of
+/// 128 values and returns a byte of signs per eight values.
 template <class V, class Type, class Block, int scale_count, int zero>
 struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   using Vec = typename V::Vec;
@@ -307,7 +307,7 @@ struct LaneType<V, DType::IQ3_S> : LaneCodebook<V, LaneType<V, DType::IQ3_S>, Bl
 
 /// The codebook of IQ1, by eight int16 indices of each lane: f(j, w0, w1) for j = 0, 1.
 template <class V, class Vec, class F>
-CRIA_INLINE inline void look_up_wide(Vec index, F&& f) {
+CRIA_INLINE inline void look_up_int16(Vec index, F&& f) {
   typename V::Indices indices;
   indices.take(index);
   const auto entries = [&](int i) CRIA_INLINE {
@@ -320,7 +320,7 @@ CRIA_INLINE inline void look_up_wide(Vec index, F&& f) {
 /// Factors that move the k-th three bits of a word to bits 9…11, for k = 0 … 3, 0 … 3.
 inline constexpr LaneConstant<std::uint16_t> kThreeBitsTo9 = {{512, 64, 8, 1, 512, 64, 8, 1}};
 
-/// What IQ1 types share: eight times an entry of -1, 0, 1, plus or minus one, plus kZero.
+/// Base of the IQ1 types: eight times an entry of -1, 0, 1, plus or minus one, plus kZero.
 template <class V, class Type, class Block, int scale_count>
 struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   using Vec = typename V::Vec;
@@ -337,7 +337,7 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
           V::zip_low8(V::load(rows, offset + offsetof(Block, index) + 8 * v), V::zero());
       const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
       const Vec offsets = V::sub8(V::splat8(kZero + 1), V::template take<2>(top, V::splat8(2)));
-      look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
+      look_up_int16<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
         f(2 * v + j, V::add8(w0, V::lookup(offsets, V::same(&kHighBytes<8 * j>))),
           V::add8(w1, V::lookup(offsets, V::same(&kHighBytes<8 * j + 4>))));
       });
@@ -366,16 +366,16 @@ struct LaneType<V, DType::IQ1_S>
         V::template shr16<11>(V::load(rows, offset + offsetof(BlockIQ1_S, hi))), V::splat16(14));
     s[0] = V::bit_or(bits, V::splat16(1));
   }
-  static Vec top(RowPtr rows, std::size_t offset, int v) {  // of sub-blocks 2v and 2v + 1
+  static Vec top(RowPtr rows, std::size_t offset, int v) {  // sub-blocks 2v and 2v + 1
     const Vec hi = V::load(rows, offset + offsetof(BlockIQ1_S, hi));
-    const Vec word = V::lookup(hi, V::add8(V::same(&kWords), V::splat8(4 * v)));
+    const Vec word = V::lookup(hi, V::add8(V::same(&kInt16), V::splat8(4 * v)));
     const Vec index = V::template shr16<1>(V::mul16(word, V::same(&kThreeBitsTo9)));
     return V::bit_or(V::bit_and(index, V::splat16(0x700)),
                      V::bit_and(V::template shr16<4>(word), V::splat16(0x800)));
   }
 
  private:
-  static constexpr LaneConstant<std::uint8_t> kWords = {
+  static constexpr LaneConstant<std::uint8_t> kInt16 = {
       {0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3}};
 };
 
@@ -427,4 +427,4 @@ struct LaneType<V, DType::IQ1_M>
   static constexpr LaneConstant<std::uint16_t> kNibbleTo8 = {{256, 16, 256, 16, 256, 16, 256, 16}};
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

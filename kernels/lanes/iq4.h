@@ -2,10 +2,11 @@
 #pragma once
 
 #include "kernels/formats/iq4.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/lanes/blocks32.h"
 #include "kernels/lanes/k.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Nibbles that are indices of sixteen values.
 template <class V>
@@ -94,4 +95,4 @@ struct LaneType<V, DType::IQ4_KS> : LaneBlock256<V, BlockIQ4_KS, 8> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,44 +1,51 @@
-// How a type lies in the lanes of vectors: the decoders that GEMV and GEMM share. Each stands in
-// the file of its family; lanes.h includes them all.
+// Decoders in lanes of vectors, which GEMV and GEMM share. Each is defined in the file of its
+// family; iq.h and iq4.h include them all.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
 #include "kernels/formats/dtype.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// The decoder of a type. V: RowLanes of an instruction set; rows: the pointers of a vector's rows;
-/// w: unsigned bytes, the weight plus kZero.
-///
-///   kBytes                  of a block
-///   kSuper                  class Super256; else Blocks32
-///   kZero, kMax             what is added to every weight; the largest w (at most 127 unless
-///   kFull) kFull                   w is a signed weight + V::kBias, for the dot products of that
-///   name weights(rows, offset, f)   calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1
-///   the others kMagnitude, magnitudes()   optional: weights() with magnitudes up to kMagnitude,
-///   and masks where they are
-///                           negative
-///   kEven                   optional: all weights are even, so that halves of them beside twice
-///   the scales fit in a byte kBytewise               optional: weights() does the same to every
-///   byte that it loads, and moves bytes by
-///                           join_low() and join_high() alone
-///   kFifthBits              optional: weights() does that but for FifthBits (blocks32.h), which V
-///   may have of its own d(rows, offset)         Float8: the float scales of the 8 rows of the
-///   group; likewise offset_of() of
-///                           Blocks32 types with an offset, dmin() of Super256 types with mins
-///   d(rows, offset, d)      instead where every group of a block has its own: fills an array of
+/// The decoder of a type. V: RowLanes of an instruction set; rows: pointers to a vector's rows;
+/// offset: from the start of a row to the block; w: unsigned bytes, the weight plus kZero.
+/// - kBytes: bytes per block
+/// - kSuper: class Super256, else Blocks32
+/// - kZero, kMax: zero point; the largest w (up to 127 unless kFull)
+/// - kFull: w is a signed weight + V::kBias, for the *_full() dot products
+/// - weights(rows, offset, f): calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1 the
+///   second
+/// - kMagnitude, magnitudes(): optional: weights() with magnitudes up to kMagnitude, and masks of
+///   negative ones
+/// - kEven: optional: all weights are even, so that halves of them with twice the scales fit in a
+///   byte
+/// - kBytewise: optional: weights() treats all loaded bytes equally, and moves them by join_low()
+///   and join_high() only
+/// - kFifthBits: optional: as kBytewise except for FifthBits (blocks32.h), which V may specialise
+/// - d(rows, offset): Float8: the float scales of the 8 rows of the group; also offset_of() of
+///   Blocks32 types with an offset, dmin() of Super256 types with mins
+/// - d(rows, offset, d): instead, if every group of a block has its own scale: fills an array of
 ///   Float8
-/// (rows: where the rows begin; offset: from there to the block)
-/// and of Super256 types:
-///   kScales                 int16 scales per block: 16, 8 or 0
-///   scales(rows, offset, s) fills kScales/8 vectors; likewise mins() of types that have them
+///
+/// Super256 types also have
+/// - kScales: int16 scales per block: 16, 8 or 0
+/// - scales(rows, offset, s): fills kScales/8 vectors; also mins() of types that have them
 template <class V, DType type>
 struct LaneType;
 
-/// Whether weights() may be given vectors that hold some columns of many rows instead of sixteen of
-/// each.
+template <class W>
+concept IsLaneType = requires {
+  { W::kBytes } -> std::convertible_to<std::size_t>;
+  { W::kSuper&& W::kFull } -> std::convertible_to<bool>;
+  { W::kZero + W::kMax + W::kScales } -> std::convertible_to<int>;
+};
+
+/// True if weights() accepts vectors that hold some columns of many rows instead of sixteen of each
+/// row.
 template <class W>
 inline constexpr bool kDecodesColumns = requires {
   W::kBytewise;
@@ -57,4 +64,4 @@ CRIA_INLINE inline void block_scales(typename V::RowPtr rows, std::size_t offset
   }
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

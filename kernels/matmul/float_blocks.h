@@ -1,14 +1,17 @@
-// The sizes of blocks of the float products (floats.h), per instruction set.
+// Block sizes of the float products (floats.h), per instruction set, and what all of them need of a
+// job.
 #pragma once
 
 #include <cstddef>
 
-#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// How up to most_tokens tokens meet rows straight from the file: in register blocks of rows ×
+/// Register blocks of rows × tokens that read rows straight from the file, for up to max_tokens
 /// tokens. All tokens meet `bytes` bytes of a few rows before the next bytes of these rows are
 /// read.
 struct DirectBlock {
@@ -16,11 +19,11 @@ struct DirectBlock {
   bool operator==(const DirectBlock&) const = default;
 };
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
-/// Where the first-level cache is small (kSmallFirstCache): F16, and BF16 as pairs. Measured on Zen
-/// 4 (bench/processors/zen4.md).
+/// With a small L1 (kSmallL1Cache): F16, and BF16 as pairs. Measured on Zen 4
+/// (bench/processors/zen4.md).
 inline constexpr std::size_t kMaxDirectSmall = 256;
-/// From `least` to `most` tokens (at most eight) meet three rows at once instead, and rows are
-/// fetched into the first-level cache meanwhile: such products wait for memory.
+/// From `least` to `most` tokens (up to eight) meet three rows at once, and rows are prefetched
+/// into L1: such products wait for memory.
 struct TokensAtOnce {
   std::size_t least, most;
   [[nodiscard]] constexpr bool has(std::size_t n) const { return least <= n && n <= most; }
@@ -28,18 +31,22 @@ struct TokensAtOnce {
 inline constexpr TokensAtOnce kNoTokens{1, 0};
 inline constexpr std::size_t kMaxTileTokens = 12;
 /// Up to how many tokens rows are read in long streams (RowGroups): always, and where
-/// FetchAhead::Streams is the faster way.
+/// PrefetchMode::Streams is the faster way.
 struct StreamTokens {
   std::size_t always, wanted;
 };
 
-/// kRows × kTokens: rows and tokens of a register block out of a panel, which is multiplied a
-/// register of the 16 lanes at a time. kRowsOfOne: rows that a single token meets together.
-/// direct(): the block straight from the file, of all 16 lanes; direct_small(), where there is one:
-/// with a small first-level cache. kPacked: the tokens of a block are copied together, for want of
-/// registers (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
-/// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the
-/// instruction set has a transpose; kTileTokens: of a tile, at most kMaxTileTokens.
+/// Block sizes of an instruction set.
+/// - kRows × kTokens: rows and tokens of a register block out of a panel, multiplied one register
+///   of the 16 lanes at a time
+/// - kRowsOfOne: rows that a single token meets together
+/// - direct(): the block straight from the file, of all 16 lanes
+/// - direct_small(): optional: the same with a small L1
+/// - kPacked: the tokens of a block are copied together, for lack of registers (their addresses)
+///   and of ways of the L1 (tokens may lie multiples of 4 KiB apart)
+/// - tiles_from(): min tokens for transposing rows and tokens (float_tiles.h), if the set has a
+///   transpose
+/// - kTileTokens: tokens per tile, up to kMaxTileTokens
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3;
@@ -70,35 +77,34 @@ struct FloatBlock<Avx512> {
   static constexpr TokensAtOnce at_once(Stored type) {
     return type == Stored::F16 ? TokensAtOnce{3, 5} : TokensAtOnce{4, 8};
   }
-  /// Fewer rows: these stay in a cache of 32 KiB, beside more tokens. (Not F32, whose rows of 2048
+  /// Fewer rows stay in a cache of 32 KiB together with more tokens. (Not for F32: rows of 2048
   /// columns lie 8 KiB apart and compete for a few sets of the cache.)
   static constexpr DirectBlock direct_small(Stored type) {
     return type == Stored::F16 ? DirectBlock{kMaxDirectSmall, 4, 6, kAll} : direct(type);
   }
-  [[gnu::always_inline]] static std::size_t tiles_from(Stored type) {
+  static std::size_t tiles_from(Stored type) {
     if (type != Stored::F16) return 32;
-    return kSmallFirstCache ? kMaxDirectSmall + 1 : 80;
+    return kSmallL1Cache ? kMaxDirectSmall + 1 : 80;
   }
 };
 
-/// The block straight from the file with a small first-level cache: direct() where there is no
-/// other.
+/// The block straight from the file with a small L1; defaults to direct().
 template <class Block>
 constexpr DirectBlock small_direct(Stored type) {
   if constexpr (requires { Block::direct_small(type); }) return Block::direct_small(type);
   return Block::direct(type);
 }
 
-/// With a small first-level cache: tokens that meet the rows of direct_small() where these fill
-/// half of it at most, so that they stay there for the next tokens (0: as many as ever); and
-/// whether rows are fetched into it (measured: bench/processors/zen4.md).
+/// With a small L1: tokens that meet the rows of direct_small() if these fill up to half of it, so
+/// that they stay there for the next tokens (0: no limit); and whether rows are prefetched into it
+/// (bench/processors/zen4.md).
 template <class Isa>
 inline constexpr std::size_t kShortTokens = 0;
 inline constexpr std::size_t kShortBytes = 16 << 10;
 template <class Isa>
 inline constexpr bool kNearSmall = false;
 
-/// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.
+/// True if lanes hold pairs of columns (Bf16Pairs); and the number of columns of lanes.
 template <class Isa>
 inline constexpr bool kPairs = false;
 template <class Isa>
@@ -106,8 +112,7 @@ constexpr std::size_t lane_cols(std::size_t cols) {
   return kPairs<Isa> ? (cols + 1) / 2 : cols;
 }
 
-/// What multiplies numbers that have been split where lanes hold two halves: the operations of
-/// those, or the lanes' own.
+/// Operations on split numbers, if lanes hold two halves; else the lanes' own.
 template <class Isa>
 struct HalfOpsOf {
   using Type = FloatOps<Isa>;
@@ -120,4 +125,19 @@ struct HalfOpsOf<Isa> {
 template <class Isa>
 using HalfOps = typename HalfOpsOf<Isa>::Type;
 
-}  // namespace cria
+// A job of a float product: its tokens, and the destination of results.
+
+class FloatJob {
+ protected:
+  explicit FloatJob(const MatMulJob& job) : job_(job) {}
+  [[nodiscard]] const float* token(std::size_t t) const {
+    return job_.x->f32 + t * job_.x->f32_stride;
+  }
+  void put(std::size_t row, std::size_t t, float sum) const {
+    const std::size_t at = t * job_.out_stride + row;
+    job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
+  }
+  const MatMulJob& job_;
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

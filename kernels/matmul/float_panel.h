@@ -1,32 +1,31 @@
-// Float products of many tokens from a panel (numerics: kernels/README.md): rows converted once to
-// float32 and laid out in the order in which the inner loop reads them, in pieces of kPiece
-// columns. The sums of a few rows and tokens stay in registers for a piece and wait in memory
-// between pieces. A block of tokens stays in L1; a piece of the panel and the sums of a wave of
-// tokens stay in an L2 of 512 KiB.
+// Float products of many tokens from a panel (numerics: kernels/README.md). Rows are converted once
+// to float32, in the order of the inner loop, in pieces of kPiece columns. The sums of a few rows
+// and tokens stay in registers for a piece and are kept in memory between pieces. A block of tokens
+// stays in L1; a piece of the panel and the sums of a wave of tokens stay in an L2 of 512 KiB.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
 #include "kernels/formats/round.h"
-#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
-#include "kernels/matmul/float_job.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
 inline constexpr std::size_t kFloatPanelRows = 60;    ///< rows converted together, at most
-inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights, at most
+inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< max bytes of float32 weights
 inline constexpr std::size_t kWave = 48;    ///< tokens that pass a piece of the panel together
 inline constexpr std::size_t kPiece = 512;  ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
 constexpr std::size_t padded_cols(std::size_t cols) { return round_up(cols, kFloatLanes); }
 
-/// Rows of a panel: as many units as fit kPanelBytes, at least one, at most kFloatPanelRows.
+/// Rows of a panel: the units that fit in kPanelBytes, from one unit to kFloatPanelRows.
 constexpr std::size_t panel_rows(std::size_t cols) {
   const std::size_t fit =
       kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / kPanelRowUnit * kPanelRowUnit;
@@ -47,7 +46,7 @@ class FloatPanel : FloatJob {
   using Part = typename Ops::Batch;
   using Block = FloatBlock<Isa>;
   static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
-  /// Where lanes hold two halves (bf16.h) a panel has two steps for one of the weights.
+  /// If lanes hold two halves (Bf16Pairs), a panel has two steps for one of the weights.
   static constexpr bool kHalves = requires { typename Ops::Halves; };
   static constexpr std::size_t kSplit = kHalves ? 2 : 1;
   static constexpr std::size_t kPieceCols = kPiece / kSplit;
@@ -137,7 +136,7 @@ class FloatPanel : FloatJob {
       float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
       for (std::size_t step = 0; step < n / kSplit; ++step, to += kSplit * kRows * kPart) {
         const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
-        if (w != nullptr) fetch_far_second<kStep>(w + at * stored_bytes(type) + kFetchedFar);
+        if (w != nullptr) prefetch_far_l2<kStep>(w + at * stored_bytes(type) + kPrefetchFar);
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))
@@ -160,9 +159,9 @@ class FloatPanel : FloatJob {
                     Tokens * kPart, stride);
     }
   }
-  /// What the inner loop asks for while it runs over a group, a line in every step, or null: in the
-  /// last groups, what pack_tokens will read next. (All at once would keep the loop's own loads
-  /// waiting; earlier, L1 would lose it again.)
+  /// Address that the inner loop prefetches, a line per step, or null: in the last groups, the next
+  /// input of pack_tokens. (All at once would delay the loop's own loads; earlier, L1 would lose
+  /// it.)
   template <std::size_t Tokens>
   [[nodiscard]] const float* ahead(std::size_t group) const {
     const std::size_t first = groups_ < Tokens ? 0 : groups_ - Tokens,
@@ -181,7 +180,7 @@ class FloatPanel : FloatJob {
       groups<Tokens>(k, sums, TokensInPlace{token(t) + k, job_.x->f32_stride}, kPart);
     }
   }
-  /// Where the inner loop finds its tokens.
+  /// The tokens of the inner loop.
   template <std::size_t Tokens>
   struct PackedTokens {
     const float* at;
@@ -261,8 +260,8 @@ class FloatPanel : FloatJob {
   }
 
   float *panel_, *sums_, *tokens_;
-  std::size_t groups_ = 0;                     ///< of kRows rows in the panel
+  std::size_t groups_ = 0;                     ///< groups of kRows rows in the panel
   std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

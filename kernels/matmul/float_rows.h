@@ -6,19 +6,19 @@
 #include <cstddef>
 
 #include "kernels/formats/round.h"
-#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
-#include "kernels/matmul/float_job.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kDirectWave =
     128;  ///< tokens that meet the same rows in the file, at most,
 inline constexpr std::size_t kDirectWaveBytes = 512 << 10;  ///< so that they stay in L2
 inline constexpr std::size_t kDirectLeast =
-    24;  ///< but so many, or the weights would come too often
+    24;  ///< min tokens, or the weights would be read too often
 inline constexpr std::size_t kDirectRowBytes =
     2 << 20;  ///< rows that all waves meet: they stay in L3
 
@@ -67,16 +67,16 @@ class FloatRows : FloatJob {
       if (kTokensAtOnce.has(n)) return direct<kAtOnce>(begin, end);
     }
     if constexpr (Block::kStreams.wanted > 1) {
-      if (n <=
-          (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
+      if (n <= (job_.prefetch == PrefetchMode::Streams ? Block::kStreams.wanted
+                                                       : Block::kStreams.always))
         return in_waves<kManyInStreams>(begin, end);
     }
     if constexpr (kShortTokens<Isa> != 0) {
-      if (kSmallFirstCache && kDirectSmall.rows * job_.row_bytes <= kShortBytes)
+      if (kSmallL1Cache && kDirectSmall.rows * job_.row_bytes <= kShortBytes)
         return in_waves<kShortSmall>(begin, end);
     }
     if constexpr (kDirectSmall != kDirect) {
-      if (kSmallFirstCache) return in_waves<kManySmall>(begin, end);
+      if (kSmallL1Cache) return in_waves<kManySmall>(begin, end);
     }
     in_waves<kMany>(begin, end);
   }
@@ -130,8 +130,8 @@ class FloatRows : FloatJob {
         for (std::size_t i = 0; i < n; ++i) direct_rows<1, way>(row + i);
     }
   }
-  /// Each block of tokens that meets the same rows fetches its part of those that come later, or
-  /// memory would idle while the others do.
+  /// Each block of tokens prefetches its part of the next rows, or memory would idle while the
+  /// others run.
   struct Fetches {
     std::size_t block, blocks;
   };
@@ -173,13 +173,13 @@ class FloatRows : FloatJob {
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type), kNear = 1024;
     [[maybe_unused]] const std::byte* ahead =
-        fetched_beside(weights, Rows * row_bytes, job_.weights + end_row_ * job_.row_bytes,
-                       job_.next) +
+        prefetch_address(weights, Rows * row_bytes, job_.weights + end_row_ * job_.row_bytes,
+                         job_.next_weights) +
         Rows * first * stored_bytes(type);
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= end; k += kFloatLanes) {
       if constexpr (!way.streams) {
-        if (wait == 0) fetch_far_second<kStep>(ahead), wait = fetches.blocks;
+        if (wait == 0) prefetch_far_l2<kStep>(ahead), wait = fetches.blocks;
         --wait;
         ahead += kStep;
       }
@@ -204,7 +204,7 @@ class FloatRows : FloatJob {
         sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
     }
   }
-  /// The trees, as many at once as there are.
+  /// Reduces the sums by trees, several at once.
   template <std::size_t Rows, std::size_t Tokens>
   [[gnu::always_inline]] void finish(std::size_t row, std::size_t t,
                                      const Sums<Rows, Tokens>& sums) {
@@ -225,9 +225,9 @@ class FloatRows : FloatJob {
   }
 
   float* saved_;
-  std::size_t first_token_ = 0, end_token_;  ///< of the wave
-  std::size_t end_row_ = 0;                  ///< of all that run() multiplies
+  std::size_t first_token_ = 0, end_token_;  ///< tokens of the wave
+  std::size_t end_row_ = 0;                  ///< end of the rows of run()
   std::size_t apart_ = 1;  ///< rows between those that direct_rows() takes together
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,37 +1,149 @@
 // Float products of many tokens with rows in lanes, for instruction sets that transpose a square of
 // their registers (numerics: kernels/README.md).
 //
-// Each of the sixteen lanes of a row and a token is a chain of its own: columns l, l + 16, … So the
-// chains of one l are a matrix product by themselves, and a few registers of rows × a few tokens of
-// it an outer product in every step: all operands are read once, sums stay in registers for a piece
-// of the columns, and the tree at the end adds whole registers. That is what rows and tokens are
-// transposed for: tokens once for the whole product (LayOut), rows for all tokens.
+// Each of the sixteen lanes of a row and a token is a chain of its own: columns l, l + 16, … The
+// chains of one l are a matrix product by themselves: in every step an outer product of a few
+// registers of rows and a few tokens. All operands are read once, sums stay in registers for a
+// piece of the columns, and the final tree adds whole registers. For this, tokens are transposed
+// once per product (PackActivations), and rows once for all tokens.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
-#include "kernels/matmul/float_job.h"
-#include "kernels/matmul/float_tokens.h"
+#include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
+
+// The shape of these products, and the packing of tokens.
+
+inline constexpr std::size_t kTileRegisters = 2;  ///< registers of rows
+
+/// The shape of a product whose columns are chains. Where lanes hold two halves (bf16.h), each is
+/// two steps, the second half first.
+template <class Isa>
+struct TileShape {
+  using Ops = FloatOps<Isa>;
+  using Part = typename Ops::Batch;
+  static constexpr bool kHalves = requires { typename Ops::Halves; };
+  static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1,
+                               kRows = kTileRegisters * kPart,
+                               kTokens = FloatBlock<Isa>::kTileTokens;
+  static_assert(kTokens <= kPart && kTokens <= kMaxTileTokens && kFloatLanes % kPart == 0 &&
+                kRows % kFloatLanes == 0);
+
+  std::size_t cols;  ///< columns in memory
+
+  [[nodiscard]] constexpr std::size_t steps() const {
+    return divide_up(cols, kFloatLanes) * kSplit;
+  }
+  /// Floats between chains. Rows: not a multiple of 4 KiB, or stores would meet in a set. Tokens: a
+  /// register is stored for kTokens, and the last one reaches beyond them.
+  [[nodiscard]] constexpr std::size_t row_slice() const { return (steps() | 1) * kRows; }
+  [[nodiscard]] constexpr std::size_t token_slice() const {
+    return steps() * kTokens + kFloatLanes;
+  }
+  /// Floats of a tile of tokens.
+  [[nodiscard]] constexpr std::size_t token_tile() const { return kFloatLanes * token_slice(); }
+  [[nodiscard]] static constexpr std::size_t tiles(std::size_t n_tokens) {
+    return divide_up(n_tokens, kTokens);
+  }
+  /// Tiles are as equal as can be, of whole units.
+  static constexpr std::size_t kUnit = kTokens / 3;
+  [[nodiscard]] static constexpr std::size_t first_token(std::size_t tile, std::size_t n_tokens) {
+    const std::size_t units = divide_up(n_tokens, kUnit);
+    return std::min(units * tile / tiles(n_tokens) * kUnit, n_tokens);
+  }
+
+  /// A square of numbers: register i is from(i), and column i goes to to(i); two columns of halves
+  /// to to(i) and what lies `step` floats behind it.
+  template <class From, class To>
+  [[gnu::always_inline]] static void transpose(From from, To to, std::size_t step) {
+    Part square[kPart];
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < kPart; ++i) square[i] = from(i);
+    Ops::transpose(square);
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < kPart; ++i) {
+      if constexpr (kHalves) {
+        Ops::store(to(i), Ops::high_bf16(square[i]));
+        Ops::store(to(i) + step, Ops::low_bf16(square[i]));
+      } else {
+        Ops::store(to(i), square[i]);
+      }
+    }
+  }
+  /// kPart numbers at p, of which `left` are there.
+  template <Stored stored>
+  static Part load(const std::byte* p, std::size_t left) {
+    if (left < kPart) return F32x16<Isa>::template load_partial_as<stored>(p, left).part[0];
+    if constexpr (stored == Stored::F16) {
+      return Ops::load_f16(p);
+    } else {
+      return Ops::load(reinterpret_cast<const float*>(p));
+    }
+  }
+  [[nodiscard]] std::size_t left(std::size_t col) const { return col < cols ? cols - col : 0; }
+};
+
+/// PackActivations of the float products: [tile][lane][step][token of the tile]; tokens that are
+/// not there are the last one again.
+template <class Isa>
+struct FloatTokens {
+  using Shape = TileShape<Isa>;
+
+  static std::size_t bytes(std::size_t n_tokens, std::size_t cols) {
+    return Shape::tiles(n_tokens) * Shape{lane_cols<Isa>(cols)}.token_tile() * sizeof(float);
+  }
+  static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+    const Shape shape{lane_cols<Isa>(x.cols)};
+    for (std::size_t tile = 0; tile < Shape::tiles(x.n_tokens); ++tile) {
+      const std::size_t first = Shape::first_token(tile, x.n_tokens);
+      if (t0 <= first && first < t1)
+        pack_tile(x, shape, first, reinterpret_cast<float*>(to) + tile * shape.token_tile());
+    }
+  }
+
+ private:
+  static void pack_tile(const Activations& x, const Shape& shape, std::size_t first, float* to) {
+    constexpr std::size_t kPart = Shape::kPart;
+    const std::byte* const rows = kPairs<Isa> ? reinterpret_cast<const std::byte*>(x.q)
+                                              : reinterpret_cast<const std::byte*>(x.f32);
+    const std::size_t stride = kPairs<Isa> ? x.q_stride() : x.f32_stride * sizeof(float);
+    const std::byte* token[kPart];
+    for (std::size_t i = 0; i < kPart; ++i)
+      token[i] = rows + std::min(first + std::min(i, Shape::kTokens - 1), x.n_tokens - 1) * stride;
+    for (std::size_t step = 0; step < shape.steps(); step += Shape::kSplit)
+      for (std::size_t lane = 0; lane < kFloatLanes; lane += kPart) {
+        const std::size_t col = step / Shape::kSplit * kFloatLanes + lane, left = shape.left(col);
+        float* const at = to + lane * shape.token_slice() + step * Shape::kTokens;
+        Shape::transpose(
+            [&](std::size_t i) {
+              return Shape::template load<Stored::F32>(token[i] + col * sizeof(float), left);
+            },
+            [&](std::size_t i) { return at + i * shape.token_slice(); }, Shape::kTokens);
+      }
+  }
+};
 
 /// Tiles of tokens whose sums are kept while they meet all lanes. If these are all tokens, rows are
 /// packed piece by piece, and a piece of long rows stays in L2.
 inline constexpr std::size_t kTilesTogether = 11;
 inline constexpr std::size_t kTileSteps =
-    128;  ///< of a piece, at most: a lane's slice of it stays in L1
+    128;  ///< max steps of a piece: a lane's slice of it stays in L1
 
-/// Of any instruction set.
+/// Enough for every instruction set.
 constexpr std::size_t float_tiles_scratch_bytes(std::size_t cols) {
   constexpr std::size_t kRows = kTileRegisters * kFloatLanes;
   const std::size_t steps = (cols + 2 * kFloatLanes - 1) / (2 * kFloatLanes) * 2;
   return kFloatLanes * ((steps | 1) + kTilesTogether * kMaxTileTokens) * kRows * sizeof(float);
 }
 
-/// Products of tokens that are laid out (MatMulJob::laid_out).
+/// Products of packed tokens (MatMulJob::packed).
 template <class Isa, Stored type>
 class FloatTiles : FloatJob {
   using V = F32x16<Isa>;
@@ -39,7 +151,7 @@ class FloatTiles : FloatJob {
   using Ops = typename Shape::Ops;
   using Part = typename Shape::Part;
   static constexpr std::size_t kPart = Shape::kPart, kRows = Shape::kRows, kTokens = Shape::kTokens;
-  /// Of a tile's sums of one lane.
+  /// Sums of a tile, in one lane.
   static constexpr std::size_t kTileSums = kTokens * kRows;
 
  public:
@@ -47,7 +159,7 @@ class FloatTiles : FloatJob {
   FloatTiles(const MatMulJob& job, std::byte* scratch)
       : FloatJob(job),
         shape_{job.cols},
-        tokens_(reinterpret_cast<const float*>(job.laid_out)),
+        tokens_(reinterpret_cast<const float*>(job.packed)),
         rows_(reinterpret_cast<float*>(scratch)),
         sums_(rows_ + kFloatLanes * shape_.row_slice()) {}
 
@@ -57,8 +169,8 @@ class FloatTiles : FloatJob {
     for (std::size_t row = begin; row < end; row += kRows) {
       const std::size_t n = std::min(kRows, end - row);
       const std::byte* const rows = job_.weights + row * job_.row_bytes;
-      const bool in_order = row + n < end || job_.next == nullptr;
-      const std::byte* const after = in_order ? rows + n * job_.row_bytes : job_.next;
+      const bool in_order = row + n < end || job_.next_weights == nullptr;
+      const std::byte* const after = in_order ? rows + n * job_.row_bytes : job_.next_weights;
       for (std::size_t group = 0; group < groups; ++group) {
         const Tiles now{tiles * group / groups, tiles * (group + 1) / groups};
         for (std::size_t p = 0; p < pieces(); ++p) {
@@ -130,7 +242,7 @@ class FloatTiles : FloatJob {
   [[nodiscard]] const float* tokens_at(std::size_t tile, std::size_t lane, std::size_t step) const {
     return tokens_ + tile * shape_.token_tile() + lane * shape_.token_slice() + step * kTokens;
   }
-  /// Of tile i of those together.
+  /// Sums of tile i of the tiles processed together.
   [[nodiscard]] float* sums_at(std::size_t lane, std::size_t i) const {
     return sums_ + (lane * kTilesTogether + i) * kTileSums;
   }
@@ -138,8 +250,8 @@ class FloatTiles : FloatJob {
     const std::size_t n = job_.x->n_tokens;
     return Shape::first_token(tile + 1, n) - Shape::first_token(tile, n);
   }
-  /// What a block fetches in steps: the next block's tokens, a part of the next slice of rows, and
-  /// of the file.
+  /// Addresses that a block prefetches in steps: the next block's tokens, a part of the next slice
+  /// of rows, and of the file.
   struct Ahead {
     const float *tokens, *rows;
     std::size_t rows_step;  ///< floats
@@ -180,12 +292,12 @@ class FloatTiles : FloatJob {
     ahead.file_step = (bytes / parts + steps - 1) / steps;
   }
 
-  /// A tile's first n tokens, if it has more, and perhaps some of those.
+  /// Multiplies the first n tokens of a tile, rounded up to a supported count.
   template <std::size_t Tokens = kTokens, class... Args>
   static void block_of(std::size_t n, const Args&... args) {
-    constexpr std::size_t kFewer = Shape::kUnit;
-    if constexpr (Tokens > kFewer) {
-      if (n + kFewer <= Tokens) return block_of<Tokens - kFewer>(n, args...);
+    constexpr std::size_t kUnit = Shape::kUnit;
+    if constexpr (Tokens > kUnit) {
+      if (n + kUnit <= Tokens) return block_of<Tokens - kUnit>(n, args...);
     }
     block<Tokens>(args...);
   }
@@ -236,7 +348,7 @@ class FloatTiles : FloatJob {
       for (std::size_t r = 0; r < n; r += kFloatLanes)
         add_lanes(row + r, n - r, first + t, from + r);
   }
-  /// Of token t and n rows, or sixteen of them.
+  /// Stores the sums of token t and up to sixteen of n rows.
   void add_lanes(std::size_t row, std::size_t n, std::size_t t, const float* from) {
     const auto lane = [&](std::size_t l) { return V::load(from + l * kTilesTogether * kTileSums); };
     V sum[kFloatLanes / 2];
@@ -259,4 +371,4 @@ class FloatTiles : FloatJob {
   float *rows_, *sums_;
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,84 +1,73 @@
-// The matrix products of the integer types: a GEMV for one token or few, a GEMM for more, and where
-// there is one a kernel for those in between; each compiled in a unit of its own
-// (isa/NAME_gemv.cpp, NAME_gemm.cpp, NAME_few.cpp).
+// Matrix products of the integer types: a GEMV for one or a few tokens, a GEMM for many, and in
+// some sets a small-batch GEMM for counts in between.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/formats/formats.h"
-#include "kernels/gemv/fetch_ahead.h"
-#include "kernels/kernels.h"
+#include "kernels/isa/instruction_set.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
+/// True if the set has gemm_packing().
 template <class Isa>
-MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
-template <class Isa>
-MatMulFn few_kernel(DType type);  // gemm/few512.h, few256.h
-template <class Isa>
-MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
-/// How these want activations to be laid out; from how many tokens on is int_matmul()'s to say.
-template <class Isa>
-LayOut few_layout(DType type);
-template <class Isa>
-LayOut gemm_layout(DType type);
+inline constexpr bool kPacksForGemm = false;
 
-/// Whether there is a gemm_layout().
-template <class Isa>
-inline constexpr bool kLaysOutForGemm = false;
-
-/// How many tokens a GEMV takes at most, and how many the kernel of few tokens; from more on, a
-/// GEMM pays. (Of the other sets: isa/NAME.cpp; all at a glance: kernels/README.md)
+/// Max tokens of the GEMV and of the small-batch GEMM; from there on, the GEMM is used. (Other
+/// sets: isa/NAME.cpp; overview: kernels/README.md.)
 template <class Isa, DType type>
-struct MostTokens {
-  static constexpr std::size_t kGemv = 8, kFew = 0;
+struct TokenLimits {
+  static constexpr std::size_t kGemv = 8, kSmall = 0;
 };
 template <DType type>
-struct MostTokens<Avx512, type> {
-  static constexpr std::size_t kGemv = 3, kFew = 64;
-  /// With a larger first-level cache, or a scale for every sixteen columns, the GEMM is ahead from
-  /// 48 on (measured: bench/processors/zen4.md, zen5.md).
-  static std::size_t few() {
-    return kSmallFirstCache && Format<type>::kTraits.sub_block != 16 ? kFew : 47;
+struct TokenLimits<Avx512, type> {
+  static constexpr std::size_t kGemv = 3, kSmall = 64;
+  /// With a larger L1, or a scale for every sixteen columns, the GEMM is faster from 48 tokens on
+  /// (bench/processors/zen4.md, zen5.md).
+  static std::size_t small() {
+    return kSmallL1Cache && Format<type>::kTraits.sub_block != 16 ? kSmall : 47;
   }
 };
 
-/// Tokens that the kernel of few takes on this processor: kFew, or less where few() says so.
+/// Max tokens of the small-batch GEMM on this processor: kSmall, or fewer if small() exists.
 template <class Isa, DType type>
-std::size_t most_few() {
-  using Most = MostTokens<Isa, type>;
-  if constexpr (requires { Most::few(); })
-    return Most::few();
+std::size_t max_small() {
+  using Most = TokenLimits<Isa, type>;
+  if constexpr (requires { Most::small(); })
+    return Most::small();
   else
-    return Most::kFew;
+    return Most::kSmall;
 }
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                  std::byte* scratch) {
-  using Most = MostTokens<Isa, type>;
+  using Most = TokenLimits<Isa, type>;
   static_assert(Most::kGemv >= 1);  // 0 tokens are a GEMV's, too
   const std::size_t n = job.x->n_tokens;
   if (n <= Most::kGemv) return gemv_kernel<Isa>(type)(job, row_begin, row_end, scratch);
-  if constexpr (Most::kFew != 0) {
-    if (n <= most_few<Isa, type>()) return few_kernel<Isa>(type)(job, row_begin, row_end, scratch);
+  if constexpr (Most::kSmall != 0) {
+    if (n <= max_small<Isa, type>())
+      return small_gemm_kernel<Isa>(type)(job, row_begin, row_end, scratch);
   }
   gemm_kernel<Isa>(type)(job, row_begin, row_end, scratch);
 }
 
 template <class Isa, DType type>
 MatMulKernel int_matmul_of() {
-  using Most = MostTokens<Isa, type>;
+  using Most = TokenLimits<Isa, type>;
   MatMulKernel kernel{activations_of(Format<type>::kClass), int_product<Isa, type>};
-  if constexpr (Most::kFew != 0) {
-    kernel.lay_out_few = few_layout<Isa>(type);
-    kernel.lay_out_few.from = Most::kGemv + 1;
-    kernel.lay_out_few.to = most_few<Isa, type>();
+  if constexpr (Most::kSmall != 0) {
+    kernel.pack_small = small_gemm_packing<Isa>(type);
+    kernel.pack_small.from = Most::kGemv + 1;
+    kernel.pack_small.to = max_small<Isa, type>();
   }
-  if constexpr (kLaysOutForGemm<Isa>) {
-    kernel.lay_out = gemm_layout<Isa>(type);
-    kernel.lay_out.from = std::max(Most::kGemv, most_few<Isa, type>()) + 1;
+  if constexpr (kPacksForGemm<Isa>) {
+    kernel.pack = gemm_packing<Isa>(type);
+    kernel.pack.from = std::max(Most::kGemv, max_small<Isa, type>()) + 1;
   }
   return kernel;
 }
@@ -92,4 +81,4 @@ MatMulKernel int_matmul(DType type) {
   });
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

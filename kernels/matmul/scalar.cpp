@@ -1,4 +1,4 @@
-#include "kernels/matmul/scalar.h"
+#include "kernels/kernels.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,12 +7,12 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/simd/f32x16.h"
-#include "kernels/simd/subnormals.h"
+#include "kernels/simd/float_mode.h"
 
 namespace cria {
 namespace {
 
-constexpr std::size_t kTokens = 16;  // that share the decoding of a row
+constexpr std::size_t kTokens = 16;  // tokens per decoding of a row
 
 // Every dot_* computes acc[t] = row · token t of x, for tokens [first, first + n), n <= kTokens.
 
@@ -143,7 +143,7 @@ void run(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::
   }
 }
 
-// Subnormals are zero, those of the residual, too.
+// Subnormals are treated as zero, in the residual, too.
 void run_bf16(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
               std::byte* scratch) {
   const SubnormalsAsZero mode;

@@ -1,10 +1,11 @@
 // Activation functions of feed-forward networks over rows of floats. Numerics: kernels/README.md.
 #pragma once
 
-#include "kernels/rows/activation.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/kernels.h"
 #include "kernels/rows/row_ops.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// 1/(1 + e^-z)
 template <class Isa>
@@ -103,4 +104,4 @@ void clamp(float* x, float limit, std::size_t n) {
   });
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

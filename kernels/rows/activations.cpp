@@ -10,7 +10,7 @@ constexpr std::size_t kAlignment = 64;
 
 constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
-// What place() lays out one after the other, each part aligned.
+// The arrays of place(), contiguous, each part aligned.
 struct PartBytes {
   std::size_t q = 0, d = 0, sum = 0;
 

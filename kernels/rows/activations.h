@@ -23,7 +23,7 @@ inline constexpr std::size_t kActTypes = 6;
 inline constexpr ActType kQuantizedForms[] = {ActType::BF16, ActType::Q8x16, ActType::Q8x32,
                                               ActType::Q8x256};
 
-/// What the products of a class of types want.
+/// The activations that products of a class of types read.
 constexpr ActType activations_of(DotClass dot) {
   switch (dot) {
     case DotClass::Float:

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cria {
+#include "kernels/isa/namespace.h"
+
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 using F32x8 [[gnu::vector_size(32)]] = float;
 using F64x8 [[gnu::vector_size(64)]] = double;
@@ -104,4 +106,4 @@ double mean_difference(const float* p, double log_sum, const float* q, std::size
   return tree_sum(total);
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

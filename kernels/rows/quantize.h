@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <iterator>
 
+#include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Steps from 0 to the largest value that are tried; the one with the least squared error wins, the
 /// first among equals. More or fewer candidates differ little: three is a compromise between error
@@ -168,8 +169,8 @@ class RowQuantizer {
   static constexpr std::size_t kDown = 4;
 
  public:
-  /// Columns [begin, end) of tokens [t0, t1), whole blocks. Of few columns the same block of many
-  /// tokens at once, else neighbours.
+  /// Quantizes columns [begin, end) of tokens [t0, t1), whole blocks. With a few columns it
+  /// processes the same block of several tokens together, otherwise neighbouring blocks.
   static void run(const float* x, std::size_t x_stride, Activations& to, std::size_t t0,
                   std::size_t t1, std::size_t begin, std::size_t end) {
     const std::size_t first = begin / kValues, last = end / kValues;
@@ -240,4 +241,4 @@ void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size
   }
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -4,23 +4,65 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/simd/eight_rows.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// Dot products that AVX-VNNI does in one instruction. words(acc, a, b): every int32 of acc plus
-/// the products of its two int16; AVX-VNNI has bytes(acc, u, s), too: plus the products of its four
+// Common base of AVX2 and AVX-512: a float or an int32 of each of 8 rows in a ymm register.
+
+template <class Isa>
+struct EightRows {
+  using Float8 = __m256;
+  using Int8 = __m256i;
+  using RowPtr = const std::byte* const*;
+
+  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
+  static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }
+  static Float8 zero_float() { return _mm256_setzero_ps(); }
+  static Float8 splat_float(float x) { return _mm256_set1_ps(x); }
+  static Float8 mul(Float8 a, Float8 b) { return _mm256_mul_ps(a, b); }
+  static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
+  static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
+  static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
+  template <int N>
+  static Int8 byte(Int8 v) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * N), _mm256_set1_epi32(255));
+  }
+  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
+  static Float8 half_of_e8m0(Int8 e) {
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i subnormal =
+        _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
+  }
+  /// The f16 at this byte of each row.
+  static Float8 eight_f16(RowPtr rows, std::size_t offset) {
+    const auto h = [&](int r) {
+      std::int16_t bits;
+      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      return bits;
+    };
+    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+  }
+};
+
+/// Dot products that are one instruction with AVX-VNNI. pairs(acc, a, b): every int32 of acc plus
+/// the products of its two int16. AVX-VNNI also has bytes(acc, u, s): plus the products of its four
 /// bytes, unsigned u and signed s.
 template <class Isa>
 struct Dot256;
 
 template <>
 struct Dot256<Avx2> {
-  static __m256i words(__m256i acc, __m256i a, __m256i b) {
+  static __m256i pairs(__m256i acc, __m256i a, __m256i b) {
     return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
   }
 };
@@ -68,7 +110,7 @@ struct TwoRows : EightRows<Isa> {
   static Vec lookup(Vec table, Vec index) { return _mm256_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
-  /// The first (last) eight bytes of a, then those of b.
+  /// The first (last) eight bytes of a, then of b.
   static Vec join_low(Vec a, Vec b) { return _mm256_unpacklo_epi64(a, b); }
   static Vec join_high(Vec a, Vec b) { return _mm256_unpackhi_epi64(a, b); }
   static Vec widen_low(Vec v) { return _mm256_srai_epi16(_mm256_unpacklo_epi8(v, v), 8); }
@@ -97,7 +139,7 @@ struct TwoRows : EightRows<Isa> {
   /// Activations take a sign as cheaply as weights do, and magnitudes need no zero.
   static constexpr bool kNegates = true;
   static Vec negate(Vec a, Vec negative) { return sub8(bit_xor(a, negative), negative); }
-  /// How many of a, b are less than v, all signed bytes.
+  /// Counts how many of a, b are less than v; signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
     return sub8(sub8(zero(), _mm256_cmpgt_epi8(v, a)), _mm256_cmpgt_epi8(v, b));
   }
@@ -106,7 +148,7 @@ struct TwoRows : EightRows<Isa> {
     return _mm256_packus_epi16(bit_and(a, splat16(0xFF)), bit_and(b, splat16(0xFF)));
   }
   static Vec high_bytes(Vec a, Vec b) { return _mm256_packus_epi16(shr16<8>(a), shr16<8>(b)); }
-  /// The even (odd) int32 of a, then those of b.
+  /// The even (odd) int32 of a, then of b.
   static Vec even_dwords(Vec a, Vec b) {
     return _mm256_castps_si256(
         _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
@@ -166,14 +208,14 @@ struct TwoRows : EightRows<Isa> {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(four(0)), four(1), 1);
   }
 
-  static Vec madd16(Vec acc, Vec a, Vec b) { return Dot::words(acc, a, b); }
+  static Vec madd16(Vec acc, Vec a, Vec b) { return Dot::pairs(acc, a, b); }
 
   /// Sums of two products as int16: exact, 2*128*127 < 2^15.
   static Vec products(Vec w, Vec a) { return _mm256_maddubs_epi16(w, a); }
   static Vec products_full(Vec w, Vec a) {
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
   }
-  static Vec widen_sums(Vec acc, Vec p, Vec s) { return Dot::words(acc, p, s); }
+  static Vec widen_sums(Vec acc, Vec p, Vec s) { return Dot::pairs(acc, p, s); }
 
   template <int Max>
   static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
@@ -209,7 +251,7 @@ struct TwoRows : EightRows<Isa> {
   }
 
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
-    // By unpacking: Zen 3 takes two cycles for a horizontal addition.
+    // Unpacks, since horizontal additions take two cycles on Zen 3.
     const auto add = [](Vec a, Vec b) CRIA_INLINE { return _mm256_add_epi32(a, b); };
     return join_rows(add, neighbours(add, v[0], v[1]), neighbours(add, v[2], v[3]));
   }
@@ -233,8 +275,7 @@ struct TwoRows : EightRows<Isa> {
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
   }
-  /// A small number of each of four rows side by side, put together in general registers, whose
-  /// units are idle otherwise.
+  /// A small number of each of four rows, assembled in general registers, whose units are idle.
   template <class T>
   CRIA_INLINE static std::uint64_t four(RowPtr rows, std::size_t offset) {
     const auto number = [&](int r) CRIA_INLINE {
@@ -303,4 +344,41 @@ struct RowLanes<Avx2> : TwoRows<Avx2> {
   static constexpr int kNarrow = 32767;
 };
 
-}  // namespace cria
+// Lanes of AVX2 with AVX-VNNI: two rows in a ymm register. See simd/row_lanes.h.
+
+#if defined(__AVXVNNI__)
+template <>
+struct Dot256<AvxVnni> {
+  static __m256i pairs(__m256i acc, __m256i a, __m256i b) {
+    return _mm256_dpwssd_avx_epi32(acc, a, b);
+  }
+  static __m256i bytes(__m256i acc, __m256i u, __m256i s) {
+    return _mm256_dpbusd_avx_epi32(acc, u, s);
+  }
+};
+
+/// Scaled sums of small weights use AVX2's form, which has one instruction less: int32 sums would
+/// need an int32 multiplication by the scale, two instructions on most processors.
+template <>
+struct RowLanes<AvxVnni> : TwoRows<AvxVnni> {
+  static constexpr int kBias = 128;
+
+  template <int Max>
+  static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return dot_full(acc, w0, a0, w1, a1);
+  }
+  template <int Max>
+  static Vec dot(Vec acc, Vec w, Vec a) {
+    return Dot::bytes(acc, w, a);
+  }
+  static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return Dot::bytes(Dot::bytes(acc, w0, a0), w1, a1);
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    const Vec wide = _mm256_srai_epi32(_mm256_slli_epi32(s, 16), 16);
+    return _mm256_add_epi32(acc, _mm256_mullo_epi32(dot_full(zero(), w0, a0, w1, a1), wide));
+  }
+};
+#endif  // defined(__AVXVNNI__)
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -6,10 +6,11 @@
 #include <array>
 #include <bit>
 
-#include "kernels/simd/eight_rows.h"
+#include "kernels/isa/namespace.h"
+#include "kernels/simd/avx2.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Avx512> : EightRows<Avx512> {
@@ -53,7 +54,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static Vec lookup(Vec table, Vec index) { return _mm512_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }
-  /// The first (last) eight bytes of a, then those of b.
+  /// The first (last) eight bytes of a, then of b.
   static Vec join_low(Vec a, Vec b) { return _mm512_unpacklo_epi64(a, b); }
   static Vec join_high(Vec a, Vec b) { return _mm512_unpackhi_epi64(a, b); }
   static Vec widen_low(Vec v) { return _mm512_srai_epi16(_mm512_unpacklo_epi8(v, v), 8); }
@@ -81,7 +82,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static Vec with_signs(Vec w, const Signs& signs, Vec offset) {
     return _mm512_mask_sub_epi8(add8(offset, w), _cvtu64_mask64(signs.mask[i]), offset, w);
   }
-  /// How many of a, b are less than v, all signed bytes.
+  /// Counts how many of a, b are less than v; signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
     const Vec one = splat8(1), n = _mm512_maskz_mov_epi8(_mm512_cmpgt_epi8_mask(v, a), one);
     return _mm512_mask_add_epi8(n, _mm512_cmpgt_epi8_mask(v, b), n, one);
@@ -91,7 +92,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     return _mm512_packus_epi16(bit_and(a, splat16(0xFF)), bit_and(b, splat16(0xFF)));
   }
   static Vec high_bytes(Vec a, Vec b) { return _mm512_packus_epi16(shr16<8>(a), shr16<8>(b)); }
-  /// The even (odd) int32 of a, then those of b.
+  /// The even (odd) int32 of a, then of b.
   static Vec even_dwords(Vec a, Vec b) {
     return _mm512_castps_si512(
         _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x88));
@@ -115,7 +116,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     return t;
   }();
   /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in
-  /// lanes/iq.h (gemv/wide_codes.h: 2,048).
+  /// lanes/iq.h (gemv/avx512_row_codes.h: 2,048).
   static constexpr bool kPermutes = true, kNegates = false;
   /// The codes of N vectors of indices, two bytes each.
   template <class Book, std::size_t N>
@@ -131,8 +132,8 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
       return digits<Book, 3>(_mm512_unpackhi_epi16(codes[i / 2], zero()));
     }
   };
-  /// Fills the codes of vector v for each of n independent registers, which share the loads of the
-  /// tables: codes(p), index(p) and top(p) are those of register p.
+  /// Fills the codes of vector v for n independent registers, which share the loads of the tables.
+  /// codes(p), index(p) and top(p) belong to register p.
   template <int n, class Codes, class Index, class Top>
   CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
     using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
@@ -348,4 +349,4 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
                                                                kNo, kNo, kNo, kNo, kNo}};
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -2,9 +2,10 @@
 // constants and tables are loaded once for all. See simd/row_lanes.h.
 #pragma once
 
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <int n>
 struct ZmmParts {
@@ -223,4 +224,4 @@ struct RowLanes<Avx512Parts<n>> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

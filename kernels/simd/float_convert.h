@@ -1,16 +1,18 @@
-// The few float operations that xsimd does not offer alike on every instruction set: fused
-// multiply-add, powers of two, and conversions from and to the narrow types of weights and caches.
-// FloatOps<Isa> works on one register, FloatOps<ScalarIsa> on one float; kernels use them through
-// kernels/simd/f32x16.h.
+// Float operations that xsimd does not offer uniformly on every instruction set: fused
+// multiply-add, powers of two, and conversions of the narrow types of weights and caches.
+// FloatOps<Isa> works on one register, FloatOps<ScalarIsa> on one float. Kernels use them through
+// simd/f32x16.h.
 #pragma once
 
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -26,28 +28,37 @@
 #define CRIA_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Members, all on Batch (kSize floats):
-///   fma(a, b, c)        a*b + c rounded once
-///   div(a, b)           a / b, correctly rounded (xsimd's is an estimate on NEON)
-///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
-///   min(a, b)           a < b ? a : b, likewise
-///   select_less(a, b, x, y)  a < b ? x : y, lane by lane (y if a or b is NaN)
-///   less_bits(a, b)     bit i: lane i of a is less than lane i of b
-///   max_magnitude(a, b) the larger of two numbers without sign; NaN counts as larger than infinity
-///   scale2(x, n)        (optional) x * 2^n, rounded once, for integers |n| <= 252
-///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
-///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
-///   low_bf16, high_bf16(x)   the bfloat16 in the low (high) half of each lane's bits
-///   load_f16/i8   from kSize values at any alignment
-///   store_f16/bf16      to the nearest, ties to even
-///   (kSize > 1) fold4(op, a, b, c, d, p)   p[i] = the 16 lanes of the i-th, given as parts, folded
-///   by the tree of F32x16::sum fold16(op, v)       (kSize = 16, optional) lane i: the lanes of
-///   v(i) folded by op, by the same tree store_partial(p, x, n)   (kSize = 16, optional) the first
-///   n lanes (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
+/// - fma(a, b, c): a*b + c rounded once
+/// - div(a, b): a / b, correctly rounded (xsimd's is an estimate on NEON)
+/// - max(a, b): a > b ? a : b, by lane (the second if either is NaN); min(a, b): a < b ? a : b
+/// - select_less(a, b, x, y): a < b ? x : y, by lane (y if a or b is NaN)
+/// - less_bits(a, b): bit i: lane i of a is less than lane i of b
+/// - max_magnitude(a, b): the larger of two nonnegative numbers; NaN is larger than infinity
+/// - scale2(x, n): (optional) x * 2^n, rounded once, for integers |n| <= 252
+/// - pow2(t): 2^n with t = n + 1.5*2^23 and -126 <= n <= 127
+/// - swap_pairs(x): lanes 2i and 2i+1 exchanged (kSize > 1)
+/// - low_bf16, high_bf16(x): the bfloat16 in the low (high) half of each lane's bits
+/// - load_f16, load_i8: from kSize values at any alignment
+/// - store_f16, store_bf16: to the nearest, ties to even
+/// - fold4(op, a, b, c, d, p): (kSize > 1) p[i] = the 16 lanes of the i-th operand, given as parts,
+///   folded by the tree of F32x16::sum
+/// - fold16(op, v): (kSize = 16, optional) lane i: the lanes of v(i) folded by op, by the same tree
+/// - store_partial(p, x, n): (kSize = 16, optional) the first n lanes
+/// - store_i8: (kSize > 1) integers in -128…127; NaN is stored as 0
 template <class Isa>
 struct FloatOps;
+
+template <class Ops>
+concept IsFloatOps = requires(typename Ops::Batch x, const float* from, float* to) {
+  { Ops::kSize } -> std::convertible_to<std::size_t>;
+  { Ops::load(from) } -> std::same_as<typename Ops::Batch>;
+  { Ops::fma(x, x, x) } -> std::same_as<typename Ops::Batch>;
+  { Ops::select_less(x, x, x, x) } -> std::same_as<typename Ops::Batch>;
+  Ops::store(to, x);
+};
 
 /// 1.5*2^23: x + kRoundMagic - kRoundMagic is x rounded to an integer, ties to even, for |x| <
 /// 2^22.
@@ -58,7 +69,7 @@ struct FloatOps<ScalarIsa> {
   using Batch = float;
   static constexpr std::size_t kSize = 1;
 
-  static float load(const float* p) {  // of any alignment, as the vectors' load
+  static float load(const float* p) {  // any alignment, as in vectors
     float x;
     std::memcpy(&x, p, sizeof x);
     return x;
@@ -108,7 +119,7 @@ struct FloatOps<ScalarIsa> {
 };
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/// What xsimd does give.
+/// The operations that xsimd has.
 template <class Isa>
 struct XsimdFloatOps {
   using Batch = xsimd::batch<float, typename Isa::Arch>;
@@ -235,15 +246,14 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     const auto lanes = [&](__m512 x, __m512 y, auto even, auto odd) -> __m512 {
       return op(_mm512_shuffle_f32x4(x, y, even), _mm512_shuffle_f32x4(x, y, odd));
     };
-    const auto four =
-        [&](int i) {  // of i, i + 4, i + 8 and i + 12: l[k] + l[k+8], then l[k] + l[k+4]
-          constexpr std::integral_constant<int, 0x44> low;
-          constexpr std::integral_constant<int, 0xEE> high;
-          constexpr std::integral_constant<int, 0x88> even;
-          constexpr std::integral_constant<int, 0xDD> odd;
-          return lanes(lanes(v(i), v(i + 4), low, high), lanes(v(i + 8), v(i + 12), low, high),
-                       even, odd);
-        };
+    const auto four = [&](int i) {  // i, i + 4, i + 8 and i + 12: l[k] + l[k+8], then l[k] + l[k+4]
+      constexpr std::integral_constant<int, 0x44> low;
+      constexpr std::integral_constant<int, 0xEE> high;
+      constexpr std::integral_constant<int, 0x88> even;
+      constexpr std::integral_constant<int, 0xDD> odd;
+      return lanes(lanes(v(i), v(i + 4), low, high), lanes(v(i + 8), v(i + 12), low, high), even,
+                   odd);
+    };
     const auto two = [&](int i) {
       const __m512d a = _mm512_castps_pd(four(i)), b = _mm512_castps_pd(four(i + 1));
       return op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
@@ -395,4 +405,4 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
 };
 #endif
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,16 +1,16 @@
-// The mode in which a thread computes with floats: how results are rounded, and what becomes of
-// subnormal numbers.
+// The mode in which a thread computes with floats: rounding, and what becomes of subnormal numbers.
 #pragma once
 
 #include <cstdint>
+#include "kernels/isa/namespace.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
-/// While it lives, the calling thread has another mode; then its own again. Who has one derives
-/// from it.
+/// Sets the calling thread's float mode; restores the previous one on destruction. Base class of
+/// the modes.
 class FloatModeScope {
  public:
   FloatModeScope(const FloatModeScope&) = delete;
@@ -19,13 +19,13 @@ class FloatModeScope {
  protected:
 #if defined(__x86_64__)
   using Mode = unsigned;
-  static constexpr Mode kDefault = 0x1F80;  // of MXCSR: to nearest even, no exception traps
+  static constexpr Mode kDefault = 0x1F80;           // MXCSR: to nearest even, no exception traps
   static constexpr Mode kSubnormalsAsZero = 0x8040;  // its FTZ and DAZ
   static Mode get() noexcept { return _mm_getcsr(); }
   static void set(Mode mode) noexcept { _mm_setcsr(mode); }
 #elif defined(__aarch64__)
   using Mode = std::uint64_t;
-  static constexpr Mode kDefault = 0;                  // of FPCR, likewise
+  static constexpr Mode kDefault = 0;                  // FPCR: to nearest even, no exception traps
   static constexpr Mode kSubnormalsAsZero = 1U << 24;  // its FZ
   static Mode get() noexcept {
     Mode mode;
@@ -55,4 +55,14 @@ class DefaultFloatMode : FloatModeScope {
   DefaultFloatMode() noexcept : FloatModeScope(kDefault) {}
 };
 
-}  // namespace cria
+// The floating-point mode in which products of BF16 weights run: the processors' own instruction
+// for them takes subnormal numbers for zero, so every other kernel does.
+
+/// While it lives, the calling thread's float instructions read and write zero instead of subnormal
+/// numbers.
+class SubnormalsAsZero : FloatModeScope {
+ public:
+  SubnormalsAsZero() noexcept : FloatModeScope(get() | kSubnormalsAsZero) {}
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -39,8 +39,7 @@ struct Avx512Bf16 {
   using Arch = xsimd::avx512bw;
 };
 
-/// AVX-512 as above, its products of many tokens for processors on which all arithmetic shares two
-/// ports (Intel's).
+/// AVX-512 as above, with a GEMM for processors on which all arithmetic shares two ports (Intel's).
 struct Avx512Intel {
   static constexpr std::string_view name = "avx512intel";
 };
@@ -48,8 +47,7 @@ struct Avx512Intel {
 /// they are preferred there; Avx512Intel stays selectable by its name elsewhere.
 struct Avx512OnIntel {};
 
-/// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and
-/// later).
+/// AVX-512 as above, with AMX tiles for the GEMM (Sapphire Rapids and later).
 struct Amx {
   static constexpr std::string_view name = "amx";
 };

@@ -6,9 +6,10 @@
 
 #include <cstring>
 
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Neon> {
@@ -64,7 +65,7 @@ struct RowLanes<Neon> {
   static Vec lookup(Vec table, Vec index) { return vqtbl1q_u8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return vzip1q_u8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return vzip2q_u8(a, b); }
-  /// The first (last) eight bytes of a, then those of b.
+  /// The first (last) eight bytes of a, then of b.
   static Vec join_low(Vec a, Vec b) { return vcombine_u8(vget_low_u8(a), vget_low_u8(b)); }
   static Vec join_high(Vec a, Vec b) { return vcombine_u8(vget_high_u8(a), vget_high_u8(b)); }
   static Vec widen_low(Vec v) { return vec(vmovl_s8(vget_low_s8(s8(v)))); }
@@ -82,14 +83,14 @@ struct RowLanes<Neon> {
     const Vec negative = vtstq_u8(lookup(signs, same(&kSpread<2 * i>)), same(&kBitOfByte));
     return vbslq_u8(negative, sub8(offset, w), add8(offset, w));
   }
-  /// How many of a, b are less than v, all signed bytes.
+  /// Counts how many of a, b are less than v; signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
     return sub8(sub8(zero(), vcgtq_s8(s8(v), s8(a))), vcgtq_s8(s8(v), s8(b)));
   }
   /// The low (high) bytes of 8 and 8 int16 of each lane.
   static Vec low_bytes(Vec a, Vec b) { return vuzp1q_u8(a, b); }
   static Vec high_bytes(Vec a, Vec b) { return vuzp2q_u8(a, b); }
-  /// The even (odd) int32 of a, then those of b.
+  /// The even (odd) int32 of a, then of b.
   static Vec even_dwords(Vec a, Vec b) { return vec(vuzp1q_u32(u32(a), u32(b))); }
   static Vec odd_dwords(Vec a, Vec b) { return vec(vuzp2q_u32(u32(a), u32(b))); }
   /// Bits 7k … 7k+6 of each int32 to its byte k.
@@ -264,4 +265,4 @@ struct RowLanes<Neon> {
   }
 };
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,14 +1,15 @@
-// The inner loop of attention, for scores and values alike: C[q][column] += Σ_i
-// A[q][i]·B[i][column], i increasing, by FMA. Columns lie in lanes; a block of up to kMaxQueries
-// rows of A shares every load of B.
+// The inner loop of attention, for scores and for values: C[q][column] += Σ_i A[q][i]·B[i][column],
+// i increasing, by FMA. Columns lie in lanes; a block of up to kMaxQueries rows of A shares every
+// load of B.
 #pragma once
 
 #include <cstddef>
 
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
-#include "kernels/simd/fetch_in_turn.h"
+#include "kernels/simd/prefetch.h"
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kMaxQueries = 6;
 
@@ -21,11 +22,11 @@ constexpr std::size_t groups_in_registers() {
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
-/// What sums begin with when nothing has been added yet.
+/// Initial sums.
 alignas(64) inline constexpr float kZeros[4 * kFloatLanes] = {};
 
-/// Steps of the inner loop from one FetchInTurn::some() to the next.
-inline constexpr std::size_t kFetchedSteps = 8;
+/// Steps of the inner loop from one PrefetchInTurn::some() to the next.
+inline constexpr std::size_t kPrefetchSteps = 8;
 
 /// Operands: B's rows lie b_stride bytes apart; C's rows c_stride floats apart.
 struct OuterProduct {
@@ -35,8 +36,8 @@ struct OuterProduct {
   std::size_t b_stride;
   float* c;
   std::size_t c_stride;
-  bool from_zero;                ///< C is overwritten, as if it had been 0
-  FetchInTurn* fetch = nullptr;  ///< of F16, never null there
+  bool from_zero;                      ///< C is overwritten, as if it had been 0
+  PrefetchInTurn* prefetch = nullptr;  ///< F16: never null
 };
 
 template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
@@ -59,7 +60,7 @@ void outer_product_block(const OuterProduct& job, std::size_t group) {
   for (std::size_t i = 0; i < n; ++i, b += b_stride) {
     V row[Groups];
     if constexpr (type == Stored::F16) {
-      if (i % kFetchedSteps == 0) job.fetch->some();
+      if (i % kPrefetchSteps == 0) job.prefetch->some();
     }
     CRIA_UNROLL
     for (std::size_t g = 0; g < Groups; ++g)
@@ -95,4 +96,4 @@ void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t b
   if constexpr (Queries > 1) outer_product<Isa, type, Queries - 1>(n_queries, job, begin, end);
 }
 
-}  // namespace cria
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

@@ -1,12 +1,13 @@
-// The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row
-// of the weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type code is written once and
-// never crosses a lane.
+// The vocabulary of integer kernels: a vector of 16-byte lanes, one lane per row of the weight
+// matrix (NEON: 1 row, AVX2: 2, AVX-512: 4). Type code is written once and never crosses a lane.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 
 // A kernel is fast when type code and vocabulary melt into one loop. Sanitizers and debuggers want
@@ -26,7 +27,7 @@
 #define CRIA_FLATTEN
 #endif
 
-namespace cria {
+namespace cria::inline CRIA_ISA_NAMESPACE {
 
 /// Rows that are walked together; 8 rows are kPacks vectors, and lane
 /// l of vector k belongs to row k + l*kPacks.
@@ -74,37 +75,47 @@ CRIA_INLINE inline void pin(T& value) {
 #endif
 }
 
-/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h (and, from these, in simd/avxvnni.h,
-/// simd/avx512_parts.h and some headers of gemm/) with these static members (on 8-bit elements
-/// unless a number says otherwise; `rows` points at the row pointers of a group, offset by the
-/// vector's number):
+/// Lanes of an instruction set. Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h (and derived
+/// from these in simd/avx512_parts.h and some headers of gemm/). Static members, on 8-bit elements
+/// unless a number tells otherwise; `rows` points at the row pointers of a group, offset by the
+/// vector's number:
+/// - kLanes, kPacks: lanes of a vector, vectors of a group
+/// - kBias: zero point of signed weights for the *_full() products: 128 or 0
+/// - Vec, Float8: a vector of lanes; 8 floats, one per row of a group
+/// - load(rows, offset): 16 bytes of each row
+/// - same(p), splat8, splat16: 16 bytes in every lane; one element everywhere
+/// - take<N>(v, mask): (v >> N) & mask; N < 0 shifts left
+/// - lookup(table, index): table[index & 15] inside a lane, 0 if the top bit of index is set; index
+///   is below 16 or at least 128
+/// - dot<Max>(acc, w0, a0, w1, a1), dot<Max>(acc, w, a): acc + int32 sums of products, w in 0…Max
+///   <= 127
+/// - scale(s, j): the j-th of 8 int16 of each lane, for scaled_dot()
+/// - scaled_dot<Max>(…, s): acc + s * the sums
+/// - madd16(acc, a, b): acc + sums of two products of int16
+/// - sum_rows(packs): 8 int32 sums, one per row, of kPacks vectors of int32
+/// - load_u8<Bytes, At>(…): 8 int32, one per row: byte At of its block of Bytes bytes
+/// - load_u32(…), byte<N>(v): 8 int32, one per row: four of its bytes; byte N of each
+/// - load_f32(…): 8 floats, one per row
+/// - half_of_e8m0(e): 8 floats 2^(e - 128), subnormal for 0 and 1
+/// - half_of_ue4m3(e): 8 floats, see kHalfOfUe4m3
+/// - kPermutes: true if look_up() finds codebook entries by permutations; else they are loaded, by
+///   Indices and entries()
+/// - kNegates: true if negative() and negate() apply the signs of codebooks to activations instead
+///   of weights
+/// - kNarrow: optional: max sum in int16 for products() and sum_narrow_rows()
 ///
-///   kLanes, kPacks             lanes of a vector, vectors of a group
-///   kBias                      what the *_full() products expect added to signed weights: 128 or 0
-///   Vec, Float8                a vector of lanes; 8 floats, one per row of a group
-///   load(rows, offset)         16 bytes of each row
-///   same(p), splat8, splat16   16 bytes in every lane; one element everywhere
-///   take<N>(v, mask)           (v >> N) & mask; N < 0 shifts left
-///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set;
-///   index is
-///                              below 16 or at least 128
-///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127; dot<Max>(acc,
-///   w, a) too scale(s, j)                the j-th of 8 int16 of each lane in the form that
-///   scaled_dot() wants scaled_dot<Max>(…, s)      acc + s * the sums madd16(acc, a, b) acc + sums
-///   of two products of int16 sum_rows(packs)            8 int32 sums, one per row, of kPacks
-///   vectors of int32 load_u8<Bytes, At>(…)      8 int32, one per row: byte At of its block of
-///   Bytes bytes load_u32(…), byte<N>(v)    8 int32, one per row: four of its bytes; byte N of each
-///   load_f32(…)                8 floats, one per row
-///   half_of_e8m0(e)            8 floats 2^(e - 128), subnormal for 0 and 1
-///   half_of_ue4m3(e)           8 floats, as kHalfOfUe4m3 says
-///   kPermutes                  whether look_up() finds entries of codebooks by permutations; else
-///   they are loaded, by
-///                              Indices and entries()
-///   kNegates                   whether negative() and negate() give the signs of codebooks to
-///   activations instead of weights kNarrow                    optional: products() and
-///   sum_narrow_rows() sum in int16 as far as that goes
-/// and what the types need to unpack themselves, described in simd/avx2.h.
+/// Operations for unpacking are described in simd/avx2.h.
 template <class Isa>
 struct RowLanes;
 
-}  // namespace cria
+template <class V>
+concept IsRowLanes = requires(typename V::Vec v, typename V::RowPtr rows) {
+  typename V::Float8;
+  { V::kLanes* V::kPacks } -> std::convertible_to<std::size_t>;
+  { V::kBias } -> std::convertible_to<int>;
+  { V::load(rows, std::size_t{}) } -> std::same_as<typename V::Vec>;
+  { V::madd16(v, v, v) } -> std::same_as<typename V::Vec>;
+  { V::zero_float() } -> std::same_as<typename V::Float8>;
+};
+
+}  // namespace cria::inline CRIA_ISA_NAMESPACE

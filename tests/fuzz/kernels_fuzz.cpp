@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/kv_layout.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/target.h"
 #include "tests/kernels/attention/head_bytes.h"

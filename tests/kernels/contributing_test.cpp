@@ -86,8 +86,9 @@ TEST(Contributing, ListsTheFilesOfATensorType) {
   }
   EXPECT_NE(read_source("kernels/README.md").find("MXFP4"), std::string::npos);
   EXPECT_TRUE(fs::exists(kRoot / "tests/data/dequant/MXFP4.blocks"));
-  ASSERT_NE(text.find("`kernels/gemv/wide_FAMILY.h`"), std::string::npos);
-  paths.insert(paths.end(), {"tests/kernels/contributing_test.cpp", "kernels/gemv/wide_FAMILY.h"});
+  ASSERT_NE(text.find("`kernels/gemv/avx512_row_FAMILY.h`"), std::string::npos);
+  paths.insert(paths.end(),
+               {"tests/kernels/contributing_test.cpp", "kernels/gemv/avx512_row_FAMILY.h"});
   const auto files = files_with(std::regex("MXFP4\\b"), {"kernels", "model", "tests/kernels"});
   expect_listed(files, paths, "FAMILY", "[a-z0-9_]+");
 }

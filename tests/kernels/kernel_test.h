@@ -1,5 +1,5 @@
-// What the kernel tests share: every instruction set against the scalar
-// one, odd alignments, repeatable random numbers.
+// Helpers of the kernel tests: comparison of every instruction set with the scalar one, odd
+// alignments, repeatable random numbers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -79,8 +79,8 @@ class Buffer {
   std::size_t n_, first_ = 0;
 };
 
-/// Scratch of just so many bytes, kept for the next call of the same size: it is megabytes, which
-/// sanitizers take long to give and to take back. It holds what the kernel before left.
+/// Scratch of exactly this size, reused by the next call of the same size: sanitizers are slow to
+/// allocate megabytes. It holds the remains of the previous kernel.
 inline Buffer<std::byte>& kept_buffer(std::size_t bytes) {
   static std::map<std::size_t, Buffer<std::byte>> by_size;
   return by_size.try_emplace(bytes, bytes).first->second;

@@ -9,7 +9,7 @@
 
 #include "engine/convert/row_stream.h"
 #include "engine/convert/weight_rows.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
 
 namespace cria::test {
 namespace {

@@ -1,4 +1,4 @@
-// What passes took decides how the next ones fetch weights.
+// The time of passes decides the prefetch mode of the next ones.
 #include "engine/execute/executor.h"
 
 #include <gtest/gtest.h>
@@ -8,59 +8,59 @@
 namespace cria {
 namespace {
 
-constexpr FetchAhead kWays[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::Streams};
-using Seconds = std::map<FetchAhead, double>;
+constexpr PrefetchMode kModes[] = {PrefetchMode::InOrder, PrefetchMode::Streams};
+using Seconds = std::map<PrefetchMode, double>;
 
 /// What the next n passes use, if they take so long.
-std::map<FetchAhead, std::size_t> passes(FetchChoice& choice, const Seconds& seconds,
-                                         std::size_t n) {
-  std::map<FetchAhead, std::size_t> uses;
+std::map<PrefetchMode, std::size_t> passes(PrefetchTuner& tuner, const Seconds& seconds,
+                                           std::size_t n) {
+  std::map<PrefetchMode, std::size_t> uses;
   for (std::size_t i = 0; i < n; ++i) {
-    const FetchAhead way = choice.now();
-    ++uses[way];
-    choice.took(seconds.at(way));
+    const PrefetchMode mode = tuner.mode();
+    ++uses[mode];
+    tuner.record(seconds.at(mode));
   }
   return uses;
 }
 
-constexpr std::size_t kTrial = std::size(kWays) * FetchChoice::kTried;
+constexpr std::size_t kTrial = std::size(kModes) * PrefetchTuner::kTried;
 
-TEST(FetchChoice, TriesAllAndKeepsTheFastest) {
-  for (const FetchAhead fastest : kWays) {
+TEST(PrefetchTuner, TriesAllAndKeepsTheFastest) {
+  for (const PrefetchMode fastest : kModes) {
     Seconds seconds;
-    for (const FetchAhead way : kWays) seconds[way] = way == fastest ? 0.9 : 1;
-    FetchChoice choice(kWays);
-    const auto tried = passes(choice, seconds, kTrial);
-    for (const FetchAhead way : kWays) EXPECT_EQ(tried.at(way), FetchChoice::kTried);
-    const auto kept = passes(choice, seconds, FetchChoice::kKept);
+    for (const PrefetchMode mode : kModes) seconds[mode] = mode == fastest ? 0.9 : 1;
+    PrefetchTuner tuner(kModes);
+    const auto tried = passes(tuner, seconds, kTrial);
+    for (const PrefetchMode mode : kModes) EXPECT_EQ(tried.at(mode), PrefetchTuner::kTried);
+    const auto kept = passes(tuner, seconds, PrefetchTuner::kKept);
     EXPECT_EQ(kept.size(), 1U);
-    EXPECT_EQ(kept.at(fastest), FetchChoice::kKept);
+    EXPECT_EQ(kept.at(fastest), PrefetchTuner::kKept);
   }
 }
 
-TEST(FetchChoice, ChangesItsMindWithTheMachine) {
-  FetchChoice choice(kWays);
-  passes(choice, {{kWays[0], 1}, {kWays[1], 2}, {kWays[2], 2}}, kTrial);
-  EXPECT_EQ(choice.now(), kWays[0]);
-  const Seconds now = {{kWays[0], 2}, {kWays[1], 2}, {kWays[2], 1}};
-  passes(choice, now, FetchChoice::kKept + kTrial);
-  EXPECT_EQ(choice.now(), kWays[2]);
+TEST(PrefetchTuner, ChangesItsMindWithTheMachine) {
+  PrefetchTuner tuner(kModes);
+  passes(tuner, {{kModes[0], 1}, {kModes[1], 2}}, kTrial);
+  EXPECT_EQ(tuner.mode(), kModes[0]);
+  const Seconds now = {{kModes[0], 2}, {kModes[1], 1}};
+  passes(tuner, now, PrefetchTuner::kKept + kTrial);
+  EXPECT_EQ(tuner.mode(), kModes[1]);
 }
 
-TEST(FetchChoice, OneSlowPassDecidesNothing) {
-  FetchChoice choice(kWays);
-  choice.took(100);  // the file came from disk
-  passes(choice, {{kWays[0], 1}, {kWays[1], 2}, {kWays[2], 2}}, kTrial - 1);
-  EXPECT_EQ(choice.now(), kWays[0]);
+TEST(PrefetchTuner, OneSlowPassDecidesNothing) {
+  PrefetchTuner tuner(kModes);
+  tuner.record(100);  // the file came from disk
+  passes(tuner, {{kModes[0], 1}, {kModes[1], 2}}, kTrial - 1);
+  EXPECT_EQ(tuner.mode(), kModes[0]);
 }
 
-TEST(FetchChoice, HandlesASingleMode) {
-  FetchChoice none({}), one(std::span<const FetchAhead>(kWays).first(1));
+TEST(PrefetchTuner, HandlesASingleMode) {
+  PrefetchTuner none({}), one(std::span<const PrefetchMode>(kModes).first(1));
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(none.now(), FetchAhead::Far);
-    EXPECT_EQ(one.now(), kWays[0]);
-    none.took(1);
-    one.took(1);
+    EXPECT_EQ(none.mode(), PrefetchMode::InOrder);
+    EXPECT_EQ(one.mode(), kModes[0]);
+    none.record(1);
+    one.record(1);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/execute/team.h"
-#include "kernels/simd/subnormals.h"
+#include "kernels/simd/float_mode.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/tiny_model.h"
 

@@ -1,5 +1,5 @@
-// Attention: every instruction set against the scalar one bit for bit, any split of tokens and
-// heads likewise, the scalar one against a plain softmax in double over the same cached values.
+// Attention: every instruction set equals the scalar one bit for bit, for any split of tokens and
+// heads. The scalar one is compared with a plain softmax in double over the same cached values.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/kv_layout.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
 #include "tests/kernels/attention/head_bytes.h"
 #include "tests/kernels/kernel_test.h"
 
@@ -45,8 +44,8 @@ const AttentionShape kShapes[] = {
     {32, 4, 64, 64, 300, 1, 0},              // decoding with grouped heads
     {8, 8, 128, 128, 0, 70, 0},              // a prompt over a tile's border
     {8, 2, 128, 128, 50, 150, 0},            // a later chunk, more queries than one pass takes
-    {7, 1, 40, 24, 10, 20, 0},               // dims that are no multiple of 16
-    {6, 3, 80, 80, 3, 33, 0},                // dims that are no multiple of 32 or 64
+    {7, 1, 40, 24, 10, 20, 0},               // dims not a multiple of 16
+    {6, 3, 80, 80, 3, 33, 0},                // dims not a multiple of 32 or 64
     {2, 2, 8, 8, 0, 5, 0},                   // less than a register
     {2, 1, 256, 256, 100, 3, 0},             //
     {4, 2, 64, 64, 200, 90, 100},            // a window that begins inside tiles
@@ -64,17 +63,16 @@ const AttentionShape kShapes[] = {
     {3, 1, 40, 24, 90, 20, 0, 0, 1e6F},              // a soft cap that bends none
     {2, 1, 320, 288, 60, 6, 0},                      // large heads
     {98, 1, 576, 512, 62, 2, 0, 0, 0, false, true},  // latent keys; more heads than a pass takes
-    {200, 1, 24, 40, 70, 2, 30},                     // likewise
+    {200, 1, 24, 40, 70, 2, 30},                     // the same
     // Scores that are all zero.
     {2, 1, 24, 40, 99, 20, 30, 0, 0, true, false, false},
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
-/// Where a cache lies: each head's tiles one after the other, or in pages, each with a tile of
-/// every head.
+/// Layouts of a cache: contiguous tiles of each head, or pages with a tile of every head.
 struct Places {
   std::size_t k_bytes, v_bytes;  ///< from a head to the next
-  std::size_t k_size, v_size;    ///< of all
+  std::size_t k_size, v_size;    ///< in total
   std::size_t page_bytes = 0;
   std::vector<std::uint32_t> pages{};
 
@@ -84,7 +82,7 @@ struct Places {
                       v = test::value_head_bytes(type, s.value_dim, n);
     return {k, v, k * s.kv_heads, v * s.kv_heads};
   }
-  /// The last tile first, behind a page that is nobody's.
+  /// The last tile comes first, behind an unused page.
   static Places in_pages(const AttentionShape& s, KvType type) {
     const std::size_t k = key_tile_bytes(type, s.head_dim),
                       v = kKeyTile * value_row_bytes(type, s.value_dim);
@@ -349,7 +347,7 @@ TEST(Attention, PagesGiveTheSameBits) {
     const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
     Cache paged(s, cache.type, scalar_kernels(), Places::in_pages(s, cache.type));
     for (std::size_t tile = 0; tile < s.first_key(s.first_pos) / kKeyTile; ++tile)
-      paged.at.pages[tile] = ~std::uint32_t{0};  // which no query sees
+      paged.at.pages[tile] = ~std::uint32_t{0};  // no query sees it
     for (const KernelSet* set : available_kernels())
       EXPECT_TRUE(run(*set, paged, queries, 64) == expected &&
                   run_segments(*set, paged, queries, 1) == expected)
@@ -403,16 +401,14 @@ class ExactAttention {
     return size;
   }
 
-  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of
-  /// order 1. To that a Q8_0 cache adds what is rounded to integers:
-  /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e =
-  /// step/2·Σ|key|·scale (a soft
-  ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the
-  ///   sum of weights times values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a
-  ///   key of value 0;
-  /// - weights times their values' scales, d = |value|/|byte|, by half a step of at most 16 times
-  /// their maximum in the
-  ///   tile/32512.
+  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order
+  /// 1. A Q8_0 cache adds the rounding to integers:
+  /// - A query is rounded by half a step of amax/32512 in every dim. A score is then wrong by up to
+  ///   e = step/2·Σ|key|·scale (a soft cap does not increase it), a weight over the sum of weights
+  ///   by a factor within exp(±2e), and the weighted sum of values by (exp(2e) - 1)·Σ weight·|value
+  ///   - sum|, in which a sink is a key of value 0.
+  /// - Weights times the scales of their values, d = |value|/|byte|, are rounded by half a step of
+  ///   up to 16 times their maximum in the tile/32512.
   [[nodiscard]] double tolerance(std::size_t d, double exact) const {
     double spread = sink_ * std::abs(exact), size = 0, rounded = 0, largest = 0, bytes = 0;
     for (std::size_t i = 0; i < weight_.size(); ++i) {
@@ -437,7 +433,7 @@ class ExactAttention {
   static constexpr double kSteps = 32512;
   const Cache& cache_;
   std::size_t kv_head_, first_;
-  std::vector<double> weight_;  // with sink_ they add up to 1
+  std::vector<double> weight_;  // the total with sink_ is 1
   double sink_, score_error_ = 0;
 };
 
@@ -549,7 +545,7 @@ TEST(Attention, ABadScaleConcernsOnlyThoseWhoSeeIt) {
   const Buffer<float> whole = run(scalar_kernels(), cache, queries, 40);
   const std::size_t row = value_row_bytes(KvType::Q8_0, shape.value_dim), slot = kBad % kKeyTile;
   std::byte* const scale =
-      cache.v.data() + (kBad - slot) * row + slot * sizeof(F16Bits);  // of dims 0 to 31
+      cache.v.data() + (kBad - slot) * row + slot * sizeof(F16Bits);  // dims 0 to 31
   for (const std::uint16_t bits : {0x7C00, 0x7E00}) {                 // infinity, NaN
     std::memcpy(scale, &bits, sizeof bits);
     for (const KernelSet* set : available_kernels()) {
@@ -580,11 +576,12 @@ Cache with_bad_keys(const AttentionShape& shape, KvType type, std::size_t begin,
   return cache;
 }
 
-/// As the first key that a query sees, alone in its tile, or in its segment, or as all of that.
+/// The bad key is the first one that a query sees, the only one in its tile or segment, or all of
+/// this.
 TEST(Attention, AKeyOfScoreMinusInfinityHasNoWeight) {
   struct Case {
     AttentionShape shape;
-    std::size_t begin, end;  // of the bad keys
+    std::size_t begin, end;  // bad keys
   };
   const Case cases[] = {{{3, 1, 64, 40, 95, 30, 40}, 63, 64},
                         {{3, 1, 64, 40, 95, 30, 80}, 63, 64},

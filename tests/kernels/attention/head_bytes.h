@@ -2,7 +2,7 @@
 // (AttentionJob::k_head_bytes and v_head_bytes).
 #pragma once
 
-#include "kernels/attention/kv_layout.h"
+#include "kernels/attention/attention.h"
 #include "kernels/formats/round.h"
 
 namespace cria::test {

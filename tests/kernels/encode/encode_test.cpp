@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
-#include "kernels/formats/f16.h"
 #include "kernels/formats/formats.h"
+#include "kernels/formats/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
@@ -166,7 +166,7 @@ TEST(Encode, ZeroImportanceEqualsNone) {
   }
 }
 
-/// Wherever it stands in a block: not that all of the block counts alike then.
+/// Holds at every position in a block, so it does not depend on equal weights.
 TEST(Encode, IgnoresNanImportance) {
   const Buffer<float> x = normal_values(512);
   for (const std::size_t i : {0, 5, 256}) {

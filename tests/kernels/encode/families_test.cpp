@@ -5,18 +5,18 @@
 #include <numbers>
 #include <string>
 
-#include "kernels/formats/f16.h"
 #include "kernels/formats/formats.h"
+#include "kernels/formats/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
 namespace {
 
-constexpr std::size_t kSuper = 256;  // of a super-block
+constexpr std::size_t kSuper = 256;  // values of a super-block
 
 struct Values {
   std::string family;
-  bool tiny;  // of a size at which scales are numbers of few bits, or none
+  bool tiny;  // scales have a few bits or are zero
   float x[kSuper];
 };
 
@@ -37,7 +37,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-/// What a run of values may look like: fills n of them, all of a size of about 1.
+/// A kind of values: fills n of them, all of magnitude about 1.
 constexpr int kRunShapes = 8;
 constexpr const char* kRunNames[kRunShapes] = {"constant", "narrow", "wide", "ramp",
                                                "wave",     "steps",  "walk", "normal"};
@@ -60,8 +60,7 @@ void fill_shape(int shape, float* x, std::size_t n, Random& random) {
   }
 }
 
-/// Super-blocks of every shape in runs of several lengths, of mixtures, and of these at many
-/// scales.
+/// Super-blocks of every shape, in runs of several lengths, mixtures, and both at many scales.
 std::vector<Values> all_families() {
   Random random(1);
   std::vector<Values> all;
@@ -170,9 +169,9 @@ Grid integers(int low, int high) {
   return grid;
 }
 
-/// How a type makes values. Blocks of n: scale·value, or scale·value + offset if affine. s_most:
-/// the scale is d·s, s at most s_most, and `stored` makes d what the format holds; 0: it makes the
-/// scale so.
+/// The form of a type's values. Blocks of n: scale·value, or scale·value + offset if affine.
+/// s_most: the scale is d·s, s <= s_most, and `stored` rounds d to the format; 0: it rounds the
+/// scale.
 struct Plain {
   DType type;
   std::size_t n;
@@ -230,8 +229,8 @@ double plain_error(const Plain& plain, const float* values, const std::vector<fl
   return sum;
 }
 
-/// As the encoders do: what is rather wholly above 0 is encoded as its negative, because offsets
-/// are not positive.
+/// Same rule as in the encoders: values that lie mostly above 0 are encoded as their negatives,
+/// because offsets are not positive.
 double sign_of(const Plain& plain, const float* x) {
   double above = 0, below = 0;
   for (const float* block = x; block != x + kSuper; block += plain.n) {
@@ -251,7 +250,7 @@ double plain_error(const Plain& plain, const float* x, const std::vector<float>&
   return best;
 }
 
-/// What rounding may add to that, as Σw e²: of d and dmin to f16, twice 2^-12; of s, half a step.
+/// Extra error by rounding, as Σw e²: d and dmin to f16, twice 2^-12; s, half a step.
 double slack_of(const Plain& plain, const float* x, const std::vector<float>& w) {
   double peak = 0, sum = 0;
   for (std::size_t i = 0; i < kSuper; ++i) {
@@ -339,7 +338,7 @@ TEST(EncodeFamilies, SameBytesOnEveryIsa) {
 }
 
 TEST(EncodeFamilies, CodebooksAreWorthWhileForAll) {
-  // Of the root mean square; measured, with 2 % to spare.
+  // Relative to the root mean square; measured, with 2 % to spare.
   const std::map<DType, double> bounds = {{DType::IQ3_S, 0.187},   {DType::IQ3_XXS, 0.183},
                                           {DType::IQ2_S, 0.260},   {DType::IQ2_XS, 0.299},
                                           {DType::IQ2_XXS, 0.458}, {DType::IQ1_S, 0.478},

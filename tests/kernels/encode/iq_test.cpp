@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "kernels/encode/iq_entries.h"
-#include "kernels/formats/f16.h"
 #include "kernels/formats/iq_tables.h"
+#include "kernels/formats/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
@@ -69,9 +69,9 @@ Blocks random_block(DType type, std::uint32_t seed, std::uint16_t d) {
 
 class EncodeIq : public testing::TestWithParam<DType> {};
 
-/// Almost: sixteen block scales are tried, and where none is close to the one that was, a few
-/// sub-blocks get the scale next to theirs. A tenth and less of what the types cost otherwise
-/// (encode_test.cpp, squared).
+/// Almost: sixteen block scales are tried. If none is close to the original, a few sub-blocks get a
+/// neighbouring scale. That costs a tenth or less of the types' usual error (encode_test.cpp,
+/// squared).
 TEST_P(EncodeIq, WhatTheTypeCanSayIsAlmostFoundAgain) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const std::vector<float> x =
@@ -85,8 +85,8 @@ TEST_P(EncodeIq, WhatTheTypeCanSayIsAlmostFoundAgain) {
 
 /// Moving one code of the block never helps: each of its bytes is tried with every value.
 TEST_P(EncodeIq, NoOtherByteIsBetter) {
-  // d is looked for on a ladder, so it and the bytes which hold a part of it are left alone; what
-  // rounding in float32 may cost is far below the slack.
+  // d is searched on a ladder, so d and the bytes that hold a part of it are not changed. Rounding
+  // in float32 costs far less than the slack.
   const std::size_t bytes = dtype_info(GetParam()).block_bytes;
   const std::size_t first = GetParam() == DType::IQ1_M ? 0 : 2;
   const std::size_t last = GetParam() == DType::IQ1_M ? bytes - 8 : bytes;
@@ -206,8 +206,7 @@ TEST(EntryHull, OfPointsWithoutValueIsTheSmallest) {
   EXPECT_EQ(hull.entry[0], 77);
 }
 
-/// What is left out of a codebook is not missed: every scale's best entry of all 2048, 1024 or 512
-/// is found.
+/// Pruning loses nothing: every scale's best entry of all 2048, 1024 or 512 is found.
 template <class Grid>
 void expect_best_entries(const Grid& grid, const EncoderBook& book, bool flip, float typical) {
   constexpr std::size_t kDims = sizeof(grid[0]);

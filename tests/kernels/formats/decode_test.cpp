@@ -1,4 +1,4 @@
-#include "kernels/formats/decode.h"
+#include "kernels/formats/format.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/formats/decode.h"
-#include "kernels/formats/f16.h"
+#include "kernels/formats/format.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 namespace {

@@ -1,4 +1,4 @@
-// Products of many tokens, where the weights are packed into panels.
+// GEMM: products whose weights are packed into panels.
 #include "tests/kernels/matmul/int_product_test.h"
 
 namespace cria {
@@ -24,7 +24,7 @@ TEST_P(Gemm, AsManyTokensAsAKernelOfFewTakesAndMore) {
 }
 
 TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
-  for (std::size_t tokens = 1; tokens <= 66; ++tokens)  // of any alignment; rows that fill no panel
+  for (std::size_t tokens = 1; tokens <= 66; ++tokens)  // any alignment; incomplete panels
     expect_equal(GetParam(), {11 + tokens % 9, 9, tokens}, tokens % 2 == 0, tokens % 3 == 0,
                  random_blocks(), random_values(), tokens % 64);
 }
@@ -39,8 +39,7 @@ TEST_P(Gemm, RowsWithGaps) {
                  random_values());
 }
 
-/// Some of every row's results are numbers: a third of the rows has a wild scale at most, a wild
-/// f16 is rare.
+/// Most results are finite: up to a third of the rows has a wild scale, and a wild f16 is rare.
 TEST_P(Gemm, HandlesNanAndInfiniteScales) {
   for (const std::size_t blocks : {1, 3})
     for (const std::size_t tokens : {9, 25, 49, 66, 130})

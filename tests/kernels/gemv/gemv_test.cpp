@@ -1,4 +1,4 @@
-// Products of few tokens.
+// GEMV: products of up to nine tokens.
 #include "tests/kernels/matmul/int_product_test.h"
 
 namespace cria {
@@ -9,8 +9,7 @@ using Gemv = IntProduct;
 TEST_P(Gemv, EveryShape) {
   bool at_end = false;
   for (const std::size_t rows : {1, 3, 8, 9, 17, 33})
-    for (const std::size_t blocks :
-         {1, 2, 3, 5, 9})  // of 32 columns: panels that are full, and not
+    for (const std::size_t blocks : {1, 2, 3, 5, 9})  // 32 columns: full and incomplete panels
       for (std::size_t tokens = 1; tokens <= 17; ++tokens, at_end = !at_end)
         expect_equal(GetParam(), {rows, blocks, tokens}, at_end, tokens % 3 == 0, random_blocks(),
                      random_values());
@@ -54,9 +53,9 @@ TEST_P(Gemv, NoTokens) {
   expect_equal(GetParam(), {17, 2, 0}, true, false, random_blocks(), random_values());
 }
 
-/// Of 113 rows 76 are multiplied in one call: as eight streams that begin nine rows apart, or fewer
-/// where that is about a multiple of 4 KiB (RowGroups). Here as the rows come, nine, eight and
-/// seven apart, and nine because fewer are no better.
+/// 76 of 113 rows are multiplied in one call: as eight streams nine rows apart, or closer if that
+/// is about a multiple of 4 KiB (RowGroups). Cases: no streams; nine, eight and seven rows apart;
+/// nine because closer is no better.
 TEST_P(Gemv, LongStreams) {
   const std::size_t blocks = dtype_info(GetParam()).block_values < 256 ? 9 : 2;
   for (const std::size_t row_bytes : {0, 500, 457, 482, 4096})

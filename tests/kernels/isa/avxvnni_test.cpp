@@ -1,5 +1,5 @@
-// The integer products of avxvnni where the processor has no AVX-VNNI: emulated, at a few shapes.
-// (Where it has, the tests of all sets run them.)
+// The integer products of avxvnni, emulated on processors without AVX-VNNI, at a few shapes.
+// (Processors with it run the tests of all sets.)
 #include "kernels/isa/instruction_set.h"
 #include "tests/kernels/isa/emulated_avxvnni.h"
 #include "tests/kernels/matmul/int_product_test.h"
@@ -17,7 +17,7 @@ class AvxVnniEmulated : public IntProduct {
   const EmulatedAvxVnni emulation_;
 };
 
-TEST_P(AvxVnniEmulated, FewTokens) {
+TEST_P(AvxVnniEmulated, SmallBatches) {
   for (const std::size_t tokens : {1, 2, 4})
     expect_equal(GetParam(), {11, 3, tokens}, tokens % 2 == 0, tokens == 2, random_blocks(),
                  random_values());

@@ -1,7 +1,8 @@
 #!/bin/sh
-# code_of_one_set.sh OBJECT...: functions that the linker merges (inline functions, templates) must not stand in the objects of two
-# instruction sets, nor in one's and in the baseline's: it keeps any one of them, whose instructions a machine may not have.
-# Objects of a set: isa/SET.cpp.o, isa/SET_*.cpp.o. avx512intel has the flags of avx512vnni.
+# code_of_one_set.sh OBJECT...: checks that no mergeable function stands in the objects of two
+# instruction sets, or of a set and the baseline: the linker keeps one copy, whose instructions a
+# machine may lack. cria's own functions are in a namespace per set; templates of the standard
+# library cannot be, so they must be inlined. Objects of a set: isa/SET.cpp.o, isa/SET_*.cpp.o.
 export LC_ALL=C
 list=$(mktemp) && trap 'rm -f "$list"' EXIT
 nm -A -C "$@" >"$list" || exit 1

@@ -53,7 +53,7 @@ class Registers {
   std::uint8_t *high_, *present_;
 };
 
-/// The address that a ModRM byte at p means, which is no register; p moves behind it.
+/// The memory address of a ModRM byte at p; p moves behind it.
 std::uint64_t address(const std::uint8_t*& p, bool extend_base, bool extend_index,
                       const Registers& registers) {
   const unsigned mod = *p >> 6, rm = *p & 7;
@@ -97,7 +97,7 @@ void multiply(bool bytes, const std::uint8_t (&a)[kWidth], const std::uint8_t (&
   }
 }
 
-/// Whether the next instruction was one of them, and has been executed.
+/// Emulates the next instruction; returns false for other instructions.
 bool execute(Registers& registers) {
   const std::uint8_t* p = registers.next();
   const bool map_0f38 = (p[1] & 0x1F) == 2, prefix_66 = (p[2] & 0x83) == 1;  // W = 0

@@ -4,17 +4,17 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/formats/f16.h"
+#include "kernels/formats/round.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/matmul/float_blocks.h"
-#include "kernels/simd/subnormals.h"
+#include "kernels/simd/float_mode.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
 namespace {
 
-/// From so many tokens on all instruction sets that can have rows in lanes
-/// (kernels/matmul/float_tiles.h), F16 and BF16 where the first-level cache is not small.
+/// Min tokens for rows in lanes on every instruction set that has them
+/// (kernels/matmul/float_tiles.h); for F16 and BF16 with a large L1.
 constexpr std::size_t kTiledTokens = 128;
 
 constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
@@ -27,9 +27,9 @@ struct Weights {
   std::vector<float> values;
 };
 
-/// What the numbers of a product are like.
+/// Distribution of the operands of a product.
 struct Numbers {
-  float deviation = 1, residual = 1;  ///< of weights and of activations; of what they are added to
+  float deviation = 1, residual = 1;  ///< weights and activations; residual
   bool wild = false;                  ///< some infinite, NaN, or the largest
 
   void fill(float* p, std::size_t n, std::uint32_t seed) const {
@@ -70,7 +70,7 @@ float walk(const float* w, const float* x, std::size_t n, bool pairs) {
   return lane[0];
 }
 
-/// residual: null if there is none.
+/// residual: may be null.
 float as_prescribed(DType type, const float* w, const float* x, std::size_t n,
                     const float* residual) {
   const auto result = [&](bool pairs) {
@@ -115,8 +115,7 @@ struct Inputs {
   }
 };
 
-/// All sets that run here, and what AVX-512 does where the processor has no dot product of bfloat16
-/// pairs.
+/// All supported sets, and AVX-512 without the dot product of bfloat16 pairs.
 std::vector<KernelSet> float_sets() {
   std::vector<KernelSet> sets;
   for (const KernelSet* set : available_kernels()) sets.push_back(*set);
@@ -126,14 +125,14 @@ std::vector<KernelSet> float_sets() {
   return sets;
 }
 
-constexpr std::size_t kMaxStreamed = 25;  ///< tokens that look at MatMulJob::fetch, and one more
+constexpr std::size_t kMaxStreamed = 25;  ///< tokens that look at MatMulJob::prefetch, and one more
 
 /// Rows lie `gap` bytes apart.
 void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens,
                        bool residual, const Numbers& numbers = {}, std::size_t gap = 0) {
   const Weights w = random_weights(type, rows * cols, 1, numbers);
   const Inputs in(type, tokens, cols, numbers);
-  Buffer<float> base((tokens + 1) * rows);  // a token more, which nobody may touch
+  Buffer<float> base((tokens + 1) * rows);  // one more token, which must stay unchanged
   fill_random(base.data(), base.size(), 3, numbers.residual);
   Buffer<float> expected = copy_at(base, 0);
   for (std::size_t t = 0; t < tokens; ++t)
@@ -150,36 +149,35 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
   for (const KernelSet& set : float_sets()) {
     const MatMulKernel kernel = set.matmul(type);
     ASSERT_EQ(kernel.act, in.acts.type);
-    const auto run = [&](const std::byte* laid_out, FetchAhead fetch = FetchAhead::Far) {
+    const auto run = [&](const std::byte* packed, PrefetchMode prefetch = PrefetchMode::InOrder) {
       Buffer<float> out = copy_at(base, 0);
       MatMulJob job{bytes.data(), row_bytes,  rows, cols,
                     &in.acts,     out.data(), rows, residual ? out.data() : nullptr};
-      job.laid_out = laid_out;
-      job.fetch = fetch;
-      if (residual) job.next = bytes.data();
+      job.packed = packed;
+      job.prefetch = prefetch;
+      if (residual) job.next_weights = bytes.data();
       const std::size_t split = rows / 3;
       kernel.run(job, split, rows, scratch.data());
       kernel.run(job, 0, split, scratch.data());
       for (float& result : out)
         if (std::isnan(result)) result = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_TRUE(out == expected)
-          << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols << " tokens=" << tokens
-          << (laid_out == nullptr ? "" : ", laid out before") << ", fetched "
-          << static_cast<int>(fetch);
+      EXPECT_TRUE(out == expected) << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols
+                                   << " tokens=" << tokens << (packed == nullptr ? "" : ", packed")
+                                   << ", prefetch mode " << static_cast<int>(prefetch);
     };
     run(nullptr);
     if (tokens <= kMaxStreamed)
-      for (const FetchAhead other : set.fetches) run(nullptr, other);
-    const LayOut layout = kernel.layout(tokens);
-    if (layout.run == nullptr) continue;
-    Buffer<std::byte> laid_out(layout.bytes(tokens, cols));
-    layout.run(in.acts, tokens / 3, tokens, laid_out.data());
-    layout.run(in.acts, 0, tokens / 3, laid_out.data());
-    run(laid_out.data());
+      for (const PrefetchMode other : set.prefetch_modes) run(nullptr, other);
+    const PackActivations packing = kernel.packing(tokens);
+    if (packing.run == nullptr) continue;
+    Buffer<std::byte> packed(packing.bytes(tokens, cols));
+    packing.run(in.acts, tokens / 3, tokens, packed.data());
+    packing.run(in.acts, 0, tokens / 3, packed.data());
+    run(packed.data());
   }
 }
 
-/// So many that F16 and BF16 are multiplied in tiles on every processor.
+/// Enough tokens for tiles of F16 and BF16 on every processor.
 TEST(MatMulFloat, MoreTokensThanMeetTheFileAnywhere) {
   for (const DType type : kFloatTypes) {
     expect_prescribed(type, 37, 48, kMaxDirectSmall + 2, true);

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/formats/decode.h"
-#include "kernels/formats/f16.h"
-#include "kernels/matmul/scalar.h"
+#include "kernels/formats/format.h"
+#include "kernels/formats/round.h"
+#include "kernels/kernels.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
@@ -50,7 +50,7 @@ struct ProductShape {
   bool wild = false;          ///< scales of rows and of activations are anything that there may be
 };
 
-/// The scale of activations that are no numbers, and those of very large and very small ones.
+/// Scales of activations: NaN or infinite, very large and very small.
 inline constexpr float kWildScales[] = {std::numeric_limits<float>::quiet_NaN(),
                                         std::numeric_limits<float>::max() / 127,
                                         1e30F,
@@ -99,7 +99,7 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   const std::size_t row_bytes = s.row_bytes == 0 ? own_bytes : s.row_bytes;
   const std::size_t bytes = (s.rows - 1) * row_bytes + own_bytes;
   Fenced weights(bytes, at_end, gap);
-  std::memset(weights.data(), 0xA5, bytes);  // what lies between rows
+  std::memset(weights.data(), 0xA5, bytes);  // between rows
   for (std::size_t r = 0; r < s.rows; ++r) {
     std::byte* const row = weights.data() + r * row_bytes;
     for (std::size_t b = 0; b < s.blocks; ++b) fill(row + info.header_bytes + b * info.block_bytes);
@@ -109,19 +109,19 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   }
   const MatMulKernel reference = scalar_matmul(type);
   const Inputs in(reference.act, s, cols, q);
-  // A token more, which nobody may touch.
+  // One more token, which must stay unchanged.
   Buffer<float> expected((s.tokens + 1) * (s.rows + 5)), base(expected.size());
   fill_random(base.data(), base.size(), 3);
   std::copy(base.begin(), base.end(), expected.begin());
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
-  FetchAhead fetch = FetchAhead::Far;
+  PrefetchMode prefetch = PrefetchMode::InOrder;
   const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out,
-                       const std::byte* laid_out = nullptr) {
+                       const std::byte* packed = nullptr) {
     MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
                   &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
-    job.laid_out = laid_out;
-    job.fetch = fetch;
-    if (at_end) job.next = weights.fence();
+    job.packed = packed;
+    job.prefetch = prefetch;
+    if (at_end) job.next_weights = weights.fence();
     kernel.run(job, s.rows / 3, s.rows, scratch.data());
     kernel.run(job, 0, s.rows / 3, scratch.data());
     for (float& x : out)
@@ -137,22 +137,23 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, "
                                  << s.blocks << " blocks, " << s.tokens << " tokens, rows "
                                  << row_bytes << " bytes apart";
-    for (const FetchAhead other : s.tokens == 1 ? set->fetches : std::span<const FetchAhead>()) {
-      fetch = other;
+    for (const PrefetchMode other :
+         s.tokens == 1 ? set->prefetch_modes : std::span<const PrefetchMode>()) {
+      prefetch = other;
       out = copy_at(base, 0);
       run(set->matmul(type), out);
       EXPECT_TRUE(out == expected)
-          << set->isa << ' ' << info.name << ", fetched " << static_cast<int>(other);
+          << set->isa << ' ' << info.name << ", prefetch mode " << static_cast<int>(other);
     }
-    fetch = FetchAhead::Far;
-    const LayOut lay_out = set->matmul(type).layout(s.tokens);
-    if (lay_out.run == nullptr) continue;
-    Buffer<std::byte> laid_out(lay_out.bytes(s.tokens, cols));
-    lay_out.run(in.acts, s.tokens / 3, s.tokens, laid_out.data());
-    lay_out.run(in.acts, 0, s.tokens / 3, laid_out.data());
+    prefetch = PrefetchMode::InOrder;
+    const PackActivations packing = set->matmul(type).packing(s.tokens);
+    if (packing.run == nullptr) continue;
+    Buffer<std::byte> packed(packing.bytes(s.tokens, cols));
+    packing.run(in.acts, s.tokens / 3, s.tokens, packed.data());
+    packing.run(in.acts, 0, s.tokens / 3, packed.data());
     out = copy_at(base, 0);
-    run(set->matmul(type), out, laid_out.data());
-    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", laid out before";
+    run(set->matmul(type), out, packed.data());
+    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", packed";
   }
 }
 
@@ -187,7 +188,7 @@ class IntProduct : public testing::TestWithParam<DType> {
   }
 
  private:
-  /// Each group its own, where set_scales() gives all the same: with other low bits.
+  /// set_scales() gives all groups the same scale: change the low bits of each.
   void mix_scales(std::byte* block) {
     constexpr std::size_t kGroups = 4;  // their scales come first
     for (std::size_t g = 0; g < kGroups; ++g) block[g] ^= static_cast<std::byte>(random_() % 16);

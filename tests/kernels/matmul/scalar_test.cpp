@@ -1,6 +1,6 @@
 // The reference product: against double precision with a derived bound, and its order of operations
 // in cases where only that order gives the expected bits.
-#include "kernels/matmul/scalar.h"
+#include "kernels/kernels.h"
 
 #include <algorithm>
 #include <array>
@@ -64,13 +64,13 @@ struct Product {
   }
 };
 
-// Rows put together from the fixture's blocks in changing order, activations at random.
+// Rows made of the fixture's blocks in changing order, random activations.
 Product make_product(DType type, std::size_t rows, std::size_t cols, std::size_t n_tokens) {
   Product p{type, rows, cols, n_tokens};
   const std::vector<std::byte> blocks = fixture_blocks(type);
   const std::size_t bytes = dtype_info(type).block_bytes, header = dtype_info(type).header_bytes;
   const std::size_t n_blocks =
-      (blocks.size() - header) / bytes;  // of a row, or of several that have no headers
+      (blocks.size() - header) / bytes;  // blocks of a row, or of several without headers
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t b = 0; b < cols / dtype_info(type).block_values; ++b) {
       const std::size_t pick = (r * 7 + b * (r + 1)) % n_blocks;
@@ -120,9 +120,9 @@ class ScalarProduct : public testing::TestWithParam<DType> {
   std::size_t cols_ = is_float_ ? 45 : 1024;  // 45: a tail
 };
 
-// Bound: every term of a partial sum (its magnitude in all at most S = Σ (|a|+|b|)·|x|) passes
-// through at most one rounding of its scale, one of its integer or of m's product, and one per FMA
-// or addition after it; the dequantized weights of the exact sum carry one more.
+// Bound: a term of a partial sum (their magnitudes total up to S = Σ (|a|+|b|)·|x|) passes through
+// one rounding of its scale, one of its integer or of m's product, and one per later FMA or
+// addition. The dequantized weights of the exact sum carry one more.
 TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   Product p = make_product(type_, 9, cols_, 19);
   p.run(0, p.rows);

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <optional>
 
-#include "kernels/rows/activation.h"
+#include "kernels/kernels.h"
 #include "tests/kernels/rows/row_test.h"
 
 namespace cria {
@@ -88,8 +88,8 @@ struct Bounded {
   [[nodiscard]] double within() const { return error * 1.001 + 0x1p-149; }  // and of subnormals
 };
 
-/// 1/(1 + e^-t), rounded at the sum and at the quotient; t is wrong by a factor within 1 ± t_error,
-/// exp by two units in the last place, and above e^88 it may be infinite.
+/// 1/(1 + e^-t), rounded at the sum and at the quotient. t is wrong by a factor within 1 ± t_error,
+/// exp by two units in the last place. Above e^88 it may be infinite.
 Bounded logistic(double t, double t_error) {
   const double s = 1 / (1 + std::exp(-t)), e_error = t_error * std::abs(t) + 4 * kHalfUlp;
   return {s, s * ((1 - s) * e_error + 2 * kHalfUlp) + std::exp(-88.0)};
@@ -118,7 +118,7 @@ Bounded exact_activation(const Activation& a, double z, std::optional<double> up
     }
     case ActivationKind::Sigmoid:
       return logistic(z, 0).times(factor);
-    case ActivationKind::Gelu: {  // of 2u the cube is rounded twice, a constant and the sum once
+    case ActivationKind::Gelu: {  // 2u: the cube is rounded twice, a constant and the sum once
       const double u = std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z);
       const Bounded s = logistic(2 * u, 4 * kHalfUlp);
       return Bounded{z * s.value, std::abs(z) * s.error}.times(factor);
@@ -178,9 +178,9 @@ TEST(SoftCap, FollowsItsFormula) {
   }
 }
 
-/// Where cap is much larger than x the result is a number near x, not a difference of numbers of
-/// cap's size: x times a series (rounded once; what it leaves out and how it is rounded is less
-/// than 2^-20 of a unit in the last place), else cap times a difference, each rounded.
+/// If cap is much larger than x, the result is x times a series, rounded once (truncation and its
+/// own rounding are below 2^-20 of a unit in the last place). Otherwise it is cap times a
+/// difference, each rounded.
 TEST(SoftCap, IsAsExactForLargeCaps) {
   for (const float cap : {257.0F, -1e3F, 1e6F, 1e9F, 1e37F, 3e38F}) {
     for (const float deviation : {5.0F, std::abs(cap) / 30, std::abs(cap) / 4}) {

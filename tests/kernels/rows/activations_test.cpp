@@ -1,4 +1,4 @@
-// How activations lie in memory.
+// Memory layout of activations.
 #include "kernels/rows/activations.h"
 
 #include <gtest/gtest.h>

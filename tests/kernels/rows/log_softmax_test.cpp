@@ -39,8 +39,8 @@ TEST(LogSoftmax, SameBitsOnEveryIsaAndExactInDouble) {
         }
       }
       const long double exact = exact_log_sum_exp(p);
-      // The sum of n terms in n/8 + 3 steps, each term within 2 ulp; the logarithm turns that into
-      // an absolute error; the last rounding is relative to the result.
+      // The sum of n terms takes n/8 + 3 steps, each term within 2 ulp. The logarithm turns that
+      // into an absolute error. The last rounding is relative to the result.
       const double error = 0x1p-53 * (static_cast<double>(n) / 8 + 8 + 2 * std::abs(log_sum));
       EXPECT_NEAR(static_cast<double>(log_sum - exact), 0, error)
           << "n=" << n << " scale=" << scale;

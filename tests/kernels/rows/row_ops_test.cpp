@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd/math.h"
+#include "kernels/simd/f32x16.h"
 #include "tests/kernels/rows/row_test.h"
 
 namespace cria {

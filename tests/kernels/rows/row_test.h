@@ -1,4 +1,4 @@
-// What the tests of row kernels share: rows of all lengths, every instruction set against the
+// Helpers of the tests of row kernels: rows of all lengths, every instruction set compared with the
 // scalar one.
 #pragma once
 
