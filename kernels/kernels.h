@@ -99,7 +99,7 @@ struct Activation {
 };
 
 struct AttentionJob;  // kernels/attention/attention.h
-struct KvStoreJob;    // kernels/attention/kv_layout.h
+struct KvStoreJob;    // kernels/attention/attention.h
 
 /// Min bytes for KernelSet::read_streams_peak: a page for each of its streams.
 inline constexpr std::size_t kMinOfStreams = 8 * 4096;

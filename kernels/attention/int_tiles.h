@@ -42,7 +42,7 @@ template <class Isa>
 class IntAttention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
   using Base::job_, Base::scratch_, Base::stride_, Base::fetch_;
-  using Tile = typename Base::TileMemory;  // blocks of 32 dims: kv_layout.h
+  using Tile = typename Base::TileMemory;  // blocks of 32 dims: attention.h
   using V = F32x16<Isa>;
   using Lanes = QueryLanes<Isa>;
   using Dots = IntDots<Isa>;

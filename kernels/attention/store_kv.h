@@ -1,5 +1,5 @@
 // New keys and values into the cache: converted, keys transposed into
-// their tiles. Layout: kernels/attention/kv_layout.h.
+// their tiles. Layout: kernels/attention/attention.h.
 #pragma once
 
 #include <cstddef>
