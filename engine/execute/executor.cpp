@@ -91,6 +91,12 @@ void Executor::forward(const BatchPlan& batch) {
   if (one) prefetch_tuner_.record(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
+void Executor::run_nodes(const BatchPlan& batch, std::size_t begin, std::size_t end) {
+  compute(batch.all);
+  const auto evaluation = team_.begin(threads_.prefill);
+  for (std::size_t i = begin; i < end; ++i) run(graph_.nodes[i]);
+}
+
 // Moves the requested rows side by side, in every value that later nodes read.
 void Executor::move_rows(const BatchPlan& batch) {
   for (const auto& [from, to, n] : batch.moves) {

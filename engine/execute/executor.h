@@ -86,6 +86,12 @@ class Executor {
   [[nodiscard]] std::span<const float> hidden(const BatchPlan& batch, std::size_t begin,
                                               std::size_t end) const;
 
+  /// Runs nodes [begin, end) for all rows of a batch. Their inputs must have been computed, or
+  /// written to value().
+  void run_nodes(const BatchPlan& batch, std::size_t begin, std::size_t end);
+  /// Returns the floats of a value for the batch: [rows][width].
+  [[nodiscard]] float* value(ValueId id) { return work_[id].f32; }
+
   /// f(i, worker) for i in [0, n) on the threads for prompts; see Team::run.
   template <class F>
   void parallel(std::size_t n, F&& f) {

@@ -142,6 +142,11 @@ class Quantizer {
     const EncodeFn encoder = kernels_.encode(tensor.type);
     const std::uint64_t rows_of_expert =
         tensor.source->shape.size() > 1 ? tensor.source->shape[1] : 1;
+    if (const auto made = run_.made ? run_.made(tensor) : std::span<const std::byte>();
+        !made.empty()) {
+      piece.bytes = made.subspan(piece.begin * row_bytes, (piece.end - piece.begin) * row_bytes);
+      return;
+    }
     piece.encoded.resize((piece.end - piece.begin) * row_bytes);
     piece.bytes = piece.encoded;
     if (!piece.finite) return;
@@ -166,7 +171,7 @@ class Quantizer {
   void measure(Piece& piece) const {
     piece.decoded.resize(piece.values.size());
     dtype_info(piece.tensor->type)
-        .dequantize_rows(piece.encoded.data(), piece.decoded.data(), piece.end - piece.begin,
+        .dequantize_rows(piece.bytes.data(), piece.decoded.data(), piece.end - piece.begin,
                          piece.tensor->source->cols());
     for (std::size_t i = 0; i < piece.values.size(); ++i) {
       const double value = piece.values[i];

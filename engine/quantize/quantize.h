@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "engine/quantize/importance.h"
 #include "engine/quantize/plan.h"
@@ -22,7 +23,10 @@ struct QuantizeRun {
   unsigned threads = 0;                          ///< 0: usable_cores()
   const ImportanceMatrix* importance = nullptr;  ///< outlives the run; null: none
   const KernelSet* kernels = nullptr;            ///< null: kernels_in_use()
-  bool measure = false;                          ///< computes QuantizeError, which needs decoding
+  /// Returns the blocks of a planned tensor that are known already (engine/calibrate); empty: none.
+  /// They must outlive the run.
+  std::function<std::span<const std::byte>(const PlannedTensor& tensor)> made = {};
+  bool measure = false;  ///< computes QuantizeError, which needs decoding
   /// Called in the order of the file, from any thread but one at a time: after each piece with the
   /// bytes written so far (false stops), and after each tensor.
   std::function<bool(std::uint64_t bytes)> on_progress = {};

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/calibrate/calibrate.h"
+#include "engine/calibrate/calibration_text.h"
 #include "engine/quantize/quantize.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
@@ -20,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 struct QuantizeCommand {
   std::string input, output, type, imatrix, output_type, embedding_type;
-  std::vector<std::string> tensor_types;
+  std::vector<std::string> tensor_types, calibrate;
+  std::uint64_t calibrate_tokens = 0;
   unsigned threads = 0;
   bool pure = false, allow_requantize = false, dry_run = false, mixes = false, verbose = false,
        json = false;
@@ -40,7 +43,7 @@ QuantizeOptions parse(const QuantizeCommand& command) {
   if (options.mix == nullptr) throw UsageError("TYPE", unknown_mix_text(command.type));
   options.pure = command.pure;
   options.allow_requantize = command.allow_requantize;
-  options.weighted = !command.imatrix.empty();
+  options.weighted = !command.imatrix.empty() || !command.calibrate.empty();
   if (!command.output_type.empty())
     options.output_type = parse_type("--output-type", command.output_type);
   if (!command.embedding_type.empty())
@@ -173,6 +176,7 @@ class Quantization {
     plan_ = plan_quantize(file_, options_);
     writer_.emplace(command.output, file_.alignment());
     declare(*writer_, file_, plan_);
+    if (!command.calibrate.empty()) read_calibration();
     if (importance_)
       declare_importance(*writer_, *importance_,
                          std::filesystem::path(command.imatrix).filename().string());
@@ -192,7 +196,7 @@ class Quantization {
   void read_importance() {
     const std::string_view advice = advice_without_importance(*options_.mix);
     if (command_.imatrix.empty()) {
-      if (!advice.empty())
+      if (!advice.empty() && command_.calibrate.empty())
         print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
       return;
     }
@@ -200,14 +204,56 @@ class Quantization {
     require_importance_of(file_, *importance_, command_.imatrix);  // before anything is written
   }
 
+  void read_calibration() {
+    model_ = Model::load(command_.input);
+    std::vector<std::string> texts;
+    std::string names;
+    for (const std::string& path : command_.calibrate) {
+      constexpr std::size_t kOwnWindows = 64;
+      texts.push_back(path == "self" ? own_text(*model_, kOwnWindows, command_.threads)
+                                     : read_file(path));
+      names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+    }
+    tokens_ = calibration_tokens(*model_, texts, command_.calibrate, command_.calibrate_tokens);
+    declare_calibration(*writer_, names, tokens_.ids.size());
+  }
+
+  /// Quantizes what has inputs by their second moments.
+  CalibratedTensors calibrated() {
+    const std::atomic<bool>& interrupted = catch_interrupts();
+    std::uint64_t weights = 0, done = 0;
+    for (const PlannedTensor& tensor : plan_.tensors)
+      if (!tensor.copied()) weights += tensor.source->rows() * tensor.source->cols();
+    Progress progress("calibrating", "weights", weights);
+    CalibrationOptions options;
+    options.feedback.threads = command_.threads != 0 ? command_.threads : usable_cores();
+    options.on_note = [](const std::string& note) { print_warning(note); };
+    options.on_matrix = [&](const std::string& tensor, std::uint64_t n,
+                            const Feedback::Loss& loss) {
+      progress.update(done += n);
+      if (command_.verbose && loss.encoded > 0)
+        print_line(without_controls(tensor) + ": loss " + significant(loss.found / loss.encoded) +
+                   " of the encoder's");
+      return !interrupted;
+    };
+    CalibratedTensors tensors = calibrate(*model_, plan_, tokens_, options);
+    if (interrupted) throw Interrupted();
+    return tensors;
+  }
+
   void write() {
     const std::atomic<bool>& interrupted = catch_interrupts();
+    const CalibratedTensors made = model_ ? calibrated() : CalibratedTensors();
     std::uint64_t total = 0;
     for (const PlannedTensor& tensor : plan_.tensors) total += tensor.bytes();
     Progress progress("quantizing", "bytes", total);
     QuantizeRun run;
     run.threads = command_.threads;
     run.importance = importance_ ? &*importance_ : nullptr;
+    run.made = [&](const PlannedTensor& tensor) -> std::span<const std::byte> {
+      const auto found = made.find(tensor.source->name);
+      return found == made.end() ? std::span<const std::byte>() : std::span(found->second);
+    };
     run.measure = command_.verbose || command_.json;
     run.on_progress = [&](std::uint64_t bytes) {
       progress.update(bytes, "of " + human_bytes(total));
@@ -275,6 +321,8 @@ class Quantization {
   QuantizeOptions options_;
   GgufFile file_;
   std::optional<ImportanceMatrix> importance_;
+  std::shared_ptr<const Model> model_;  // to be calibrated; null: not
+  CalibrationTokens tokens_;
   QuantizePlan plan_;
   std::optional<GgufWriter> writer_;
   std::vector<std::optional<QuantizeError>> errors_;
@@ -317,6 +365,13 @@ void add_quantize(Program& program) {
        "importance matrix (made by cria imatrix): columns that matter more are kept "
        "more precise",
        into::text(options->imatrix)},
+      {"--calibrate", "FILE",
+       "quantize with error feedback, by the inputs that the matrices have on a text; self: a text "
+       "that the model writes; may be repeated, and texts alternate",
+       into::each(options->calibrate)},
+      {"--calibrate-tokens", "N",
+       "tokens to calibrate with (default: 43 for each column of the widest matrix)",
+       into::number(options->calibrate_tokens, 1, 1 << 30)},
   });
   command.add({
       {"--tensor-type", "REGEX=TYPE",
@@ -346,6 +401,7 @@ void add_quantize(Program& program) {
       "Examples:\n"
       "  cria quantize model-F16.gguf Q4_K_M\n"
       "  cria quantize model-F16.gguf small.gguf IQ2_M --imatrix imatrix.gguf\n"
+      "  cria quantize model-F16.gguf Q3_K_M --calibrate self --calibrate text.txt\n"
       "  cria quantize model-F16.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS'\n"
       "  cria quantize --mixes";
   command.run = [options] { return run(*options); };

@@ -1,0 +1,41 @@
+// Quantizes a model's matrices with the second moments of their inputs, a layer after the other.
+//
+// Two streams of activations go through the model: one with exact weights, one with what has been
+// quantized so far. A matrix W with exact inputs x and present inputs y is quantized towards
+// W·E[x·yᵀ]·H⁻¹, H = E[y·yᵀ], which makes its present products nearest to the exact ones. A matrix
+// that adds to the residual stream also makes good what that stream lacks so far.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/calibrate/feedback.h"
+#include "engine/calibrate/layer_stream.h"
+#include "engine/quantize/plan.h"
+
+namespace cria {
+
+struct CalibrationOptions {
+  FeedbackOptions feedback;
+  double table_damping = 0.5;          ///< of an embedding that is the output's matrix, too
+  const KernelSet* kernels = nullptr;  ///< null: kernels_in_use()
+  /// Called after each matrix with what was done; false stops.
+  std::function<bool(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>
+      on_matrix = {};
+  std::function<void(const std::string& note)> on_note = {};
+};
+
+/// The blocks of each tensor that was quantized, by name. Tensors of the plan that are not here
+/// have no inputs of their own (tables, products of heads): the encoder alone does them.
+using CalibratedTensors = std::map<std::string, std::vector<std::byte>, std::less<>>;
+
+/// The same bytes for any number of threads and any instruction set. Empty if on_matrix stopped it.
+CalibratedTensors calibrate(const Model& model, const QuantizePlan& plan,
+                            const CalibrationTokens& tokens, const CalibrationOptions& options);
+
+/// Writes how the file was calibrated: keys quantize.calibration.*. texts: their names.
+void declare_calibration(GgufWriter& writer, const std::string& texts, std::size_t tokens);
+
+}  // namespace cria

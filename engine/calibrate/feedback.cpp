@@ -1,0 +1,87 @@
+#include "engine/calibrate/feedback.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "engine/calibrate/chunk.h"
+
+namespace cria {
+namespace {
+
+constexpr std::size_t kChunkRows = 32;
+
+// Columns, or groups of width columns that share codes, with the largest moments first.
+std::vector<std::uint32_t> order_of(const InputMoments& moments, std::size_t width) {
+  const std::size_t n = moments.size();
+  std::vector<double> size(n / width);
+  for (std::size_t i = 0; i < n; ++i) size[i / width] += moments.damped()[i * n + i];
+  std::vector<std::uint32_t> groups(size.size()), order;
+  std::iota(groups.begin(), groups.end(), 0U);
+  std::ranges::stable_sort(groups,
+                           [&](std::uint32_t a, std::uint32_t b) { return size[a] > size[b]; });
+  for (const std::uint32_t group : groups)
+    for (std::size_t i = 0; i < width; ++i)
+      order.push_back(static_cast<std::uint32_t>(group * width + i));
+  return order;
+}
+
+}  // namespace
+
+void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride, std::size_t rows,
+                  std::size_t cols, const float* x, std::size_t x_stride, std::size_t n_tokens,
+                  float* out, std::size_t out_stride) {
+  if (rows == 0) return;
+  Activations acts;
+  acts.type = ActType::F32;
+  acts.n_tokens = n_tokens;
+  acts.cols = cols;
+  acts.f32 = x;
+  acts.f32_stride = x_stride;
+  MatMulJob job{};
+  job.weights = reinterpret_cast<const std::byte*>(a);
+  job.row_bytes = a_stride * sizeof(float);
+  job.rows = rows;
+  job.cols = cols;
+  job.x = &acts;
+  job.out = out;
+  job.out_stride = out_stride;
+  job.residual = out;
+  thread_local std::vector<std::byte> scratch;
+  scratch.resize(matmul_scratch_bytes(cols) + 64);
+  void* place = scratch.data();
+  std::size_t room = scratch.size();
+  std::align(64, room - 64, place, room);
+  kernels.matmul(DType::F32).run(job, 0, rows, static_cast<std::byte*>(place));
+}
+
+Feedback::Feedback(DType type, const InputMoments& moments, const FeedbackOptions& options,
+                   const KernelSet& kernels)
+    : format_(code_format(type)),
+      moments_(moments),
+      options_(options),
+      kernels_(kernels),
+      width_(format_.even_signs ? 8 : format_.group),
+      order_(order_of(moments, width_)),
+      factor_(moments.transposed_factor(order_)) {}
+
+Feedback::Loss Feedback::quantize(std::span<const float> targets, std::byte* out) const {
+  const std::size_t n = moments_.size(), rows = targets.size() / n;
+  const std::size_t row_bytes = dtype_info(format_.type).row_bytes(n);
+  const std::size_t chunks = (rows + kChunkRows - 1) / kChunkRows;
+  std::vector<Loss> losses(chunks);
+  for_each_on(options_.threads, chunks, [&](std::size_t i) {
+    const std::size_t begin = i * kChunkRows, end = std::min(rows, begin + kChunkRows);
+    FeedbackChunk chunk({format_, moments_, options_, kernels_, order_, factor_, width_},
+                        targets.subspan(begin * n, (end - begin) * n));
+    losses[i] = chunk.run(out + begin * row_bytes);
+  });
+  Loss all;
+  for (const Loss& loss : losses) {
+    all.found += loss.found;
+    all.encoded += loss.encoded;
+  }
+  return all;
+}
+
+}  // namespace cria

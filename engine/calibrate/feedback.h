@@ -1,0 +1,95 @@
+// Quantizes the rows of one matrix so that its products change least: the loss of a row w that
+// becomes q is (q - w)·H·(q - w)ᵀ, where H is the mean of x·xᵀ over the inputs x of a text.
+//
+// The encoder chooses scales. Error feedback then chooses codes, a column after the other, while
+// the later columns answer each rounding error (OBQ: Frantar and Alistarh 2022; GPTQ: Frantar et
+// al. 2022; the same as Babai's nearest plane). Descent lets each code become the best beside all
+// others, and refitting moves scales under the codes by least squares in H.
+//
+// Rows are independent, and all sums have one order: results do not depend on threads or
+// instruction sets.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/calibrate/row_codes.h"
+#include "kernels/kernels.h"
+
+namespace cria {
+
+struct FeedbackOptions {
+  double damping = 0.3;  ///< times the mean of H's diagonal, added to the diagonal
+  int descents = 2;      ///< passes of descent after each feedback
+  int refits = 2;        ///< times that scales are refitted and codes chosen anew
+  unsigned threads = 1;
+};
+
+/// H damped and factored, ready for the rows of every matrix that reads these inputs.
+class InputMoments {
+ public:
+  /// moments: H [n][n], symmetric. Damping grows tenfold until H is positive definite; throws
+  /// std::domain_error if it never is (a NaN, say).
+  InputMoments(std::span<const double> moments, std::size_t n, const FeedbackOptions& options,
+               const KernelSet& kernels);
+
+  [[nodiscard]] std::size_t size() const { return n_; }
+  [[nodiscard]] double damping() const { return damping_; }  ///< as it was needed
+  /// H with its damping, [n][n].
+  [[nodiscard]] std::span<const double> damped() const { return h_; }
+  [[nodiscard]] const float* row(std::size_t i) const { return &h32_[i * n_]; }  ///< of H
+  /// An entry of H without its damping.
+  [[nodiscard]] double undamped(std::size_t entry) const {
+    return h_[entry] - (entry % (n_ + 1) == 0 ? added_ : 0);
+  }
+  [[nodiscard]] const std::vector<float>& inverse() const { return inverse_; }  ///< H⁻¹, damped
+  /// Weights of columns for the encoder: how much of a column's error no later column can answer.
+  [[nodiscard]] std::span<const float> importance() const { return importance_; }
+  /// U, upper triangular, with H⁻¹ = Uᵀ·U for the columns in the given order; transposed, [n][n].
+  [[nodiscard]] std::vector<float> transposed_factor(std::span<const std::uint32_t> order) const;
+
+ private:
+  bool factor(std::span<const std::uint32_t> order, std::vector<double>& inverse) const;
+  void set_inverse(const std::vector<double>& factor);
+
+  std::size_t n_;
+  FeedbackOptions options_;
+  const KernelSet& kernels_;
+  double damping_, added_ = 0;
+  std::vector<double> h_;
+  std::vector<float> h32_, importance_, inverse_;
+};
+
+/// Quantizes rows to a type.
+class Feedback {
+ public:
+  /// Both outlive it.
+  Feedback(DType type, const InputMoments& moments, const FeedbackOptions& options,
+           const KernelSet& kernels);
+
+  /// targets: [rows][n]. out: the rows as blocks; of each row the best of what the encoder gave and
+  /// what was found. Returns the loss of the rows, and of the encoder's.
+  struct Loss {
+    double found = 0, encoded = 0;
+  };
+  Loss quantize(std::span<const float> targets, std::byte* out) const;
+
+ private:
+  const CodeFormat& format_;
+  const InputMoments& moments_;
+  FeedbackOptions options_;
+  const KernelSet& kernels_;
+  std::size_t width_;                 // columns whose codes are chosen together
+  std::vector<std::uint32_t> order_;  // of columns
+  std::vector<float> factor_;         // transposed_factor(order_)
+};
+
+/// out[t][r] += Σ_k a[r][k]·x[t][k] for n_tokens rows of x, by the float32 kernel.
+void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride, std::size_t rows,
+                  std::size_t cols, const float* x, std::size_t x_stride, std::size_t n_tokens,
+                  float* out, std::size_t out_stride);
+/// f(i) for i in [0, n) on so many threads.
+void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::size_t)>& f);
+
+}  // namespace cria
