@@ -11,6 +11,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 target_include_directories(cria_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
+# clang-format splits long strings in lists over lines.
+target_compile_options(cria_flags INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-string-concatenation>)
 include(${CMAKE_CURRENT_LIST_DIR}/CriaHardening.cmake)
 
 # cria_module(NAME SOURCES...) makes the static library cria_NAME, alias cria::NAME.

@@ -93,7 +93,6 @@ void Gatherer::profile(bool on) {
 }
 
 bool Gatherer::complete(const Node& node, UnitRange rows) {
-  using Clock = std::chrono::steady_clock;
   const NodePart& part = pass_.part_of(node);
   if (!part.divided()) return true;
   if (!part.gathered && !gather_all_) return false;
@@ -102,10 +101,11 @@ bool Gatherer::complete(const Node& node, UnitRange rows) {
   if (!profiling_) {
     gather(out, rows);
   } else {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     current_ = &totals_[pass_.index_of(node)];
     gather(out, rows);
-    current_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    current_->seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     current_ = nullptr;
   }
   return part.gathered && !forms;

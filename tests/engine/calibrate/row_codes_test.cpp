@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/formats/decode.h"
+#include "kernels/formats/format.h"
 
 namespace cria {
 namespace {
