@@ -65,6 +65,7 @@ struct EngineMemory {
   std::size_t work = 0;       ///< intermediate values, up to 64 MiB; limits n_batch
   std::size_t available = 0;  ///< available now, by the system and the cgroup
   std::size_t n_batch = 0;    ///< tokens per batch that fit into `work`
+  /// All of it, in bytes.
   [[nodiscard]] std::size_t total() const { return file + kv + work; }
 };
 /// Memory that an engine would need; allocates nothing.
@@ -97,9 +98,11 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// The model that it runs.
   [[nodiscard]] const Model& model() const noexcept;
   [[nodiscard]] const EngineOptions& options() const noexcept;  ///< with defaults filled in
   [[nodiscard]] std::size_t memory_bytes() const noexcept;      ///< KV cache + work memory
+  /// The compute graph of the model.
   [[nodiscard]] const Graph& graph() const noexcept;
   [[nodiscard]] std::size_t logit_rows() const noexcept;  ///< max rows of Batch::logits()
   [[nodiscard]] std::size_t pages() const noexcept;       ///< pages of 64 positions in the pool
@@ -131,6 +134,7 @@ class Engine {
 /// the engine's earlier flag.
 class StopOn {
  public:
+  /// Sets the flag.
   StopOn(Engine& engine, const std::atomic<bool>* flag);
   ~StopOn();
   StopOn(const StopOn&) = delete;
@@ -153,6 +157,7 @@ class Sequence {
   explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true);
   ~Sequence();
   Sequence(Sequence&&) noexcept;  ///< leaves the source unusable
+  /// Frees its own pages first.
   Sequence& operator=(Sequence&&) noexcept;
 
   /// Tokens at the positions in use.
@@ -172,6 +177,7 @@ class Sequence {
   /// Reserves pages for an answer that ends by itself: others wait for it (Engine::must_wait()).
   /// 0: none.
   void reserve(std::size_t pages);
+  /// Pages of reserve().
   [[nodiscard]] std::size_t reserved_pages() const noexcept;
 
  private:
@@ -190,6 +196,7 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
+  /// Removes all slices.
   void clear();
   [[nodiscard]] std::size_t size() const noexcept;           ///< tokens added
   [[nodiscard]] std::size_t capacity_left() const noexcept;  ///< tokens that may still be added

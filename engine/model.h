@@ -64,10 +64,14 @@ class Model : public std::enable_shared_from_this<Model> {
   [[nodiscard]] const Tokenizer& tokenizer() const;
 
   // Its parts, for this project's own code: include engine/model_parts.h.
+  /// Metadata and tensors.
   [[nodiscard]] const GgufFile& file() const;
+  /// Hyper-parameters.
   [[nodiscard]] const ModelConfig& config() const;
   [[nodiscard]] const std::vector<std::string>& warnings() const;  ///< tolerated oddities
+  /// Tokens as the file has them.
   [[nodiscard]] const Vocabulary& vocabulary() const;
+  /// Adapters that are applied at run time.
   [[nodiscard]] const Adapters& adapters() const;
   /// Token texts as a tree, built on first use. Throws as tokenizer().
   [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;

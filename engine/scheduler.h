@@ -33,7 +33,8 @@ struct AnswerRequest {
   std::size_t n_ctx = 0;     ///< max tokens of prompt and answer; 0: the engine's n_ctx
   /// Called once each, with the seconds since add(): when the answer leaves the queue, and when its
   /// first token is sampled. May be empty.
-  std::function<void(double seconds)> on_begin, on_first_token;
+  std::function<void(double seconds)> on_begin;
+  std::function<void(double seconds)> on_first_token;  ///< see on_begin
   /// Sequence to answer on: it begins at once and keeps the text. Null: a new one.
   Sequence* sequence = nullptr;
   std::size_t dropped = 0;  ///< GenerateResult::dropped
@@ -56,6 +57,7 @@ AnswerRequest chat_request(const Model& model, std::size_t n_ctx,
 std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
                                       Pooling pooling, std::uint64_t scope = 0);
 
+/// Options of a scheduler.
 struct SchedulerOptions {
   /// Prefill tokens per step while others decode. More: earlier first tokens, slower decoding.
   /// Draft tokens use what prefill leaves.

@@ -60,6 +60,7 @@ struct TokenLogprobs {
 };
 /// Options of one generation.
 struct GenerateOptions {
+  /// How tokens are sampled.
   SamplerOptions sampler;
   std::int64_t max_tokens = -1;  ///< -1: no limit
   /// Stop strings: matched in the answer only, never emitted, even if split across tokens.
@@ -70,6 +71,7 @@ struct GenerateOptions {
   /// can follow; end tokens are allowed only if it is complete, and with ignore_eos only if nothing
   /// else can follow.
   std::shared_ptr<const class Constraint> constraint;
+  /// Speculative decoding.
   Speculate speculate = Speculate::Auto;
   std::vector<TokenId> expected;  ///< reference text: n-gram lookup searches it first
   /// Leading tokens that a context shift keeps; a leading BOS is always kept.
@@ -106,6 +108,7 @@ struct ChatOptions {
 };
 /// A complete answer.
 struct GenerateResult {
+  /// Why the answer ended.
   StopReason reason = StopReason::EndOfGeneration;
   bool end_token = false;               ///< an end token was sampled; it is not in `tokens`
   std::string text;                     ///< answer, as the sink received it
@@ -122,7 +125,8 @@ struct GenerateResult {
   std::size_t shifts = 0;                      ///< number of context shifts
   std::size_t dropped = 0;                     ///< messages dropped by ChatOptions::drop_oldest
   std::size_t drafted = 0, accepted = 0;       ///< draft tokens evaluated, draft tokens accepted
-  double prompt_seconds = 0, decode_seconds = 0;
+  double prompt_seconds = 0;                   ///< seconds of prefill
+  double decode_seconds = 0;                   ///< seconds of decoding
 };
 
 /// A conversation or a prompt that exceeds the context.
@@ -161,11 +165,15 @@ class Session {
   /// [begin, end) of that batch, at most logit_rows(): [end-begin][n_vocab], valid until the next
   /// call.
   void forward(std::span<const TokenId> tokens, std::size_t first_wanted);
+  /// See forward().
   std::span<const float> logits(std::size_t begin, std::size_t end);
+  /// See Engine.
   [[nodiscard]] std::size_t logit_rows() const noexcept;
   /// As Engine's and Sequence's.
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
+  /// See Sequence.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
+  /// See Sequence.
   std::size_t truncate(std::size_t n);
 
   /// Continues a prompt; reuses the prefix that the session holds. tokens() ends before a last
@@ -188,13 +196,19 @@ class Session {
   /// unknown token the session is empty, after other errors unchanged.
   std::string load(const std::string& path);
 
+  /// The model that it runs.
   [[nodiscard]] const Model& model() const noexcept;
   [[nodiscard]] const SessionOptions& options() const noexcept;  ///< with defaults filled in
   [[nodiscard]] std::size_t memory_bytes() const noexcept;       ///< KV cache + work memory
+  /// See Engine.
   [[nodiscard]] const Graph& graph() const noexcept;
+  /// See Engine.
   void profile(bool on);
+  /// See Engine.
   [[nodiscard]] std::vector<NodeTime> profile() const;
+  /// See Engine.
   void observe(NodeCallback callback);
+  /// See Engine.
   [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const;
 
  private:

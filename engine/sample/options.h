@@ -40,34 +40,45 @@ std::vector<SamplerStep> parse_sampler_steps(std::string_view text);
 /// Returns the names, separated by ';'.
 std::string sampler_steps_text(const std::vector<SamplerStep>& steps);
 
-/// The initial values are the defaults of `cria run`. kSamplerOptions describes each member.
+/// The initial values are the defaults of `cria run`. kSamplerOptions has ranges and help.
 struct SamplerOptions {
-  float temperature = 0.8F;
-  float dynatemp_range = 0, dynatemp_exponent = 1;
-  std::int32_t top_k = 40;
-  float top_p = 0.95F, min_p = 0.05F, typical_p = 1, top_n_sigma = 0;
-  float xtc_probability = 0, xtc_threshold = 0.1F;
-  float repeat_penalty = 1;
-  std::int32_t repeat_last_n = 64;
-  float presence_penalty = 0, frequency_penalty = 0;
-  float dry_multiplier = 0, dry_base = 1.75F;
-  std::int32_t dry_allowed_length = 2, dry_last_n = -1;
+  float temperature = 0.8F;             ///< 0: greedy
+  float dynatemp_range = 0;             ///< temperature moves by this much with the entropy; 0: off
+  float dynatemp_exponent = 1;          ///< power of the relative entropy
+  std::int32_t top_k = 40;              ///< 0: off
+  float top_p = 0.95F;                  ///< 1: off
+  float min_p = 0.05F;                  ///< 0: off
+  float typical_p = 1;                  ///< 1: off
+  float top_n_sigma = 0;                ///< 0: off
+  float xtc_probability = 0;            ///< 0: off
+  float xtc_threshold = 0.1F;           ///< above 0.5: off
+  float repeat_penalty = 1;             ///< 1: off
+  std::int32_t repeat_last_n = 64;      ///< tokens that repeat_penalty looks at; -1: all
+  float presence_penalty = 0;           ///< 0: off
+  float frequency_penalty = 0;          ///< 0: off
+  float dry_multiplier = 0;             ///< 0: off
+  float dry_base = 1.75F;               ///< growth of the penalty per token
+  std::int32_t dry_allowed_length = 2;  ///< shorter repetitions cost nothing
+  std::int32_t dry_last_n = -1;         ///< tokens that DRY looks at; -1: all, 0: off
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};  ///< need a tokenizer
-  std::int32_t mirostat = 0;
-  float mirostat_tau = 5, mirostat_eta = 0.1F;
-  std::vector<SamplerStep> steps = default_sampler_steps();
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::int32_t mirostat = 0;                                 ///< version 1 or 2; 0: off
+  float mirostat_tau = 5;                                    ///< target surprise, in bits
+  float mirostat_eta = 0.1F;                                 ///< learning rate
+  std::vector<SamplerStep> steps = default_sampler_steps();  ///< steps in their order
+  std::vector<std::pair<TokenId, float>> logit_bias;         ///< added to logits before all steps
   std::optional<std::uint64_t> seed;  ///< nullopt: a random seed for each answer
 };
 
 /// One option of sampling. The command line, the JSON of `cria serve` and `cria batch`, the C
 /// interface, GGUF files, the help and check() all loop over these rows.
 struct SamplerOption {
+  /// Where the value is.
   using Member = std::variant<float SamplerOptions::*, std::int32_t SamplerOptions::*,
                               std::optional<std::uint64_t> SamplerOptions::*,
                               std::vector<SamplerStep> SamplerOptions::*,
                               std::vector<std::string> SamplerOptions::*,
                               std::vector<std::pair<TokenId, float>> SamplerOptions::*>;
+  /// When an option has an effect.
   enum class Effect : std::uint8_t { Always, Sampled, Filter };
 
   std::string_view name;        ///< in JSON and C; '-' for '_' on the command line
@@ -75,13 +86,13 @@ struct SamplerOption {
   std::string_view alias = {};  ///< a second name in JSON and C
   std::string_view gguf = {};   ///< the key of a GGUF file, after "general.sampling."
   std::string_view hf = {};     ///< the name in generation_config.json
-  Member member;
-  double low = 0, high = 0;                                 ///< limits of a number
+  Member member;                ///< the value in SamplerOptions
+  double low = 0, high = 0;     ///< limits of a number
   double openai = std::numeric_limits<double>::infinity();  ///< |x| at most, in OpenAI's requests
   double off = std::numeric_limits<double>::quiet_NaN();    ///< the value without effect
   Effect effect = Effect::Filter;  ///< Sampled: not at temperature 0; Filter: nor with mirostat
   std::string_view needs = {};     ///< the option without which this one has no effect
-  std::string_view help;
+  std::string_view help = {};      ///< one line
 };
 
 inline constexpr double kMaxSamplerCount = std::numeric_limits<std::int32_t>::max();

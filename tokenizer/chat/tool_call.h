@@ -13,6 +13,7 @@ struct ToolCall {
   std::string id;         ///< id that the answer of the tool refers to
   std::string name;       ///< name of the tool
   std::string arguments;  ///< JSON as the model wrote it: an object, unless it broke the format
+  /// True if all members are equal.
   bool operator==(const ToolCall&) const = default;
 };
 
