@@ -42,7 +42,6 @@ bool has_experts(const Node& node) {
 LayerStream::LayerStream(const Model& model, const CalibrationTokens& tokens,
                          const KernelSet& kernels, unsigned threads)
     : tokens_(tokens),
-      kernels_(kernels),
       graph_(in_floats(model.graph(), kernels)),
       pool_(graph_, shape_of(tokens.window)),
       parts_(GraphParts::whole(graph_)),

@@ -52,7 +52,6 @@ class LayerStream {
   void run_window(std::size_t window, std::size_t begin, std::size_t end);
 
   const CalibrationTokens& tokens_;
-  const KernelSet& kernels_;
   Graph graph_;
   KvPool pool_;
   GraphParts parts_;

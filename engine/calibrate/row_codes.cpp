@@ -92,7 +92,7 @@ void set_grid(CodeFormat& f, const DecodeTraits& traits) {
     case DType::NVFP4:
       f.grid.assign(kTwiceE2m1.begin(), kTwiceE2m1.end());
       std::ranges::sort(f.grid);
-      f.grid.erase(std::ranges::unique(f.grid).begin(), f.grid.end());
+      f.grid.erase(std::unique(f.grid.begin(), f.grid.end()), f.grid.end());
       f.refits = false;
       return;
     case DType::Q1_0:
