@@ -12,7 +12,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The largest integer of an operand: 127·256, so that its high byte, rounded, stays within ±127.
 inline constexpr float kOperandSteps = 32512;
@@ -379,4 +380,5 @@ struct IntDots<Avx512> {
 };
 #endif  // defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -14,7 +14,8 @@
 #include "kernels/simd/outer_product.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Per-thread work memory behind AttentionScratch.
 struct IntAttentionScratch {
@@ -294,4 +295,5 @@ class IntAttention : AttentionQueries<Isa> {
   IntWeights<Isa> weights_;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

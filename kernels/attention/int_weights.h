@@ -9,7 +9,8 @@
 #include "kernels/attention/queries.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity:
 /// NaN.
@@ -170,4 +171,5 @@ class IntWeights {
       *uneven_;  ///< [blocks of values]: is_uneven(), as 0 or 1
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -17,7 +17,8 @@
 #include "kernels/rows/activate.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Queries that share one walk over the keys, at most.
 inline constexpr std::size_t kQueryChunk = 192;
@@ -361,4 +362,5 @@ class AttentionQueries : CallQueries {
   QueryState merged_[kQueryChunk];  ///< by slot: after the segments before the one under way
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

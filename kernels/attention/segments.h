@@ -10,7 +10,8 @@
 #include "kernels/rows/row_ops.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // The queries of one call of attention: which token and head each is of, and where it and its
 // output lie.
@@ -140,4 +141,5 @@ void merge_segments(const AttentionJob& job, std::size_t kv_head, std::size_t to
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

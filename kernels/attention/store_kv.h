@@ -10,7 +10,8 @@
 #include "kernels/rows/quantize.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Calls f(block, d, 32 × q) for every 32 of n values, the last ones padded with zeros.
 template <class Isa, class F>
@@ -104,4 +105,5 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -11,7 +11,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/outer_product.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Up to this many queries (the usual number of heads per kv head) read an f16 tile in place.
 inline constexpr std::size_t kDirectQueries = 8;
@@ -215,4 +216,5 @@ void attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_b
   attention_by<Attention<Isa>>(job, kv_head, token_begin, token_end, scratch);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

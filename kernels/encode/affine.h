@@ -7,7 +7,8 @@
 #include "kernels/encode/search.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Q4_1 and Q5_1: 32 weights d·q + m.
 
@@ -154,4 +155,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::Q4_K> = kAffineSuper<Isa, BlockQ4
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q5_K> = kAffineSuper<Isa, BlockQ5_K, 31, 32, 63>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

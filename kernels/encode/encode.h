@@ -12,7 +12,8 @@
 #include "kernels/encode/symmetric.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Floats: conversions. No importance can improve on rounding.
 
@@ -92,7 +93,8 @@ template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q1_0> =
     encode_batches<BlockQ1_0, 128, kFloatLanes, encode_q1_0<Isa, false>, encode_q1_0<Isa, true>>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
 
 namespace cria {
 

@@ -8,7 +8,8 @@
 #include "kernels/encode/search.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Scales that are a byte: so few can be best that they are all tried, by their true error.
 
@@ -148,4 +149,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::NVFP4> =
     encode_batches<BlockNVFP4, 64, kFloatLanes / 4, encode_nvfp4<Isa, false>,
                    encode_nvfp4<Isa, true>>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/formats/iq.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // An IqFormat defines:
 // - Block, book(): the block and the codebook
@@ -215,4 +216,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::IQ1_S> = encode_iq<Isa, Iq1sForma
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::IQ1_M> = encode_iq<Isa, Iq1mFormat>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

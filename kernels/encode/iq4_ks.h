@@ -7,7 +7,8 @@
 #include "kernels/encode/search.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <class Isa, bool weighted>
 class Iq4KsLanes {
@@ -138,4 +139,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_KS> =
                                                                                      n, row);
     };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

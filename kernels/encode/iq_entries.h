@@ -17,7 +17,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Lower convex hull by rising P and Q, at least one vertex.
 struct EntryHull {
@@ -367,4 +368,5 @@ class EntrySearch {
   std::uint16_t entry_[EncoderBook::kMaxSlots];
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

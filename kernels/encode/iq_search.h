@@ -13,7 +13,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Choices of a group in addition to its entry.
 enum class IqChoice : std::uint8_t {
@@ -359,4 +360,5 @@ class IqSearch {
   EntryHull hulls_[kVariants][kGroups];
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

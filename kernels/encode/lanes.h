@@ -7,7 +7,8 @@
 #include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The encoder of a type, specialised for every type that can be a weight matrix.
 template <class Isa, DType type>
@@ -195,4 +196,5 @@ void encode_by(const float* x, const float* importance, std::size_t n_blocks, st
   Coder(x, importance, n_blocks).store(n_blocks, out);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -7,7 +7,8 @@
 #include "kernels/formats/formats.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Writes up to sixteen blocks of 32 values. code(i): codes of value i in lanes; d, m: scale and
 /// (if the type has one) offset.
@@ -245,4 +246,5 @@ struct SuperScales {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -6,7 +6,8 @@
 #include "kernels/encode/lanes.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Grid positions tried for the weight of the largest magnitude. They differ enough to round most
 /// weights differently; the best rounding wins.
@@ -167,4 +168,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::Q8_0> =
     encode_batches<BlockQ8_0, 32, kFloatLanes, encode_by<Q8Blocks<Isa, false>>,
                    encode_by<Q8Blocks<Isa, true>>>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

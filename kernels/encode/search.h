@@ -8,7 +8,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Grids that encoders round to: the values of the codes before scaling.
 
@@ -309,4 +310,5 @@ class AffineSearch {
   V low_, high_, mean_, sum_w_ = V::broadcast(0);
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

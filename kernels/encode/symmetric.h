@@ -7,7 +7,8 @@
 #include "kernels/encode/search.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Q4_0, Q5_0 and IQ4_NL: 32 weights d·value, the values of a grid that reaches further on one side
 // of 0.
@@ -197,4 +198,5 @@ inline constexpr EncodeFn kEncoder<Isa, DType::TQ1_0> = kTernary<Isa, BlockTQ1_0
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::TQ2_0> = kTernary<Isa, BlockTQ2_0>;
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

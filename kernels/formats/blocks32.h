@@ -6,7 +6,8 @@
 #include "kernels/formats/format.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Nibble i of `lo` is value i (low nibbles: 0…15, high nibbles:
 // 16…31); bit i of `hi` is the fifth bit of value i.
@@ -195,4 +196,5 @@ struct Format<DType::NVFP4> : Blocks16Format<BlockNVFP4, 64> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

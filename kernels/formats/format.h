@@ -63,7 +63,8 @@ struct DecodeTraits {
 
 }  // namespace cria
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 static_assert(std::endian::native == std::endian::little,
               "blocks are read as they lie in the file");
@@ -185,4 +186,5 @@ constexpr int nibble_of_16(const std::uint8_t* lo, int i) {
   return i < 8 ? lo[i] & 15 : lo[i - 8] >> 4;
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -8,7 +8,8 @@
 #include "kernels/formats/k.h"    // IWYU pragma: export
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Numbers of type Stored, each a value through to_float.
 template <class Stored, float (*to_float)(Stored), DotClass dot = DotClass::None>
@@ -55,4 +56,5 @@ struct Format<DType::I32> : NumberFormat<std::int32_t, number_to_float<std::int3
 template <>
 struct Format<DType::I64> : NumberFormat<std::int64_t, number_to_float<std::int64_t>> {};
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

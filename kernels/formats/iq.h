@@ -7,7 +7,8 @@
 #include "kernels/formats/iq_tables.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockIQ2_XXS {  // 2.0625 bits per weight: d/8*(2s+1)*±grid, sub-blocks of 32
@@ -196,4 +197,5 @@ inline constexpr bool kHasCodebook = requires {
   Format<type>::kCodebook;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

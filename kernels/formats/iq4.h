@@ -5,7 +5,8 @@
 #include "kernels/formats/iq_tables.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockIQ4_NL {  // 4.5 bits per weight: d*kIq4Values[nibble]
@@ -67,4 +68,5 @@ struct Format<DType::IQ4_KS> : Super256Format<BlockIQ4_KS> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

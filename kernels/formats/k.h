@@ -5,7 +5,8 @@
 #include "kernels/formats/format.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 #pragma pack(push, 1)
 struct BlockQ2_K {          // 2.625 bits per weight: d*scale*q - dmin*min, sub-blocks of 16
@@ -198,4 +199,5 @@ struct Format<DType::TQ2_0> : Super256Format<BlockTQ2_0> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

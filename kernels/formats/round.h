@@ -8,7 +8,8 @@
 
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // IEEE binary16 and bfloat16 in integers: for code that runs on any machine. Kernels convert with
 // their own instructions (float_convert.h). Always inlined: code for one instruction set must not
@@ -66,4 +67,5 @@ constexpr std::size_t round_up(std::size_t n, std::size_t unit) {
   return divide_up(n, unit) * unit;
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -16,7 +16,8 @@
 #include "kernels/simd/avx512.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Types with a float scale for every 32 or 16 columns on AMX: 16 tokens × 16 rows, with
 // accumulators in registers. While the tiles of one group of columns multiply, the sums of the
@@ -259,4 +260,5 @@ struct GemmKernel<Amx> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

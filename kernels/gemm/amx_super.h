@@ -12,7 +12,8 @@
 #include "kernels/gemm/panel.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Tiles of AMX: how they are configured, and what they hold.
 
@@ -276,4 +277,5 @@ class AmxSuper {
   alignas(64) std::int8_t padded_[kAmxTokens][kGemmCols];
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -14,7 +14,8 @@
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<Avx2> : Transpose256<Avx2> {
@@ -283,4 +284,5 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kAvx2Tokens = 4;  ///< per tile
 
@@ -155,4 +156,5 @@ struct alignas(32) Avx2Tile {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// True if one product applies the scales of two sub-blocks. This needs sums in int16; it pays if
 /// an eighth of the possible range fits.
@@ -342,4 +343,5 @@ struct GemmKernel<Avx512> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

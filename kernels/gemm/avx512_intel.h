@@ -14,7 +14,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Avx512Intel> : RowLanes<Avx512> {};
@@ -244,4 +245,5 @@ struct GemmKernel<Avx512Intel> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -12,7 +12,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// In which order a token's columns lie.
 enum class ColumnOrder : std::uint8_t {
@@ -180,4 +181,5 @@ const std::int16_t* sums_of_mins(const PackedToken& token) {
   return shape.mins == 16 ? token.sum : token.more.of32;
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

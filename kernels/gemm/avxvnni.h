@@ -11,7 +11,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/avx2.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
@@ -219,4 +220,5 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Transposition for panels of AVX2 and AVX-VNNI.
 
@@ -184,4 +185,5 @@ CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup],
          [&](std::size_t k, __m256i(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); });
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -13,7 +13,8 @@
 #include "kernels/kernels.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Unpacked tokens, for kernels that pack nothing or pack each tile themselves.
 class TokensInPlace {
@@ -106,7 +107,8 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
 
 namespace cria {
 

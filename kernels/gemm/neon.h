@@ -9,7 +9,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct GemmKernel<Neon> {
@@ -186,4 +187,5 @@ struct GemmKernel<Neon> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

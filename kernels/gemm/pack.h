@@ -10,7 +10,8 @@
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// True if panels hold halves of unscaled weights, and twice the scales: then more sums fit in
 /// int16.
@@ -203,4 +204,5 @@ class PanelPacker {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -13,7 +13,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Packed activations of the GEMM of AVX-512 (avx512_tokens.h), the same for every type with the
 // same ActType and order of columns.
@@ -200,4 +201,5 @@ constexpr std::size_t token_tiles_bytes(std::size_t n, std::size_t cols) {
   return divide_up(cols, kGemmCols) * token_tiles(n) * sizeof(TokenTile);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -11,7 +11,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kGemmRows = 32;   ///< rows of a panel
 inline constexpr std::size_t kGemmPanels = 2;  ///< panels that share one reading of the activations
@@ -178,4 +179,5 @@ concept IsGemmKernel = requires {
   { K::scaled_zero(DecodeTraits{}) } -> std::same_as<int>;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

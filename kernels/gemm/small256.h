@@ -24,7 +24,8 @@
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Packs the activations of the small-batch GEMM.
 
@@ -229,7 +230,8 @@ void small256_gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
 
 namespace cria {
 

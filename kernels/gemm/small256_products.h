@@ -11,7 +11,8 @@
 #include "kernels/simd/avx2.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Operands of the micro-kernels: a panel of sixteen rows, and the vectors of a tile.
 
@@ -355,4 +356,5 @@ inline constexpr auto kTileProducts = []<int... t>(std::integer_sequence<int, t.
 }
 (std::make_integer_sequence<int, int{kTileTokens}>{});
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

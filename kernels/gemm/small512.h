@@ -13,7 +13,8 @@
 #include "kernels/kernels.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Sixteen rows' products with token t.
 CRIA_INLINE inline void small_output(const MatMulJob& job, std::size_t row, std::size_t n_rows,
@@ -135,4 +136,5 @@ void small512_gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   SmallGemm<type>(job, tokens).run(row_begin, row_end);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

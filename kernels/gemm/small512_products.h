@@ -18,7 +18,8 @@
 #include "kernels/simd/avx512_parts.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Packing: a block of 256 columns of sixteen rows is decoded in four registers and transposed
 // there, so that it is written once and stays in L1.
@@ -527,4 +528,5 @@ class SmallAtOnce {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -14,7 +14,8 @@
 #include "kernels/lanes/k.h"
 #include "kernels/simd/avx2.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The row-per-register GEMV of a type; an object holds the state shared by the blocks of eight
 /// rows. Specialised below and in avx2_row_k.h, avx2_row_iq.h.
@@ -286,4 +287,5 @@ class Avx2Row<DType::TQ2_0> {
   __m256i more_;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Building blocks of the codebook types: the order of a block's columns in the registers, signs,
 // and loads of entries.
@@ -542,4 +543,5 @@ struct Avx2Codebook<DType::IQ1_M> : Avx2Ternary {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -5,7 +5,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/k.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// A lookup in both halves.
 CRIA_INLINE inline __m256i shuffle(__m256i v, const LaneConstant<std::uint8_t>& from) {
@@ -324,4 +325,5 @@ class Avx2Row<DType::Q5_K> : public Avx2RowNibbles<DType::Q5_K> {
   using Avx2RowNibbles::Avx2RowNibbles;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -13,7 +13,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512_parts.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <class T>
 CRIA_INLINE inline T load_bits(const std::byte* p) {
@@ -344,4 +345,5 @@ requires(has_row_type(type)) struct OneToken<Avx512, type> {
   static constexpr bool kStreams = true;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -6,7 +6,8 @@
 #include "kernels/lanes/blocks32.h"
 #include "kernels/lanes/iq4.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Nibbles in blocks of 32: four blocks of a row in a register, a lane each. A row's 128 columns are
 // two loads without inserts, their sums are transposed together, and the scales of 32 blocks become
@@ -366,4 +367,5 @@ struct OneToken<Avx512, DType::Q8_0> {
   static constexpr bool kStreams = true;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

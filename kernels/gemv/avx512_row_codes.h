@@ -11,7 +11,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The codes of 64 entries in planes.
 struct EntryCodes {
@@ -278,4 +279,5 @@ struct OneToken<Avx512, type> {
   static constexpr bool kStreams = false;  // its look-ups wait for L1
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -6,7 +6,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The bits of an index above its low eight: `bits` of them, `step` from one index to the next.
 /// Four indices share an integer of type Word_, and the next four another.
@@ -193,4 +194,5 @@ constexpr bool gathers_entries(DType type) {
          type == DType::IQ1_M;
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -4,7 +4,8 @@
 #include "kernels/gemv/avx512_row_codes.h"
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // IQ1.
 
@@ -350,4 +351,5 @@ class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
   }();
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

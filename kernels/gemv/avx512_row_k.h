@@ -6,7 +6,8 @@
 #include "kernels/lanes/iq4.h"
 #include "kernels/lanes/k.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// 64 bytes, once: GCC would load them again for every use, and they lie across two cache lines.
 CRIA_INLINE inline __m512i load_once(const std::byte* p) {
@@ -227,4 +228,5 @@ struct RowType<DType::IQ4_XS> {
   };
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

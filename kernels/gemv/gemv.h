@@ -14,7 +14,8 @@
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Walks the blocks of 8 rows for T tokens.
 template <class Isa, DType type, int T, PrefetchMode mode = PrefetchMode::InOrder>
@@ -293,7 +294,8 @@ void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                                                                          t);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
 
 namespace cria {
 

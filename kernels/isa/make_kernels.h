@@ -14,7 +14,8 @@
 #include "kernels/rows/quantize.h"
 #include "kernels/rows/row_ops.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The kernel of a type: of floats, of integers in blocks (Int), or else the scalar one.
 template <class Isa, MatMulKernel (*Int)(DType)>
@@ -59,4 +60,5 @@ constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType), EncodeFn (*encod
   return set;
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -13,7 +13,8 @@
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Independent accumulators: enough to hide the latency, few enough for 16 registers.
 inline constexpr int kPeakChains = 12;
@@ -136,4 +137,5 @@ void read_streams_peak(const std::byte* bytes, std::size_t n) {
   for (auto& a : acc) pin(a.data);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

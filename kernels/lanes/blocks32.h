@@ -5,7 +5,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/lane_type.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Sixteen bytes of nibbles: w0 from the low ones, w1 from the high ones.
 template <class V>
@@ -170,4 +171,5 @@ struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -7,7 +7,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/lanes/k.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// A codebook in the forms that lookups want: its entries, or its codes and what their digits stand
 /// for.
@@ -427,4 +428,5 @@ struct LaneType<V, DType::IQ1_M>
   static constexpr LaneConstant<std::uint16_t> kNibbleTo8 = {{256, 16, 256, 16, 256, 16, 256, 16}};
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -6,7 +6,8 @@
 #include "kernels/lanes/blocks32.h"
 #include "kernels/lanes/k.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Nibbles that are indices of sixteen values.
 template <class V>
@@ -95,4 +96,5 @@ struct LaneType<V, DType::IQ4_KS> : LaneBlock256<V, BlockIQ4_KS, 8> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

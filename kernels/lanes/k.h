@@ -6,7 +6,8 @@
 #include "kernels/lanes/blocks32.h"
 #include "kernels/lanes/lane_type.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <class V, class Block, int scale_count>
 struct LaneBlock256 {
@@ -265,4 +266,5 @@ struct LaneType<V, DType::TQ1_0> : LaneBlock256<V, BlockTQ1_0, 0> {
   static constexpr LaneConstant<std::uint16_t> kPowers = {{1, 1, 3, 3, 9, 9, 27, 27}};
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

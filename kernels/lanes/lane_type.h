@@ -9,7 +9,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// The decoder of a type. V: RowLanes of an instruction set; rows: pointers to a vector's rows;
 /// offset: from the start of a row to the block; w: unsigned bytes, the weight plus kZero.
@@ -64,4 +65,5 @@ CRIA_INLINE inline void block_scales(typename V::RowPtr rows, std::size_t offset
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

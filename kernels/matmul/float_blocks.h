@@ -9,7 +9,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Register blocks of rows × tokens that read rows straight from the file, for up to max_tokens
 /// tokens. All tokens meet `bytes` bytes of a few rows before the next bytes of these rows are
@@ -140,4 +141,5 @@ class FloatJob {
   const MatMulJob& job_;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -14,7 +14,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
 inline constexpr std::size_t kFloatPanelRows = 60;    ///< rows converted together, at most
@@ -264,4 +265,5 @@ class FloatPanel : FloatJob {
   std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -12,7 +12,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kDirectWave =
     128;  ///< tokens that meet the same rows in the file, at most,
@@ -230,4 +231,5 @@ class FloatRows : FloatJob {
   std::size_t apart_ = 1;  ///< rows between those that direct_rows() takes together
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -17,7 +17,8 @@
 #include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // The shape of these products, and the packing of tokens.
 
@@ -371,4 +372,5 @@ class FloatTiles : FloatJob {
   float *rows_, *sums_;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -16,7 +16,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/float_mode.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Enough for every instruction set.
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
@@ -144,4 +145,5 @@ void bf16_matmul(const MatMulJob& job, std::size_t row_begin, std::size_t row_en
   float_products<Pairs, Stored::F32>(pair_job, row_begin, row_end, scratch);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -10,7 +10,8 @@
 #include "kernels/simd/isa.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// True if the set has gemm_packing().
 template <class Isa>
@@ -81,4 +82,5 @@ MatMulKernel int_matmul(DType type) {
   });
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

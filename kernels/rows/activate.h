@@ -5,7 +5,8 @@
 #include "kernels/kernels.h"
 #include "kernels/rows/row_ops.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// 1/(1 + e^-z)
 template <class Isa>
@@ -104,4 +105,5 @@ void clamp(float* x, float limit, std::size_t n) {
   });
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

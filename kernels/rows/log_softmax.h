@@ -8,7 +8,8 @@
 
 #include "kernels/isa/namespace.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 using F32x8 [[gnu::vector_size(32)]] = float;
 using F64x8 [[gnu::vector_size(64)]] = double;
@@ -106,4 +107,5 @@ double mean_difference(const float* p, double log_sum, const float* q, std::size
   return tree_sum(total);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

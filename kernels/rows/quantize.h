@@ -10,7 +10,8 @@
 #include "kernels/rows/activations.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Steps from 0 to the largest value that are tried; the one with the least squared error wins, the
 /// first among equals. More or fewer candidates differ little: three is a compromise between error
@@ -241,4 +242,5 @@ void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -7,7 +7,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Calls f(offset, lanes) for each group of 16 of n values: F32x16
 /// loads and stores of `lanes` values at offset.
@@ -172,4 +173,5 @@ void rope(float* x, std::size_t n_heads, std::size_t head_dim, std::size_t n_rot
   }
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -12,7 +12,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // Common base of AVX2 and AVX-512: a float or an int32 of each of 8 rows in a ymm register.
 
@@ -381,4 +382,5 @@ struct RowLanes<AvxVnni> : TwoRows<AvxVnni> {
 };
 #endif  // defined(__AVXVNNI__)
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

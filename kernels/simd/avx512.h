@@ -10,7 +10,8 @@
 #include "kernels/simd/avx2.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Avx512> : EightRows<Avx512> {
@@ -349,4 +350,5 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
                                                                kNo, kNo, kNo, kNo, kNo}};
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

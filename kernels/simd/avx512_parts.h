@@ -5,7 +5,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <int n>
 struct ZmmParts {
@@ -224,4 +225,5 @@ struct RowLanes<Avx512Parts<n>> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

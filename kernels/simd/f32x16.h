@@ -9,7 +9,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/float_convert.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kFloatLanes = 16;
 
@@ -318,4 +319,5 @@ template <class Isa>
   return fma(e, r, c(1.0F)) * pow2(bits);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

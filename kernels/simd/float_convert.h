@@ -28,7 +28,8 @@
 #define CRIA_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Members, all on Batch (kSize floats):
 /// - fma(a, b, c): a*b + c rounded once
@@ -405,4 +406,5 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
 };
 #endif
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -7,7 +7,8 @@
 #include <xmmintrin.h>
 #endif
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Sets the calling thread's float mode; restores the previous one on destruction. Base class of
 /// the modes.
@@ -65,4 +66,5 @@ class SubnormalsAsZero : FloatModeScope {
   SubnormalsAsZero() noexcept : FloatModeScope(get() | kSubnormalsAsZero) {}
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -9,7 +9,8 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 template <>
 struct RowLanes<Neon> {
@@ -265,4 +266,5 @@ struct RowLanes<Neon> {
   }
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

@@ -9,7 +9,8 @@
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/prefetch.h"
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 inline constexpr std::size_t kMaxQueries = 6;
 
@@ -96,4 +97,5 @@ void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t b
   if constexpr (Queries > 1) outer_product<Isa, type, Queries - 1>(n_queries, job, begin, end);
 }
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

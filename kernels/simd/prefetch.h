@@ -17,7 +17,8 @@ extern const bool kSmallL1Cache;
 
 }  // namespace cria
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 // A GEMV reads several rows together, in one of two modes (PrefetchMode).
 
@@ -151,4 +152,5 @@ class PrefetchInTurn {
   std::size_t n_ = 0, line_ = 0, lines_ = 0, pace_ = 0;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria

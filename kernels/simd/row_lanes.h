@@ -27,7 +27,8 @@
 #define CRIA_FLATTEN
 #endif
 
-namespace cria::inline CRIA_ISA_NAMESPACE {
+namespace cria {
+inline namespace CRIA_ISA_NAMESPACE {
 
 /// Rows that are walked together; 8 rows are kPacks vectors, and lane
 /// l of vector k belongs to row k + l*kPacks.
@@ -118,4 +119,5 @@ concept IsRowLanes = requires(typename V::Vec v, typename V::RowPtr rows) {
   { V::zero_float() } -> std::same_as<typename V::Float8>;
 };
 
-}  // namespace cria::inline CRIA_ISA_NAMESPACE
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
