@@ -60,7 +60,8 @@ def model():
     keys = [["general.architecture", STRING, string("llama")], ["general.name", STRING, string("tiny")]]
     for name, value in (("block_count", LAYERS), ("context_length", 64), ("embedding_length", EMBD),
                         ("feed_forward_length", FF), ("attention.head_count", HEADS),
-                        ("attention.head_count_kv", KV_HEADS), ("rope.dimension_count", EMBD // HEADS),
+                        ("attention.head_count_kv", KV_HEADS),
+                        ("rope.dimension_count", EMBD // HEADS),
                         ("vocab_size", VOCAB)):
         keys.append(["llama." + name, *u32(value)])
     keys.append(["llama.attention.layer_norm_rms_epsilon", F32, struct.pack("<f", 1e-5)])
@@ -346,7 +347,8 @@ def check_model(keys, tensors):
 def has_bad_floats(tensors):
     """True if a scale or float weight is NaN or infinite."""
     for dims, kind, data in tensors.values():
-        if kind == 0 and any(not math.isfinite(x) for x in struct.unpack("<%df" % (len(data) // 4), data)):
+        floats = struct.unpack("<%df" % (len(data) // 4), data) if kind == 0 else ()
+        if any(not math.isfinite(x) for x in floats):
             return True
         size = {1: 2, 2: 18, 8: 34}.get(kind)
         if size and any(not math.isfinite(struct.unpack_from("<e", data, i)[0]) for i in range(0, len(data), size)):

@@ -1,9 +1,9 @@
 #!/bin/sh
 # usage: fuzz.sh [--coverage] [SECONDS [TARGET…]]
-# Builds the fuzzer, writes the seeds, and runs each target (default: all) for SECONDS (default 60), two at a time. Prints
-# executions, edges and corpus size; fails on crashes, hangs and excessive memory. Corpora are kept in $CRIA_CORPUS
-# (default build/corpus), findings in build/findings. --coverage: prints which lines of model/ and tokenizer/ the
-# corpora reach, without fuzzing.
+# Builds the fuzzer, writes the seeds, and runs each target (default: all) for SECONDS (default 60),
+# two at a time. Prints executions, edges and corpus size; fails on crashes, hangs and excessive
+# memory. Corpora are kept in $CRIA_CORPUS (default build/corpus), findings in build/findings.
+# --coverage: prints which lines of model/ and tokenizer/ the corpora reach, without fuzzing.
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 task=fuzz
 [ "${1:-}" != --coverage ] || { task=coverage; shift; }
@@ -27,8 +27,8 @@ prepare() {
   "$fuzzer" --target="$1" --seeds="$corpus/seeds/$1"
 }
 
-# TARGET: runs it and prints one line. One allocation may have 100 MiB, as in the program. The fuzzer itself limits
-# processor time; libFuzzer's time limit catches deadlocks.
+# TARGET: runs it and prints one line. One allocation may have 100 MiB, as in the program. The
+# fuzzer itself limits processor time; libFuzzer's time limit catches deadlocks.
 fuzz() {
   prepare "$1"
   log=$findings/$1.log

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs missing packages, builds everything and runs all tests. Arguments go to ctest (-R NAME, -j 2 …).
+# Installs missing packages, builds everything and runs all tests. Passes its arguments to ctest (-R
+# NAME, -j 2 …).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES $CRIA_TEST_PACKAGES

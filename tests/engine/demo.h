@@ -70,7 +70,7 @@ struct Text {
   }
 };
 
-/// What Error says when f runs; "" if it does not throw.
+/// Returns the message of the Error that f throws; "" if it does not throw.
 template <class F>
 std::string error_of(F&& f) {
   try {

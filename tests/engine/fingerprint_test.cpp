@@ -1,5 +1,5 @@
-// What a side file knows its model by: also numbers that are no tensors, or stand far behind in
-// one.
+// Fingerprints, by which side files recognize their model. They depend on the activation's
+// parameters and on the last element of a tensor, too.
 #include "engine/fingerprint.h"
 
 #include <gtest/gtest.h>

@@ -8,11 +8,10 @@
 
 namespace cria::test {
 
-/// Has write(path) make a file, loads it and removes it. Throws Error where the file is refused.
+/// Calls write(path), loads that file and removes it. Throws Error if the file is rejected.
 template <class Write>
 std::shared_ptr<const Model> load_written(Write&& write) {
-  // In memory where there is a place for it: a disk makes sure that every file is there, which
-  // takes long.
+  // Prefer memory to a disk, where writing would wait until the file is safe.
   const std::filesystem::path memory = "/dev/shm";
   const TemporaryDirectory directory(
       std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path());

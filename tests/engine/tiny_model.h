@@ -22,7 +22,7 @@ struct TinyModel {
   std::uint32_t n_layers = 2, n_embd = 64, n_heads = 4, n_ff = 96, n_vocab = 300, head_dim = 16,
                 n_rot = 16;
   std::vector<std::uint32_t> n_kv_heads = {2, 2};
-  std::vector<std::uint32_t> layer_heads;  ///< of each layer, instead of n_heads
+  std::vector<std::uint32_t> layer_heads;  ///< per layer; replaces n_heads
   DType dtype = DType::F32;
   std::function<DType(const std::string& tensor)> type_of;  ///< overrides dtype
   bool biases = false, tied = false;

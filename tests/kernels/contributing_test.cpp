@@ -80,7 +80,7 @@ TEST(Contributing, ListsTheFilesOfATensorType) {
   std::vector<std::string> paths = listed(text);
   EXPECT_EQ(paths.size(), 8U);
   EXPECT_NE(text.find("Eight files"), std::string::npos);
-  // MXFP4 has all of these parts.
+  // All parts exist for MXFP4.
   for (const char* const other : {"kernels/README.md", "tests/data/dequant/TYPE.blocks"}) {
     ASSERT_EQ(std::erase(paths, other), 1U) << other;
   }

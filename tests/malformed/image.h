@@ -28,7 +28,7 @@ struct Image {
     std::string data;
     std::optional<std::uint64_t> offset = {};      ///< instead of behind the tensor before it
     std::optional<std::uint32_t> dimensions = {};  ///< instead of as many as the shape has
-    std::optional<std::uint64_t> length = {};      ///< of the name, instead of the true one
+    std::optional<std::uint64_t> length = {};      ///< length of the name, if not its true one
   };
 
   std::string magic = "GGUF";

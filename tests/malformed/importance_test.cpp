@@ -34,7 +34,7 @@ std::string old_form(const std::string& entries, std::int32_t n = 1) { return ra
 
 class MalformedImportance : public testing::Test {
  protected:
-  /// Quantizes with an importance matrix of these bytes.
+  /// Quantizes with an importance matrix whose file has `bytes`.
   Result quantize(const std::string& bytes) const {
     directory_.write("matrix", bytes);
     return limited({"quantize", model_, directory_.path("out.gguf"), "Q4_0", "--allow-requantize",

@@ -60,7 +60,7 @@ TEST(Vocabulary, SuppressedTokens) {
   EXPECT_EQ(Vocabulary::from_gguf(model.open()).suppressed, (std::vector<TokenId>{5, 3}));
 }
 
-// As written by llama.cpp's converter of llama2.c models.
+// llama.cpp's converter of llama2.c models writes -1.
 TEST(Vocabulary, NoSeparatorAndNoPaddingMayBeWrittenAsMinusOne) {
   TinyModel model = sentencepiece();
   for (const char* key : {"tokenizer.ggml.seperator_token_id", "tokenizer.ggml.padding_token_id"})

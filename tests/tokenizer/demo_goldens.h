@@ -1,6 +1,6 @@
-// Texts and their ids in the demo model's vocabulary, computed by the sentencepiece library from
-// the demo model's original tokenizer.model (not from the one that cria rebuilds from the GGUF
-// file).
+// Texts and their ids in the demo model's vocabulary. The sentencepiece library computed them from
+// the demo model's original tokenizer.model, not from the one that cria rebuilds from the GGUF
+// file.
 #pragma once
 
 #include <string>

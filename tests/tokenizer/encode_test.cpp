@@ -150,7 +150,7 @@ TEST(Encode, ChatMarkersCalledUserDefinedAreControl) {
     EXPECT_LT(id, start);
 }
 
-// As in Gemma's vocabularies: the makers' tokenizers take tags as tokens in any text.
+// Gemma's original tokenizer takes tags as tokens in any text.
 TEST(Encode, TagsOfHtmlAreTextUnlessAChatIsMarkedWithThem) {
   for (const std::string_view chat_template : {"", "{{ '<turn>' + role + '<b>' }}"}) {
     SmallVocabulary v;

@@ -32,7 +32,7 @@ TEST(StreamDecoder, HoldsBackNoMoreThanACharacter) {
   EXPECT_EQ(stream.push(byte('A')),
             "\xC3"
             "A")
-      << "was no character";
+      << "incomplete bytes are emitted";
   EXPECT_EQ(stream.push(byte(0xE2)), "");
   EXPECT_EQ(stream.push(byte(0x96)), "");
   EXPECT_EQ(stream.finish(), "\xE2\x96");

@@ -38,12 +38,12 @@ struct HfDirectory {
       {"eos_token", {{"content", "<|end|>"}}},
       {"add_bos_token", true},
       {"chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}"}};
-  std::string dtype = "F16";  ///< of matrices; vectors are F32
+  std::string dtype = "F16";  ///< dtype of matrices; vectors are F32
   std::map<std::string, std::vector<std::uint64_t>> tensors = shapes();
   std::map<std::string, std::string>
       other;  ///< tensors that stand as "DTYPE bytes", for defects and MLX
 
-  /// The value that a tensor has at an index: all differ, and are exact in F16 and BF16 alike.
+  /// Returns a tensor's value at an index. All values differ, and are exact in F16 and in BF16.
   static float value(const std::string& name, std::uint64_t index) {
     std::uint64_t hash = 1469598103934665603U;
     for (const char c : name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 1099511628211U;

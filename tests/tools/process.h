@@ -21,7 +21,7 @@ struct Result {
 Result cria(std::vector<std::string> arguments, std::string_view input = {},
             std::vector<std::string> environment = {});
 
-/// What the program meets around itself.
+/// Environment of a program under test.
 struct Surroundings {
   std::string_view input = {};
   std::vector<std::string> environment = {};  ///< as above
@@ -36,8 +36,8 @@ struct Surroundings {
 };
 Result cria_in(const Surroundings& around, std::vector<std::string> arguments);
 
-/// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's
-/// hands.
+/// A program that runs concurrently with the test, which holds its stdout and, for a terminal, its
+/// stdin.
 class Child {
  public:
   enum class Kind {
@@ -59,10 +59,11 @@ class Child {
   /// or says nothing for 60 s.
   bool wait_for(std::string_view text);
   int exit_code();  ///< waits for the end
-  /// Whether the terminal is one for other programs: lines are edited by the system, and echoed.
+  /// True if the terminal is in the mode that other programs expect: the system edits and echoes
+  /// lines.
   [[nodiscard]] bool terminal_is_cooked() const;
   void resize(unsigned short rows, unsigned short columns) const;
-  void cook_terminal() const;  ///< as a shell does that gets it back
+  void cook_terminal() const;  ///< done by a shell when it resumes
   [[nodiscard]] const std::string& output() const { return output_; }
 
  private:

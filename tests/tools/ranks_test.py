@@ -116,7 +116,8 @@ class Bench(unittest.TestCase):
     def test_each_rank_has_its_share_of_the_processors(self):
         arguments = ["bench", "-m", DEMO, "-p", "8", "-n", "0", "-r", "1", "--json"]
         got, = json.loads(on_ranks(2, *arguments, "--shares", "2,1", "--rank-timeout", "30").stdout)
-        self.assertEqual((got["ranks"], got["threads"]), (2, max(1, json.loads(alone(*arguments).stdout)[0]["threads"] // 2)))
+        threads = json.loads(alone(*arguments).stdout)[0]["threads"]
+        self.assertEqual((got["ranks"], got["threads"]), (2, max(1, threads // 2)))
 
     def test_limits_are_those_of_one_machine(self):
         got = on_ranks(2, *self.ARGUMENTS, "--roofline")
@@ -295,7 +296,8 @@ class Faults(unittest.TestCase):
             run.stdin.flush()
             self.assertTrue(run.stdout.read(1))
             time.sleep(1)
-        # The end of stdin comes right after the signal; by TCP it is told before anybody has noticed that.
+        # Stdin ends right after the signal. By TCP, rank 0 reads that before it notices the stopped
+        # rank.
         lines = errors(self.end_of(signal.SIGSTOP, 1, ["chat", "-n", "4"], subprocess.PIPE, idle, OMPI_MCA_btl="self,tcp"))
         self.assertEqual(len(lines), 1)
         self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 5 s")

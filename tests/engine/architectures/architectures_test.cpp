@@ -102,8 +102,8 @@ TEST_P(CoveringArchitectures, BitsDependOnNothingElse) {
 /// Powers of two, by which numbers are multiplied exactly.
 float power_at(std::size_t i) { return i % 3 == 0 ? 2.0F : i % 3 == 1 ? 0.5F : 1.0F; }
 
-// A matrix may have one scale, one per stacked matrix, or one per row, under either name. The bits
-// equal those of multiplied weights.
+// A matrix may have one scale, one per stacked matrix, or one per row, under either name. Logits
+// equal bit for bit those of a model whose matrices are multiplied beforehand.
 TEST_P(Architectures, ScalesMultiplyTheProducts) {
   TinyArchitecture scaled(GetParam()), multiplied = scaled;
   std::map<std::string, std::size_t> values_per_scale;  // by name of a matrix
@@ -163,7 +163,7 @@ TEST_P(CoveringArchitectures, BatchesChangeNothing) {
   }
 }
 
-/// If a file needs one of these keys and lacks it, the Error names it.
+/// A file that needs one of the listed keys and lacks it causes an Error that names the key.
 constexpr const char* kRequiredKeys[] = {".block_count",
                                          ".context_length",
                                          ".embedding_length",

@@ -1,4 +1,4 @@
-// What tests of the C interface share.
+// Helpers shared by the tests of the C interface.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ inline std::pair<std::string, cria_status> read_all(cria_answer answer) {
   return {text, status};
 }
 
-/// What a session answers to kFrance.
+/// Returns the answer of a C++ Session to kFrance.
 inline GenerateResult cpp_answer(const SamplerOptions& sampler) {
   Session session(demo_model(), {.n_ctx = 256, .n_batch = 32, .kv_type = parse_kv_type("f32")});
   GenerateOptions options;

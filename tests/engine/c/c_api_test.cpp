@@ -1,4 +1,4 @@
-// The C interface beside the C++ one: the same tokens, texts and bits.
+// The C interface gives the same tokens, texts and bits as the C++ interface.
 #include "tests/engine/c/c_api.h"
 
 #include <cfenv>
@@ -132,7 +132,7 @@ TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
   ASSERT_EQ(cria_sequence_truncate(other, 10, &left), CRIA_OK);
   EXPECT_EQ(left, 10U);
   ASSERT_EQ(cria_sequence_reuse(one, tokens.data(), tokens.size(), &left), CRIA_OK);
-  EXPECT_EQ(left, 64U);  // what its fork has read
+  EXPECT_EQ(left, 64U);  // the fork has read 64
   std::vector<cria_token> held(64);
   ASSERT_EQ(cria_sequence_tokens(one, held.data(), held.size(), &count), CRIA_OK);
   EXPECT_EQ(held, tokens);

@@ -1,5 +1,4 @@
-// Calls of the C interface in any order and by several threads: who waits for whom, what ends, and
-// what is refused.
+// Calls of the C interface in any order and from several threads: waiting, cancellation, errors.
 #include <atomic>
 #include <thread>
 
@@ -30,7 +29,7 @@ TEST_F(CApi, CancelledAnswersEndInterrupted) {
     ASSERT_EQ(cria_answer_result(answer, &result), CRIA_OK);
     EXPECT_EQ(result.stop_reason, CRIA_STOP_INTERRUPTED);
   }
-  // The engine goes on with what is asked for now, and has its sequences back.
+  // The engine serves further calls, and its sequences are free again.
   cria_sequence sequences[3];
   for (cria_sequence& sequence : sequences)
     ASSERT_EQ(cria_sequence_create(engine.handle, 0, &sequence), CRIA_OK) << cria_last_error();
@@ -44,8 +43,8 @@ TEST_F(CApi, CancelledAnswersEndInterrupted) {
   EXPECT_EQ(cria_answer_free(after), CRIA_OK);
 }
 
-// What is cancelled ends at once where nobody computes: without a step, whatever else is being
-// written.
+// A cancelled answer ends at once if no thread is computing. No step is needed, even while other
+// answers are active.
 TEST_F(CApi, CancelledAnswersNeedNoStep) {
   cria_request request = chat();
   request.max_tokens = 0;
@@ -168,8 +167,8 @@ TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
   }
 }
 
-// What answers have been promised is not taken by sequences that go on, or that become what is
-// kept: they wait.
+// Sequences that grow or enter the prefix cache do not take positions reserved for answers. They
+// wait.
 TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
   const std::vector<TokenId>& tokens = demo_tokens();
   ASSERT_EQ(tokens.size(), 64U);
@@ -218,7 +217,7 @@ TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
     }
     EXPECT_EQ(read_all(answer), std::pair(expected, cria_status{CRIA_END})) << cria_last_error();
     EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
-    // Of tokens that are none nothing is evaluated.
+    // A slice with an invalid token is rejected before any of it is evaluated.
     const TokenId bad[] = {1, -1};
     const cria_slice slice{sequence.handle, bad, 2, 2};
     EXPECT_EQ(cria_forward(&slice, 1, nullptr, 0, &count), CRIA_ERROR_DATA);

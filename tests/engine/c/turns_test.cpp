@@ -40,7 +40,7 @@ class Turns : public testing::Test {
   }
 
   std::optional<EngineObject> engine;
-  std::string order;  // of turns; written within them
+  std::string order;  // one letter per turn, written while the turn is held
   std::vector<std::thread> threads;
 };
 
@@ -49,10 +49,10 @@ TEST_F(Turns, ComeInTheOrderInWhichTheyAreAskedFor) {
   for (const char name : {'a', 'b', 'c'}) ask(name, false);
   first.reset();
   const Turn again(*engine);
-  EXPECT_EQ(order, "abc") << "who had one is behind all who wait";
+  EXPECT_EQ(order, "abc") << "a thread that had a turn queues behind the waiting ones";
 }
 
-// Those who step for answers are served by any of them, and do not come twice before another.
+// Threads that step for answers share one place in the queue: a turn of any of them serves all.
 TEST_F(Turns, AnswersHaveOnePlace) {
   const auto never = [] { return false; };
   std::optional<Turn> first(std::in_place, *engine, never, true);
@@ -69,7 +69,7 @@ TEST_F(Turns, AnswersHaveOnePlace) {
   EXPECT_EQ(order.substr(0, 3), "sab") << order;
 }
 
-// While somebody computes, what others cancel ends with that turn.
+// An answer cancelled while another thread computes ends with that thread's turn.
 TEST_F(Turns, EndWithWhatWasCancelledMeanwhile) {
   const auto writing = std::make_shared<c_api::AnswerBuffer>(),
              other = std::make_shared<c_api::AnswerBuffer>();

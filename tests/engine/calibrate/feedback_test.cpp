@@ -93,8 +93,8 @@ std::vector<double> inverse(std::vector<double> a) {
   return b;
 }
 
-// Optimal brain quantization as its paper has it: after each column the inverse loses that column.
-// One row; scales are those of `codes`.
+// Optimal brain quantization as in its paper: after each column, the inverse loses that column.
+// Quantizes one row with the scales in `codes`.
 std::vector<double> plain_feedback(const CodeFormat& f, const RowCodes& codes, const float* target,
                                    const std::vector<double>& h) {
   std::vector<double> left(target, target + kColumns), values(kColumns), inverse_h = inverse(h);

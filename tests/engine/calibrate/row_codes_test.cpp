@@ -1,4 +1,4 @@
-// Rows taken apart and put together: every block type.
+// Unpacking rows into codes and packing them again restores every block type.
 #include "engine/calibrate/row_codes.h"
 
 #include <gtest/gtest.h>

@@ -169,7 +169,7 @@ TEST(Masks, RejectDisallowedTokens) {
   EXPECT_TRUE(run.finished());
 }
 
-TEST(Masks, ReadTheTokensThatAGrammarNames) {
+TEST(Masks, AllowTokensNamedByAGrammar) {
   MaskRandom random(5);
   const auto trie = made_vocabulary(random);
   const TokenId call = trie->controls[0].first, end = trie->controls[1].first,

@@ -283,7 +283,7 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"properties":{"a":{"items":{"oneOf":[{"const":1},{"type":"integer"}]}}}})",
        "/properties/a/items/oneOf"},
       {R"({"type":"integer","minimum":1.2,"maximum":1.8})", "/"},
-      // Doubles cannot tell such numbers from their neighbours.
+      // A double cannot represent numbers of that size exactly.
       {R"({"const":18446744073709551616})", "/const"},
       {R"({"properties":{"a":{"enum":[1,{"b":[-9223372036854775809]}]}}})", "/properties/a/enum"},
       {R"({"properties":{"a":{"type":["integer","null"],"minimum":12345678901234567890123}}})",

@@ -172,8 +172,8 @@ TEST(ToolCalls, ExpensiveToolsAreUnconstrained) {
                ConstraintError);
 }
 
-// Each of them has a schema whose alternatives are compared two by two: compiled alone, or compared
-// less, all would do.
+// Every tool has a schema whose alternatives are compared pairwise. Any one of them would fit the
+// budget; together they exceed it.
 TEST(ToolCalls, HaveOneBudget) {
   std::string alternatives;
   for (int i = 0; i < 12; ++i) {
@@ -211,7 +211,7 @@ TEST(ToolCalls, RejectsDeeplyNestedParameters) {
       ConstraintError);
 }
 
-// Where nothing is called, an answer has the tokens that it has without tools.
+// An answer without calls has the same tokens as an answer without tools.
 TEST(ToolCalls, ChangeNoTextWithoutThem) {
   const std::vector<TokenId> prompt =
       demo_model().tokenizer().encode("Once upon a time", true, false);

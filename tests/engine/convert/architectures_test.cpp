@@ -1,6 +1,6 @@
-// `cria convert` for every class of models: a small random model as a GGUF file and as the
-// directory that it would be converted from, by names written down here a second time, must become
-// the same graph and the same logits.
+// Tests `cria convert` for every class of models. A small random model is written as a GGUF file
+// and as a Hugging Face directory, with names listed here independently. Both must give the same
+// graph and the same logits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -160,8 +160,7 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
 
 // Packed, alone or as MLX stacks them, they are the values that their codes stand for.
 TEST(ConvertArchitectures, ReadsExpertsPackedByMlx) {
-  for (const char* model :
-       {"qwen3moe", "mixtral", "qwen2moe"}) {  // the last with biases beside packed weights
+  for (const char* model : {"qwen3moe", "mixtral", "qwen2moe"}) {  // qwen2moe also has biases
     HfModel plain(hf_case(model));
     std::map<std::string, HfModel::Bytes> alone, stacked;
     std::set<std::string> packed;
@@ -286,7 +285,7 @@ TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
   }
 }
 
-// As version 5 of transformers writes it: a rotation for each type of layers.
+// Version 5 of transformers writes one rotation per type of layers.
 TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
   HfModel hf(hf_case("gemma3"));
   for (const char* key :
@@ -347,7 +346,7 @@ TEST(ConvertArchitectures, HeadsRotatedInPartByFactors) {
   nlohmann::json& full = hf.config["rope_parameters"]["full_attention"];
   full = {
       {"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}};
-  for (const char* part : {"k_proj", "v_proj", "k_norm"})  // of a layer that uses those of another
+  for (const char* part : {"k_proj", "v_proj", "k_norm"})  // this layer shares keys and values
     hf.tensors["model.layers.3.self_attn." + std::string(part) + ".weight"] = {{2}, {1, 2}};
   hf.convert(DType::F32);
   EXPECT_EQ(hf.warnings,
@@ -447,7 +446,7 @@ TEST(ConvertArchitectures, DerivesOmittedSizes) {
             std::string::npos);
 }
 
-// What cria takes from the tensors, or for granted, is required elsewhere.
+// cria derives these keys from the tensors or uses a default; other readers require them.
 TEST(ConvertArchitectures, WritesKeysForOtherReaders) {
   const auto number = [](std::string_view name, const std::string& key) {
     HfModel hf(hf_case(name));

@@ -1,5 +1,5 @@
-// What `cria export` says in config.json: what a class of models would take for granted otherwise,
-// and what has no place there.
+// config.json as `cria export` writes it: it overrides defaults of the class and omits what has no
+// place there.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ void expect_same_graph(HfModel& hf, const std::string& directory) {
             Model::load(hf.reference())->graph().to_string());
 }
 
-// Their classes have windows unless it is said that there are none.
+// These classes have windows by default, so config.json must say that there are none.
 TEST(ExportArchitectures, NoWindows) {
   const nlohmann::json full = std::vector<std::string>(4, "full_attention");
   HfCase exaone = hf_case("exaone4");
@@ -84,7 +84,8 @@ TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
   HfModel hf(c);
   const std::string directory = hf.exported();
   expect_same_graph(hf, directory);
-  // A key that is missing is no null: the class has its window then, as the file without it.
+  // A missing key differs from null: without it the class uses its default window, and so does the
+  // file.
   nlohmann::json config = config_in(directory);
   for (const char* key : {"sliding_window", "layer_types"}) config.erase(key);
   std::ofstream(fs::path(directory) / "config.json") << config;
@@ -94,7 +95,7 @@ TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
   EXPECT_NE(graph.find("4096"), std::string::npos) << "of 64 layers";
 }
 
-// What a class takes for granted in the place of what a GGUF file needs not say.
+// Fields that the class requires although the GGUF file may omit their keys.
 TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
   const auto config_of = [](std::string_view name, const std::vector<std::string>& missing = {}) {
     HfCase c = hf_case(name);
@@ -123,12 +124,12 @@ TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
   EXPECT_EQ(config_of("gpt_oss", yarn)["rope_scaling"], none);
 }
 
-// By how much rotated values are multiplied: as it is said, or as the class computes it. The way
-// back says the same.
+// The magnitude of rotated values is written explicitly or computed by the class. Converting back
+// gives the same value.
 TEST(ExportArchitectures, MagnitudesOfYarn) {
   struct Case {
     const char *name, *object;
-    std::map<std::string, double> said;  // beside or instead of the scales
+    std::map<std::string, double> said;  // fields added to the scales, or replacing them
     double want;
   };
   constexpr const char *kOld = "rope_scaling", *kNew = "rope_parameters";

@@ -1,4 +1,4 @@
-// Which files and directories `cria convert` and `cria export` write, and which they leave alone.
+// `cria convert` and `cria export` write only their own files and directories.
 #include <gtest/gtest.h>
 
 #include "tests/engine/convert/hf_cases.h"
@@ -28,7 +28,7 @@ TEST(ConvertFiles, RejectsOutputAsInput) {
   EXPECT_NO_THROW(const Conversion conversion(options));
 }
 
-// Known before hours of work, not when the directory is to be put in its place.
+// An occupied directory is an error before hours of work, not when the result is moved into place.
 TEST(ExportFiles, RejectsDirectoriesItCannotReplace) {
   const HfModel hf(hf_case("llama"));
   const fs::path place = fs::path(hf.reference()).parent_path() / "place",

@@ -33,7 +33,7 @@ const HfClass kClasses[] = {
      .default_eps = 1e-3F,
      .activations = "gelu relu2"}};
 
-/// As from a file: numbers that are not negative are unsigned.
+/// Parses the JSON text as a file would be parsed, so that non-negative numbers are unsigned.
 HfConfig read_config(const Json& json) {
   return HfConfig::from_json(Json::parse(json.dump()), "config.json", kClasses);
 }
@@ -182,14 +182,14 @@ TEST(HfConfig, NamesTheKeyAtFault) {
   EXPECT_NE(config_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
 }
 
-/// What HfConfig says as GGUF keys and back as JSON.
+/// Writes HfConfig as GGUF keys, reads them and returns the JSON of the export.
 Json there_and_back(const Json& json) {
   const HfConfig config = read_config(json);
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("x.gguf"));
   config.write(writer, NormKind::Rms);
   writer.declare("token_embd.weight", DType::F32, {config.n_embd, config.n_vocab});
-  writer.declare("unused.weight", DType::F32, {1});  // as many tensors as layers
+  writer.declare("unused.weight", DType::F32, {1});  // at least one tensor per layer
   const std::vector<float> factors = config.rope_factors();
   if (!factors.empty()) writer.declare("rope_freqs.weight", DType::F32, {factors.size()});
   writer.begin();

@@ -24,7 +24,7 @@ struct HfCase {
 };
 inline void PrintTo(const HfCase& c, std::ostream* out) { *out << c.gguf.name; }
 
-/// One tensor of the directory while it is put together.
+/// A tensor of the directory, under construction.
 struct HfData {
   std::vector<std::uint64_t> shape;
   std::vector<float> values;
@@ -37,7 +37,7 @@ inline std::string with_number(std::string text, char mark, std::uint64_t n) {
   return text;
 }
 
-/// Puts a tensor of the GGUF file where the directory has it.
+/// Writes each tensor of the GGUF file in the directory's layout.
 class HfWriter {
  public:
   HfWriter(const HfCase& c, const GgufFile& file) {
@@ -127,8 +127,8 @@ class HfWriter {
                   to.values.data() + (head / heads * 4 + first + head % heads) * 16 * 64);
   }
 
-  /// "first", "second", "even", "odd" rows of every expert; "column", "even_column" and
-  /// "odd_column" likewise.
+  /// `how` selects rows of every expert ("first", "second", "even", "odd") or columns ("column",
+  /// "even_column", "odd_column").
   void put_half(std::vector<std::uint64_t> shape, const std::vector<float>& values,
                 const std::string& how, const std::string& hf) {
     const bool columns = how.ends_with("column"), halves = how != "column";
@@ -186,8 +186,7 @@ class HfModel {
         tensors["model.layers." + std::to_string(i) + ".mlp.act_fn." + key.substr(6)] = {
             {1}, {numbers[i]}};
     }
-    for (const std::string length :
-         {"short", "long"}) {  // of longrope, they stand in the configuration
+    for (const std::string length : {"short", "long"}) {  // longrope: factors are in config.json
       const TensorView* const factors = file.tensor("rope_factors_" + length + ".weight");
       for (std::uint64_t i = 0; factors != nullptr && i < factors->cols(); ++i) {
         float factor = 0;
@@ -208,7 +207,7 @@ class HfModel {
   };
   std::map<std::string, Bytes> bytes;  ///< tensors of other types
 
-  /// Throws Error where the directory is refused.
+  /// Throws Error if the directory is rejected.
   void convert(std::optional<DType> type) {
     write("config.json", config.dump());
     write("tokenizer.json",
@@ -234,7 +233,7 @@ class HfModel {
   }
   std::vector<std::string> warnings;
 
-  /// The reference as a directory. Throws Error where it is refused.
+  /// Exports the reference and returns the directory. Throws Error if the reference is rejected.
   [[nodiscard]] std::string exported(std::optional<DType> type = {}) const {
     const std::string directory = (directory_ / "exported").string();
     ExportOptions options;

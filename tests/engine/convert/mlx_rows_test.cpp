@@ -146,7 +146,7 @@ TEST(MlxRows, RejectsMismatchedShapes) {
             std::string::npos);
 }
 
-/// What a stream writes of a matrix.
+/// Returns the bytes that a stream writes for a matrix.
 std::vector<std::byte> streamed(const RowJob& job, unsigned threads) {
   std::vector<std::byte> out;
   RowStream stream(*active_kernels(), threads);

@@ -35,7 +35,7 @@ double sum_of(std::uint64_t (Node::*figure)() const, std::size_t end) {
   return sum;
 }
 
-/// That are gathered for one token, and how many nodes' outputs are.
+/// Bytes gathered for one token, and the number of nodes whose outputs are gathered.
 struct Gathered {
   double bytes = 0, times = 0;
 };
@@ -110,8 +110,8 @@ TEST(MachinesPlan, OtherWorkIsDividedByHeadsOrNotAtAll) {
               2 * gathered(2).bytes, 1e-6);
 }
 
-// Those of a prompt of eight look in the mean at 4 without a window, at 4 - 4²/(2·8) with one of
-// four.
+// Tokens of a prompt of eight see 4 positions on average without a window, and 4 - 4²/(2·8) with a
+// window of four.
 TEST(MachinesPlan, LayersWithAWindowSeeNoFurther) {
   Graph windowed = graph();
   for (std::size_t i = 0; i < windowed.caches.size(); i += 2) windowed.caches[i].window = 4;
@@ -165,13 +165,13 @@ TEST(MachinesPlan, ThisMachineCanBeMeasured) {
   }
 }
 
-/// Enough for one of so many machines, and not for one of half as many.
+/// Returns memory that suffices for one of `machines` machines, but not for one of half as many.
 std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t machines) {
   const MachinesPlan plan = plan_machines(model.graph(), work, kRates, kInstant, machines);
   return plan.weights + plan.kv + WorkMemory::bytes(model.graph(), work_shape(model.graph(), work));
 }
 
-// Where little fits, machines are more than heads.
+// With little memory per machine, there are more machines than heads.
 TEST(MachinesPlan, ASmallPartHasHeadsToo) {
   const PlannedWork work = small_work();
   const MachineRates rates = measure_machine(demo_model(), work, memory_of(demo_model(), work, 16));

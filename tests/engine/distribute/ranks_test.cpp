@@ -27,7 +27,8 @@ SessionOptions small_session(KvType kv_type = {}) {
   return options;
 }
 
-/// Of so many tokens in batches, and so many one by one.
+/// Returns the logits of the first `together` tokens, evaluated in batches, and of the next `alone`
+/// tokens, evaluated one by one.
 std::vector<float> logits_of(const std::string& path, const SessionOptions& options,
                              std::size_t together, std::size_t alone,
                              const LoadOptions& load = {}) {
@@ -60,8 +61,8 @@ TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   }
 }
 
-// Rows of experts are slots, not tokens, also where a token takes one expert: in the last layer few
-// tokens are wanted, and their slots begin at 0.
+// Rows of experts are slots, not tokens, even if a token takes one expert. The last layer evaluates
+// only some tokens, and their slots start at 0.
 TEST(Ranks, OneExpertOfATokenHasTheBytesOfOne) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf");
@@ -161,8 +162,7 @@ void write_adapter(const std::string& model, const std::string& path) {
   writer.finish();
 }
 
-// How a model is loaded is the same everywhere: adapters, and values of each type in place of the
-// file's.
+// All ranks load the model with the same options: adapters, and overridden values of each type.
 TEST(Ranks, OptionsOfLoadingAreThoseOfAll) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf"), adapter = directory.file("adapter.gguf");
@@ -187,7 +187,7 @@ TEST(Ranks, OptionsOfLoadingAreThoseOfAll) {
 
 const std::string kDemoPath = CRIA_DATA "/cria-demo-Q8_0.gguf";
 
-/// Texts of a conversation's first answers: greedy, sampled, with guesses.
+/// Returns the first answers of a conversation: greedy, sampled, and with speculative decoding.
 std::vector<std::string> demo_answers() {
   const auto model = Model::load(kDemoPath, on_team());
   SessionOptions options = small_session();
@@ -282,7 +282,7 @@ TEST(Ranks, ForksAndKeptPrefixesAreFollowed) {
   EXPECT_TRUE(same_bytes(logits_of_forks(), alone));
 }
 
-// What an observer sees, whole although nobody else gathers it.
+// Returns the values that an observer sees. They are complete although only observers gather them.
 std::vector<float> observed_values() {
   const auto model = Model::load(kDemoPath, on_team());
   Session session(*model, small_session());
@@ -327,7 +327,7 @@ TEST(Ranks, RejectsUnsupportedRequests) {
 TEST(Ranks, ReportMissingFiles) {
   const RankTeam team(2);
   EXPECT_NE(error_of([] { (void)Model::load("/no/such.gguf", on_team()); }), "");
-  EXPECT_TRUE(Model::load(kDemoPath, on_team()) != nullptr);  // all go on
+  EXPECT_TRUE(Model::load(kDemoPath, on_team()) != nullptr);  // the team still works
 }
 
 TEST(Ranks, NameTheMismatchedRank) {
@@ -335,8 +335,8 @@ TEST(Ranks, NameTheMismatchedRank) {
             "rank 2 on host2: another version of the program: expected 1, got 2");
 }
 
-// 64 bytes of a rank say where it is, 128 which program; whatever else that tells, and in how many
-// bytes.
+// The first 64 bytes name the rank's host and the next 128 its program. Versions may differ in the
+// number and meaning of later bytes.
 TEST(Ranks, AnotherBuildIsNamedByItsFirstWords) {
   RankHub hub(2);
   const std::jthread other([&hub] {
@@ -363,7 +363,7 @@ TEST(Ranks, EachHasItsPartOfTheMemory) {
   EXPECT_LT(half.file, whole.file);
 }
 
-/// Positions that an engine of the demo model has where so many MiB are for kept prefixes.
+/// Returns the engine's positions beyond one context, with `kept_mib` MiB for the prefix cache.
 std::uint64_t positions_with(std::uint64_t kept_mib) {
   const auto model = Model::load(kDemoPath, on_team());
   EngineOptions options;
@@ -401,7 +401,7 @@ TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
   EXPECT_NO_THROW(expect_memory(reports));
 }
 
-// Two ranks of one machine take twice as much of it as one of another machine.
+// Two ranks on one machine need twice the memory of a single rank on another machine.
 TEST(Ranks, KeysAndValuesOfAMachineCountTogether) {
   std::vector<RankReport> reports(3);
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -467,8 +467,8 @@ TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
   EXPECT_EQ(shares_of(leader_of_team->measure_rates(1)), (Shares{1, 1}));
 }
 
-// What has been written, and no more: not what lay behind it in the memory of an earlier, longer
-// one.
+// A packet ends where its data ends: bytes of an earlier, longer packet in the same buffer are not
+// read.
 TEST(Packets, StopAtTheirEnd) {
   RankHub hub(2);
   const std::jthread first([&hub] {
@@ -492,7 +492,7 @@ TEST(Packets, StopAtTheirEnd) {
   EXPECT_NE(error_of([&] { (void)packet.get<bool>(); }), "");
   packet.receive(ranks);
   EXPECT_EQ(packet.get<std::uint64_t>(), 1U);
-  EXPECT_NE(error_of([&] { packet.get_all(numbers); }), "");  // seven of which there are none
+  EXPECT_NE(error_of([&] { packet.get_all(numbers); }), "");  // asks for seven more
 }
 
 TEST(Shares, AreOnePerRank) {
@@ -502,7 +502,7 @@ TEST(Shares, AreOnePerRank) {
     EXPECT_NE(error_of([bad] { (void)parse_shares(bad, 2); }), "") << bad;
 }
 
-// What only products read is sent as they read it; what is added to the residual stream is sent as
+// Nodes that only products read are sent quantized. Values added to the residual stream are sent as
 // floats.
 TEST(GraphParts, InputsOfProductsTravelQuantized) {
   const Graph& graph = demo_model().graph();
@@ -530,8 +530,8 @@ TEST(GraphParts, OnlySmallProductsAreComputedByAll) {
   EXPECT_EQ(alike, (std::set<std::string>{"ffn_gate_inp", "ffn_gate_inp_shexp"}));
 }
 
-// Of a token: 9 bits of the inputs of output and down (256 and 768 values), floats of their outputs
-// and of the logits.
+// Traffic per token: 9 bits for each of the 256 and 768 inputs of `output` and `down`, floats for
+// their outputs and the logits.
 TEST(Ranks, SendFewBytes) {
   const RankTeam team(2);
   const auto model = Model::load(kDemoPath, on_team());

@@ -15,8 +15,8 @@
 
 namespace cria::test {
 
-/// Where they meet. What a rank gives lies in one of kPlaces places in turn: when it gives
-/// something there again, all have met often enough to have read it.
+/// Meeting point of the ranks. Each rank's data is in one of kPlaces places in turn. Before a place
+/// is reused, enough meetings have passed that all ranks have read it.
 struct RankHub {
   explicit RankHub(unsigned n)
       : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n), asked_for_neighbours(n) {}
@@ -109,7 +109,8 @@ class RankTeam {
   }
   ~RankTeam() { leader_of_team.reset(); }
 
-  /// How often this rank has chosen its number of threads itself. Between two commands.
+  /// Returns how often this rank has chosen its own number of threads. Call it between two
+  /// commands.
   [[nodiscard]] unsigned chose_threads(unsigned rank) const {
     return hub_.asked_for_neighbours[rank];
   }

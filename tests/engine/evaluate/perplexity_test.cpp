@@ -370,7 +370,8 @@ TEST(PerplexityState, ResumesToTheSameBits) {
     bad[at] = static_cast<char>(bad[at] ^ 0x40);
     EXPECT_NE(error(make(), bad), "") << at;
   }
-  // So many values that their size in bytes wraps to that of the file; both numbers of them agree.
+  // The number of values is so large that their size in bytes wraps to the file's; both copies of
+  // it agree.
   std::string wrapping = good;
   for (const std::size_t at : {std::size_t{24}, std::size_t{216}})
     wrapping[at + 7] = static_cast<char>(wrapping[at + 7] ^ 0x20);
@@ -417,7 +418,7 @@ TEST(LogProbs, SixteenBitsAreEnough) {
     EXPECT_NEAR(decoded[i], exact,
                 step * std::sqrt(-exact) + step * step + 8 * 0x1p-24 * -exact + 1e-7);
   }
-  const std::vector<float> flat(n, 2.5F);  // all the same, and only one
+  const std::vector<float> flat(n, 2.5F);  // all equal; below: a single value
   encode_log_probs(flat, 2.5 + std::log(1000.0), row.data());
   decode_log_probs(row.data(), decoded);
   EXPECT_NEAR(decoded[n / 2], -std::log(1000.0), 1e-4);

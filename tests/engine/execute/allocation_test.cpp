@@ -111,7 +111,7 @@ TEST(Allocation, NonePerBatchOfManySequences) {
   EXPECT_EQ(allocations, before);
 }
 
-// Answers that are being written side by side, with guesses.
+// Several answers at once, with speculative decoding.
 TEST(Allocation, NonePerStepOfAScheduler) {
   EngineOptions options;
   options.n_ctx = 400;
@@ -161,7 +161,7 @@ TEST(Allocation, ThousandsOfShortSequencesLeaveNothing) {
   EXPECT_EQ(answer(10000), before);
 }
 
-// Schemas of many alternatives, each of which has much, or is told of with its place.
+// Returns schemas with many alternatives that are large or whose errors include a path.
 std::vector<std::string> schemas_of_much() {
   std::string values = "0", names = "\"n\"", members = R"("m":{})", anything = "{}",
               references = R"({"$ref":"#/$defs/a"})";
@@ -186,8 +186,8 @@ std::vector<std::string> schemas_of_much() {
           R"({"properties":{")" + text + R"(":{"properties":{)" + members + "}}}}"};
 }
 
-// What compiling keeps is at most 64 MiB at a time; as much again for the JSON and for what is not
-// counted yet.
+// The compiler keeps at most 64 MiB at a time. The limit adds another 64 MiB for the JSON and for
+// memory that is not counted yet.
 TEST(Allocation, RejectedSchemasAllocateLittle) {
   for (const std::string& schema : schemas_of_much()) {
     const std::size_t before = bytes;

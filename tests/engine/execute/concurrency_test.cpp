@@ -1,4 +1,4 @@
-// Several sessions of one model at once: each answers as if it were alone.
+// Several concurrent sessions of one model: each answer has the same bytes as in a single session.
 #include <gtest/gtest.h>
 
 #include <thread>

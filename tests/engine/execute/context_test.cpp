@@ -40,7 +40,7 @@ TEST(Context, DoesNotShiftForTheLastToken) {
 // After a shift the session is, to the bit, one that never saw what was dropped.
 TEST(Context, ShiftEqualsAFreshSession) {
   Session session(demo_model(), small_context(true));
-  GenerateOptions options = endless(13);  // what follows the twelfth token needs the shift
+  GenerateOptions options = endless(13);  // tokens after the twelfth need the shift
   options.keep = 5;
   Text out;
   const std::vector<TokenId> prompt = many_tokens(30);

@@ -11,7 +11,7 @@ namespace {
 constexpr PrefetchMode kModes[] = {PrefetchMode::InOrder, PrefetchMode::Streams};
 using Seconds = std::map<PrefetchMode, double>;
 
-/// What the next n passes use, if they take so long.
+/// Counts the passes per mode among the next n, if passes take `seconds`.
 std::map<PrefetchMode, std::size_t> passes(PrefetchTuner& tuner, const Seconds& seconds,
                                            std::size_t n) {
   std::map<PrefetchMode, std::size_t> uses;

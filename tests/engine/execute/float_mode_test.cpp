@@ -17,7 +17,7 @@
 namespace cria::test {
 namespace {
 
-/// What the calling thread makes of a sum that needs rounding, and of a subnormal number.
+/// Results of this thread's arithmetic: rounding of a sum, and a subnormal number.
 struct Mode {
   bool upward, subnormals;
   static Mode get() {

@@ -1,4 +1,4 @@
-// What this process may use: control groups, and cores within a topology, a mask and a quota.
+// Limits of this process: control groups; cores by topology, affinity mask and quota.
 #include "engine/execute/machine.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a session needs, known beforehand.
+// Memory needs of a session, computed in advance.
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/mman.h>
@@ -53,7 +53,7 @@ TEST(Memory, OneByteTooFewIsRefused) {
   EXPECT_NE(error.find("KV cache of 512 positions 2 MiB"), std::string::npos) << error;
 }
 
-// What a model read into memory takes is no longer there to be counted.
+// A model read into memory has already reduced the available memory, so it is not counted again.
 TEST(Memory, CountsAPinnedFileOnce) {
   const auto copied = Model::load(demo_model().file().path(), {.mmap = false});
   EXPECT_TRUE(copied->pinned());
@@ -65,7 +65,7 @@ TEST(Memory, CountsAPinnedFileOnce) {
 }
 
 #ifndef CRIA_TEST_SANITIZED  // where mlock() does nothing, and succeeds
-/// While it lives this thread may lock nothing in memory, whoever runs the tests.
+/// Prevents this thread from locking memory during its lifetime, also if root runs the tests.
 class NoLocking {
  public:
   NoLocking() {

@@ -16,7 +16,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(),
                 kInf = std::numeric_limits<float>::infinity();
 constexpr std::uint16_t kHalfMax = 0x7BFF, kHalfLeast = 0x0001;
 
-const std::vector<TokenId> kFew = {1, 5, 9, 200, 17};
+const std::vector<TokenId> kSomeTokens = {1, 5, 9, 200, 17};
 
 /// A model whose matrices are of that type, with one f16 scale of one tensor replaced.
 TinyModel with_scale(DType type, const std::string& tensor, std::uint16_t scale,
@@ -50,7 +50,7 @@ TEST(Numbers, ExtremeScalesGiveFiniteLogitsOrAnError) {
         const auto model = with_scale(type, tensor + ".weight", scale, at).load();
         Session session(*model, {});
         std::vector<float> logits;
-        const std::string error = error_of([&] { logits = copy(session.eval(kFew)); });
+        const std::string error = error_of([&] { logits = copy(session.eval(kSomeTokens)); });
         for (const float x : logits) ASSERT_TRUE(std::isfinite(x)) << name(type) << " " << tensor;
         if (!error.empty()) {
           EXPECT_NE(error.find(": expected finite values"), std::string::npos) << error;
@@ -63,7 +63,7 @@ TEST(Numbers, ExtremeScalesGiveFiniteLogitsOrAnError) {
 TEST(Numbers, AfterABadTokenTheSessionIsEmptyAndUsable) {
   TinyModel tiny;
   tiny.edit = [&](const std::string& name, std::vector<float>& values) {
-    if (name == "token_embd.weight") values[9 * tiny.n_embd + 3] = kNaN;  // of token 9 alone
+    if (name == "token_embd.weight") values[9 * tiny.n_embd + 3] = kNaN;  // token 9 only
   };
   const auto model = tiny.load();
   Session session(*model, {});

@@ -1,4 +1,4 @@
-// How rows are divided among threads and chunks.
+// Division of rows among threads and chunks.
 #include "engine/execute/pass.h"
 
 #include <gtest/gtest.h>
@@ -35,14 +35,14 @@ TEST(RowChunks, AThreadsGetSmaller) {
   const RowChunks chunks = RowChunks::shrinking(5632, 2, kMost, kUnit);
   ASSERT_EQ(chunks.size(), 2 * kMost);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const std::size_t parts = kMost - i % kMost;  // of 21
+    const std::size_t parts = kMost - i % kMost;  // out of 21
     EXPECT_NEAR(static_cast<double>(chunks[i].size()), 5632.0 / 2 * static_cast<double>(parts) / 21,
                 kUnit);
   }
   EXPECT_EQ(chunks[kMost].begin, 5632 / 2);
 }
 
-TEST(RowChunks, FewRowsAreFewChunksOfWholeUnits) {
+TEST(RowChunks, DividesSmallMatricesIntoWholeUnits) {
   EXPECT_EQ(RowChunks::shrinking(64, 2, kMost, kUnit).size(), 2);
   EXPECT_EQ(RowChunks::shrinking(33, 4, kMost, kUnit).size(), 2);
   const RowChunks chunks =

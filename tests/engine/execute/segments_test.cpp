@@ -1,5 +1,5 @@
-// More positions than a segment of keys: whoever computes which segment, the bits are those of one
-// walk over all.
+// Contexts longer than one segment of keys: the bits equal those of a single walk over all keys,
+// for any assignment of segments to threads.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"

@@ -1,4 +1,4 @@
-// What a parallel region costs beyond its work: team_bench [threads]
+// Measures the overhead of a parallel region: team_bench [threads]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Every chunk is computed exactly once, whoever comes.
+// Every chunk is computed exactly once, by whichever worker takes it.
 #include "engine/execute/team.h"
 
 #include <gtest/gtest.h>

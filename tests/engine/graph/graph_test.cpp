@@ -81,9 +81,9 @@ TEST(Rope, Yarn) {
   ASSERT_EQ(table.width(), 16U);
   std::vector<float> row(16);
   table.fill(3, 256, row.data());
-  // By the paper's formulas: d(turns) = 16·ln(64/(2π·turns)) / (2·ln 10000) is -0.99 for 32 turns,
-  // so the ramp starts at 0, and 2.02 for one turn, so it ends at 3. Frequencies keep 1, 2/3, 1/3
-  // and 0 of themselves; magnitude 1 + 0.1·ln 4.
+  // The paper's formula is d(turns) = 16·ln(64/(2π·turns)) / (2·ln 10000). It is -0.99 for 32
+  // turns, so the ramp starts at 0, and 2.02 for one turn, so it ends at 3. Frequencies are
+  // multiplied by 1, 2/3, 1/3 and 0; the magnitude is 1 + 0.1·ln 4.
   const double magnitude = 1 + 0.1 * std::log(4.0);
   for (std::size_t i = 0; i < 8; ++i) {
     const double keep = i < 3 ? 1 - static_cast<double>(i) / 3 : 0;

@@ -100,7 +100,7 @@ std::vector<float> logits_of(const std::string& model, const std::vector<LoraFil
   return architecture_logits(*Model::load(model, {.loras = loras}), options, 40);
 }
 
-/// Root mean square of the difference beside that of the values.
+/// Returns the root mean square of the difference relative to the root mean square of the values.
 double apart(const std::vector<float>& a, const std::vector<float>& b) {
   double squares = 0, difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -112,7 +112,7 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct LoraCase {
   ArchitectureCase gguf;
-  std::vector<std::string> matrices;  ///< of layer 1, and others by their whole name
+  std::vector<std::string> matrices;  ///< short names: layer 1
 };
 
 std::vector<LoraCase> lora_cases() {

@@ -133,7 +133,7 @@ TEST_F(ImportanceFiles, WindowsOfOtherSizesCountByTheirTokens) {
   sample().write(path("old.dat"));
   ImportanceMatrix small = shorter;
   small.add(ImportanceMatrix::read(path("old.dat")));
-  EXPECT_EQ(small.chunks, 12U + 2U) << "of a size that nobody knows";
+  EXPECT_EQ(small.chunks, 12U + 2U) << "chunks of unknown size";
   longer.chunks = std::numeric_limits<std::uint32_t>::max();
   small.add(longer);
   EXPECT_EQ(small.chunks, std::numeric_limits<std::uint32_t>::max());
@@ -298,7 +298,7 @@ ImportanceMatrix collect_experts(bool stacked, const SessionOptions& options) {
   return run.result("text");
 }
 
-// Every token goes to two experts, so theirs add up to twice what the router reads.
+// Every token goes to two experts, so their counts total twice the router's.
 TEST(ImportanceRun, ExpertsHaveTheirOwnTokens) {
   const ImportanceMatrix matrix = collect_experts(true, {.n_ctx = 48, .n_batch = 48, .threads = 1});
   const std::vector<double> router = sums_of(matrix, "blk.2.ffn_gate_inp.weight");

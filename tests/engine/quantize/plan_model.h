@@ -80,7 +80,7 @@ class PlanModel {
   GgufFile file_;
 };
 
-/// What the plan has for a tensor.
+/// Returns the planned type of a tensor.
 inline DType type_in(const QuantizePlan& plan, std::string_view name) {
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.source->name == name) return tensor.type;

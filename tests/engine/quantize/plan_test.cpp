@@ -1,4 +1,4 @@
-// Which type each tensor gets: the rules' consequences, as counted in files of the field's mixes.
+// Types that a mix gives to each tensor, compared with counts in files of the usual mixes.
 #include "engine/quantize/plan.h"
 
 #include <gtest/gtest.h>

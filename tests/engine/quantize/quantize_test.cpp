@@ -82,7 +82,7 @@ TEST_F(QuantizeFile, BlocksAreTheEncodersOnAnyNumberOfThreads) {
   EXPECT_EQ(std::memcmp(result.tensor("blk.0.attn_norm.weight")->data, values_.data(), kCols * 4),
             0);
   EXPECT_EQ(std::memcmp(result.tensor("table")->data, values_.data(), 16), 0)
-      << "what is no float is copied";
+      << "tensors of other types are copied";
   EXPECT_EQ(result.get_uint("general.file_type"), 2U);
   EXPECT_EQ(result.get_uint("general.quantization_version"), 2U);
   EXPECT_EQ(result.find_strings("strange.key")->size(), 2U);
@@ -131,7 +131,7 @@ TEST_F(QuantizeFile, EmptyImatrixHasNoEffect) {
   }
 }
 
-/// What quantizing tells of the errors and bytes of a mix, against its file.
+/// Errors and sizes that quantizing reports, checked against the written file.
 class QuantizedBlocks : public QuantizeFile, public testing::WithParamInterface<const char*> {};
 
 TEST_P(QuantizedBlocks, ErrorsAreTheirs) {

@@ -67,7 +67,7 @@ TEST_F(SamplingDefaults, ReadsEveryNumericType) {
             12);
 }
 
-TEST_F(SamplingDefaults, LeavesOtherOptionsAlone) {
+TEST_F(SamplingDefaults, KeepsOtherOptions) {
   SamplerOptions options;
   options.temperature = 0.5F;
   set_sampling_defaults(file({}), options);

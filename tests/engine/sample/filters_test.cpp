@@ -44,7 +44,7 @@ std::set<TokenId> ids(const std::vector<Candidate>& list) {
   return set;
 }
 
-// Whether a comes before b in the order of all filters.
+// True if a comes before b in the order of all filters.
 bool before(const std::vector<float>& logits, TokenId a, TokenId b) {
   const float x = logits[static_cast<std::size_t>(a)];
   const float y = logits[static_cast<std::size_t>(b)];
@@ -148,7 +148,7 @@ TEST_P(Filters, TopNSigmaKeepsThoseWithinNDeviationsOfTheLargest) {
       if (logits[static_cast<std::size_t>(a)] >= top - n * std::sqrt(square)) want.insert(a);
     }
     auto list = candidates(logits);
-    list.push_back({200, -std::numeric_limits<double>::infinity(), 0});  // counts for nothing
+    list.push_back({200, -std::numeric_limits<double>::infinity(), 0});  // must be ignored
     filter::top_n_sigma(list, n);
     EXPECT_EQ(ids(list), want) << n;
   }

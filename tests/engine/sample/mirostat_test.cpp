@@ -16,7 +16,7 @@ struct Ranked {
   double p;
 };
 
-// Softmax, likeliest first.
+// Softmax, in descending order.
 std::vector<Ranked> ranked(const std::vector<float>& logits) {
   std::vector<Ranked> list;
   double sum = 0;
@@ -41,7 +41,7 @@ std::size_t paper_k(const std::vector<Ranked>& list, double mu) {
   return std::clamp<std::size_t>(k < 1 ? 1 : static_cast<std::size_t>(k), 1, list.size());
 }
 
-// Algorithm 2: those of at most mu bits.
+// Algorithm 2: keep tokens with a surprise of up to mu bits.
 std::size_t paper_cut(const std::vector<Ranked>& list, double mu) {
   std::size_t n = 1;
   while (n < list.size() && std::log2(1 / list[n].p) <= mu) ++n;

@@ -55,8 +55,8 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
   options.temperature = 0;
   const std::vector<float> logits = {1, 3, 2, 3};
   EXPECT_EQ(Sampler(options, 4).next(logits, {}), 1);
-  // As the order of candidates has it, which a mask makes it take, whatever the number of tokens;
-  // biases of some, of one twice.
+  // Ties follow the order of candidates, which is used with a mask, for any number of tokens. Some
+  // tokens have a bias, one of them two.
   for (std::size_t n = 1; n < 64; ++n) {
     std::vector<float> coarse = some_logits(n, n);
     for (float& x : coarse) x = std::round(x);
@@ -126,7 +126,7 @@ TEST(Sampler, BiasAndPenalties) {
   EXPECT_EQ(best(options), 0);
 }
 
-// Presence and frequency penalties count the tokens that were sampled, not those of the prompt.
+// Presence and frequency penalties count sampled tokens only, not the prompt's.
 TEST(Sampler, PresenceAndFrequencyCountTheAnswerOnly) {
   const std::vector<float> logits = {4, -2, 3, 1};
   const std::vector<TokenId> prompt = {0, 0, 0, 2};
@@ -192,7 +192,8 @@ TEST(Sampler, StepsAreTakenInTheirOrder) {
   SamplerOptions options = plain();
   options.top_k = 2;
   options.top_p = 0.55F;
-  EXPECT_EQ(seen_with(options, logits), (std::set<TokenId>{0}));  // of the two 0 has 0.57
+  EXPECT_EQ(seen_with(options, logits),
+            (std::set<TokenId>{0}));  // among the top two, token 0 has probability 0.57
   options.steps = parse_sampler_steps("top_p;top_k");
   EXPECT_EQ(seen_with(options, logits), (std::set<TokenId>{0, 1}));
   options.steps = parse_sampler_steps("top_p");

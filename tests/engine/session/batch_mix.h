@@ -18,7 +18,7 @@
 
 namespace cria::test {
 
-/// Pages lie anywhere, and hold what is no number until they are written.
+/// Shuffles the free pages and fills all with NaNs, so that reads of unwritten positions show.
 inline void shuffle_pages(Engine& engine, Random& random) {
   KvPool& pool = StateAccess::of(engine).pool;
   std::memset(pool.memory().data(), 0xFF, pool.memory().size());
@@ -89,8 +89,8 @@ class BatchMix {
  private:
   struct Live {
     Sequence sequence;
-    std::size_t text;       // which it goes on with
-    bool own_tail = false;  // or random tokens
+    std::size_t text;       // index of the text that it continues
+    bool own_tail = false;  // true: random tokens instead
   };
 
   bool chance(double p) { return random_.uniform() < p; }

@@ -1,4 +1,4 @@
-// Many sequences in one engine: each has the bytes that it has alone.
+// Many sequences in one engine: each has the same bytes as in an engine of its own.
 #include "engine/session/engine_state.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/engine/session/batch_mix.h"
@@ -21,7 +21,7 @@ EngineOptions mixed_options(std::uint32_t sequences, std::uint32_t threads) {
   return options;
 }
 
-// Everything lies in the pool again, or is kept by the index alone.
+// Every page is free or held by the prefix cache only.
 void expect_no_page_lost(const Engine& engine) {
   KvPool& pool = StateAccess::of(engine).pool;
   for (std::size_t group = 0; group < pool.groups(); ++group) {
@@ -102,7 +102,8 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
   EXPECT_EQ(secret.reuse(text), 0U) << "shares nothing";
 }
 
-// Where a window need not let go of anything, what lies before it is shared, too.
+// If the pool has room for the whole context of a windowed layer, positions before the window are
+// shared as well.
 TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
@@ -121,8 +122,8 @@ TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
   EXPECT_EQ(second.truncate(100), 100U);
 }
 
-// What ended texts have in common with the next, token by token; one of them alone is kept where it
-// has all.
+// A new text reuses the prefix it shares with finished texts, to the token. If one text contains
+// another, only the longer one is kept.
 TEST(Batches, TheLastPageIsKept) {
   EngineOptions options = mixed_options(2, 1);
   options.positions = 448;
@@ -152,7 +153,7 @@ TEST(Batches, KeptPrefixesHaveMemoryOfTheirOwn) {
   const EngineMemory least = engine_memory(plain_model(), options);
   options.prefix_cache_bytes = 1 << 20;
   const EngineMemory more = engine_memory(plain_model(), options);
-  const std::size_t page_bytes = least.kv / 14;  // of 2 × 7 pages
+  const std::size_t page_bytes = least.kv / 14;  // 2 × 7 pages
   EXPECT_LE(more.kv, least.kv + options.prefix_cache_bytes);
   EXPECT_GT(more.kv + page_bytes, least.kv + options.prefix_cache_bytes);
   Engine engine(plain_model(), options);
@@ -199,7 +200,7 @@ TEST(Batches, FreePagesOfRejectedTokens) {
   batch.add(a, std::span(tokens).first(100), 100);
   EXPECT_NE(error_of([&] { batch.add(b, std::span(tokens).first(150), 0); }).find("no room"),
             std::string::npos);
-  EXPECT_EQ(pool.free_pages(0), 1U) << "those of the first slice alone";
+  EXPECT_EQ(pool.free_pages(0), 1U) << "only the first slice's pages";
   batch.clear();
   EXPECT_EQ(pool.free_pages(0), 3U);
   batch.add(a, std::span(tokens).first(100), 100);
@@ -238,7 +239,7 @@ TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
   EXPECT_FALSE(StateAccess::of(engine).executor.observed()) << "what observed is gone";
 }
 
-// Nobody waits longer for a sequence that cannot be used than he must.
+// The search for a failing sequence delays other sequences as little as possible.
 TEST(Batches, WhoIsToBlameIsSoughtNoLongerThanNeeded) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
@@ -264,8 +265,7 @@ TEST(Batches, WhoIsToBlameIsSoughtNoLongerThanNeeded) {
   const std::atomic<bool> stop = true;
   const std::string stopped = error({1, 5, 9}, &stop);
   EXPECT_NE(stopped.find("was stopped"), std::string::npos) << stopped;
-  EXPECT_EQ(stopped.find("node output"), std::string::npos)
-      << "nobody has seen whether it is to blame: " << stopped;
+  EXPECT_EQ(stopped.find("node output"), std::string::npos) << "it was not checked: " << stopped;
 }
 
 TEST(Batches, MemoryIsSaidBefore) {

@@ -6,10 +6,10 @@
 
 namespace cria::test {
 
-/// logit(last, next) for last = token mod 64. Nothing but the embedding reaches the output:
-/// attention and feed-forward are multiplied by zero; a row of the embedding is 1024 in one column,
-/// whose RMS is 128 exactly, so that the normalized value times the norm's weight of 1/8 is 1 and
-/// the logits are the table's floats.
+/// The logits are logit(last, next) for last = token mod 64. Only the embedding reaches the output:
+/// attention and feed-forward are multiplied by zero. A row of the embedding is 1024 in one column,
+/// so its RMS is exactly 128. The norm's weight of 1/8 makes the normalized value 1, and the logits
+/// are the table's floats.
 inline TinyModel bigram_file(
     const std::function<double(std::size_t last, std::size_t next)>& logit) {
   TinyModel tiny;

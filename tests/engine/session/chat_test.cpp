@@ -67,14 +67,14 @@ TEST(Chat, TenTurnsEvaluateEachTokenOnce) {
   GenerateOptions options = greedy(12);
   options.sampler.temperature = 1.2F;  // ids that encoding the answer anew would not always choose
   options.sampler.seed = 11;
-  options.speculate = Speculate::Off;  // guesses that are wrong are evaluated in vain
+  options.speculate = Speculate::Off;  // rejected drafts would be evaluated, too
   std::size_t told = 0;
   for (int turn = 0; turn < 10; ++turn) {
     talk.push_back({"user", "Question " + std::to_string(turn) + ": what colour is grass?"});
     Text out;
     const GenerateResult result = session.chat(talk, options, out.sink());
     talk.push_back({"assistant", out.text});
-    // What max_tokens cuts off is read with the next prompt.
+    // The token at which max_tokens ended an answer is read with the next prompt.
     const std::size_t read = result.tokens.size() - (result.reason == StopReason::Length ? 1 : 0);
     told += result.prompt_tokens + read;
     EXPECT_EQ(result.prompt_tokens + result.cached_tokens + read, session.tokens().size());
@@ -134,8 +134,7 @@ TEST(Chat, StopsAtLengthAndAtZero) {
   EXPECT_EQ(none.text, "");
 }
 
-// A pass draws a token; none is for one that nothing follows. Who goes on from there reads it with
-// his prompt.
+// One pass per sampled token, but none after the last token: the next prompt's prefill includes it.
 TEST(Chat, AsManyPassesAsTokens) {
   Session session(demo_model(), {});
   const Node* const first_node = &session.graph().nodes.front();
@@ -302,7 +301,7 @@ TEST(Chat, ReportsAnOversizedMessage) {
   how.drop_oldest = true;
   try {
     session.chat(talk, greedy(), {}, how);
-    FAIL() << "there is no room";
+    FAIL() << "expected ContextOverflow";
   } catch (const ContextOverflow& overflow) {
     EXPECT_TRUE(overflow.last_alone);
     EXPECT_GT(overflow.tokens, 64U);
@@ -323,7 +322,7 @@ TEST(Chat, ReportsOverflowBeforeTemplateErrors) {
   for (int i = 0; i < 100; ++i) talk.back().content += " word";
   try {
     session.chat(talk, greedy(), {}, how);
-    FAIL() << "there is no room";
+    FAIL() << "expected ContextOverflow";
   } catch (const ContextOverflow& overflow) {
     EXPECT_FALSE(overflow.last_alone) << "nothing is known of it";
     EXPECT_NE(std::string(overflow.what()).find("with the conversation it has"), std::string::npos);
@@ -368,7 +367,7 @@ TEST(Chat, AnInterruptStopsThePromptWithinANode) {
   EXPECT_EQ(kept.tokens, fresh.generate(prompt, greedy(4)).tokens);
 }
 
-// What the caller's function throws, say.
+// For example, the caller's sink may throw.
 TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
   Session session(demo_model(), {});
   const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);
@@ -384,7 +383,7 @@ TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
   EXPECT_EQ(session.generate(prompt, greedy(8)).tokens, fresh.generate(prompt, greedy(8)).tokens);
 }
 
-// Likewise by what is held back until the end, and where the logits of every token are looked at.
+// The sink may also throw on text held back until the end, or the reader of all logits may throw.
 TEST(Chat, AfterALateErrorASessionHoldsNoMoreThanBefore) {
   Session session(demo_model(), {.n_batch = 16});
   const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What this process holds of the system's.
+/// System resources held by this process.
 struct Holdings {
   std::size_t descriptors = 0, threads = 0, mappings = 0, file_mappings = 0, heap = 0;
 
@@ -49,8 +49,7 @@ TEST(Cycles, LeaveNothing) {
     Session session(*model, options);
     EXPECT_EQ(session.eval(std::vector<TokenId>{1, 7}).size(), 300U);
   };
-  for (int i = 0; i < 40; ++i)
-    cycle(i);  // what is made once and kept: threads, arenas of the allocator
+  for (int i = 0; i < 40; ++i) cycle(i);  // creates what is kept: threads, the allocator's arenas
   const Holdings before(path);
   for (int i = 0; i < cycles; ++i) cycle(i);
   const Holdings after(path);

@@ -1,6 +1,6 @@
-// Whatever runs beside it, an answer has the bytes that it has alone: models of six types, all KV
-// types, answers that are cancelled and asked for again, guesses right and wrong. CRIA_MIX_ROUNDS=N
-// does N times as much.
+// An answer's bytes do not depend on concurrent work. Covers six weight types, all KV types,
+// cancelled and repeated requests, and drafts that are right or wrong. CRIA_MIX_ROUNDS=N multiplies
+// the rounds by N.
 #include <cstdlib>
 
 #include "engine/quantize/quantize.h"
@@ -12,7 +12,7 @@
 namespace cria::test {
 namespace {
 
-/// The demo model in a type. What it loses thereby does not matter.
+/// Loads the demo model quantized to a mix. The loss does not matter here.
 std::shared_ptr<const Model> demo_as(const char* mix) {
   return load_written([mix](const std::string& path) {
     QuantizeOptions options;
@@ -79,7 +79,7 @@ class ServingMix {
     std::vector<TokenId> alone, tokens;
     std::string alone_text, text;
     std::vector<float> alone_logprobs, logprobs;
-    std::vector<std::vector<TokenId>> parts;  // of cancelled answers
+    std::vector<std::vector<TokenId>> parts;  // outputs of cancelled answers
     Scheduler::Id id = 0;
     bool error = false;
   };
@@ -100,7 +100,7 @@ class ServingMix {
     return options;
   }
 
-  // Some begin alike, and repeat themselves.
+  // Some prompts share a prefix, and some repeat themselves.
   std::vector<TokenId> any_prompt() {
     std::vector<TokenId> prompt = many_tokens(below(4) * 45);
     const std::size_t own = 1 + below(30);

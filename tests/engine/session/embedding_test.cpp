@@ -1,4 +1,5 @@
-// Hidden states and embeddings: what the last norm wrote, whatever is evaluated beside it.
+// Hidden states and embeddings: outputs of the last norm, independent of other sequences in the
+// pass.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +27,7 @@ Vectors embed_with(const Model& model, std::span<const std::vector<TokenId>> pro
   return embed(engine, prompts, pooling);
 }
 
-/// Prompts of several lengths; some begin alike.
+/// Returns n prompts of several lengths, some with a common prefix.
 std::vector<std::vector<TokenId>> some_prompts(std::size_t n) {
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < n; ++i) {
@@ -160,7 +161,7 @@ TEST(Embedding, RejectsInvalidTokens) {
   EXPECT_TRUE(embed(engine, {}, Pooling::Mean).empty());
 }
 
-// What the model itself thought of each token of the prompt.
+// Log-probabilities that the model gave to each token of the prompt.
 TEST(Embedding, LogprobsOfThePrompt) {
   const std::vector<TokenId> prompt = many_tokens(90);
   GenerateOptions options = greedy(0);

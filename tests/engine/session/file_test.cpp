@@ -114,7 +114,7 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   EXPECT_NE(error_of([&] { session.load(path + ".none"); }).find("cannot open"), std::string::npos);
 }
 
-// Behind the window pages are missing, which the tokens would have told.
+// Pages before the window are missing, and the tokens of a damaged file would need them.
 TEST_F(SessionFile, DamagedWindowFilesLeaveTheSessionUsable) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
@@ -134,8 +134,8 @@ TEST_F(SessionFile, DamagedWindowFilesLeaveTheSessionUsable) {
   }
 }
 
-// How many pages a session holds behind a window depends on its context and batches; what a file
-// holds does not.
+// The pages that a session holds before a window depend on its context and batch size. The file's
+// content does not.
 TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
@@ -161,7 +161,7 @@ TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
   }
 }
 
-// What a file does not hold is not there after loading, though pages for it could be.
+// Positions that a file omits are missing after loading, although the pool has pages for them.
 TEST_F(SessionFile, OmitsPositionsBeforeTheWindow) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();

@@ -1,4 +1,4 @@
-// Which pages the index of prefixes finds, and which one it gives up.
+// The prefix cache finds matching pages and evicts the right one.
 #include "engine/session/prefix_cache.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using Ref = PrefixCache::Ref;
 // One group of six pages. Page `first` of a text holds the tokens from `first` on.
 class Prefixes : public testing::Test {
  protected:
-  /// Texts of n pages, each added after the one before it. Nobody but the index holds their pages.
+  /// Adds n pages of text, each after the one before. Only the cache holds them.
   std::vector<Ref> add(TokenId first, std::size_t n, std::uint64_t scope = 0) {
     std::vector<Ref> refs;
     PageTables tables(1);
@@ -53,12 +53,12 @@ TEST_F(Prefixes, TheLeastRecentlyUsedGoesFirst) {
     EXPECT_FALSE(is_there(gone[0]));
     EXPECT_EQ(is_there(a[0]) + is_there(b[0]) + is_there(c[0]), left);
   }
-  EXPECT_FALSE(index_.evict(0)) << "there is none left";
+  EXPECT_FALSE(index_.evict(0)) << "the cache is empty";
   EXPECT_EQ(pool_.free_pages(0), pool_.pages(0));
 }
 
-// Its first pages serve texts that begin alike; behind a page that is gone, others would be of no
-// use.
+// The first pages serve other texts with a common prefix. Pages after an evicted one would be
+// useless.
 TEST_F(Prefixes, OfOnePrefixTheLastPageGoesFirst) {
   const std::vector<Ref> pages = add(100, 3);
   index_.touch(pages);
@@ -74,7 +74,7 @@ TEST_F(Prefixes, KeepPagesOfLiveSequences) {
   const PageId page = index_.page(held[0], 0);
   pool_.share(0, page);
   EXPECT_TRUE(index_.evict(0));
-  EXPECT_FALSE(is_there(other[0])) << "used later, but by nobody";
+  EXPECT_FALSE(is_there(other[0])) << "used later, but no sequence holds it";
   EXPECT_FALSE(index_.evict(0));
   pool_.release(0, page);
   EXPECT_TRUE(index_.evict(0));
@@ -94,7 +94,7 @@ TEST_F(Prefixes, AreFoundByScopeParentAndTokens) {
   EXPECT_EQ(index_.longest(0, {}, differs).tokens, 10U);
 }
 
-// A reference to a page that is gone is none to the page that has its place.
+// A reference to an evicted page does not match the page that replaced it.
 TEST_F(Prefixes, ReferencesOutliveTheirPages) {
   const Ref old = add(100, 1)[0];
   ASSERT_TRUE(index_.evict(0));

@@ -1,5 +1,5 @@
-// Many answers at once: each has the bytes that it has alone, whoever comes, goes or fails beside
-// it.
+// Concurrent answers: each has the same bytes as in a session of its own, even when others start,
+// end or fail.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Ended {
 Wanted random_wanted(Random& random, std::size_t n_vocab) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
   Wanted wanted;
-  const std::size_t shared = below(3) * 70;  // what some begin with
+  const std::size_t shared = below(3) * 70;  // common prefix of some prompts
   for (std::size_t i = 0; i < shared; ++i)
     wanted.prompt.push_back(static_cast<TokenId>(3 + i * 11 % 200));
   for (std::size_t i = 0, n = 1 + below(60); i < n; ++i)
@@ -161,8 +161,7 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
   }
 }
 
-// What a draft model has read of answers that are being written goes with them, before the model
-// does.
+// The draft model's sequences end with the scheduler's answers, before the model is destroyed.
 TEST(Scheduler, MayBeDroppedWhileItGuesses) {
   const auto model = TinyModel().load();
   EngineOptions options = engine_options(2, 1);
@@ -216,7 +215,7 @@ TEST(Scheduler, TheSamePromptIsReadOnce) {
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
 }
 
-// What nobody finds is not waited for: prompts are read in rounds.
+// Without a prefix cache, prompts do not wait for one another: prefill alternates between them.
 TEST(Scheduler, DoesNotWaitForAnUncachedPrefix) {
   EngineOptions options = engine_options(2, 1);
   options.prefix_cache = false;
@@ -365,7 +364,7 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_NE(ended[2].error.find("the prompt does not fit"), std::string::npos) << ended[2].error;
   expect_as_alone(*model, 256, all[0], ended[0]);
   expect_as_alone(*model, 256, all[3], ended[3]);
-  // One that fails before anything is evaluated has let go of its sequence when that is told.
+  // An answer that fails before any evaluation has freed its sequence when its end is reported.
   Ended outside;
   scheduler.add(request_of({{-1}, greedy(4)}, outside));
   EXPECT_FALSE(scheduler.step());
@@ -373,8 +372,8 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_EQ(scheduler.active(), 0U);
 }
 
-// What ends a step ends the search for what is to blame, which evaluates all of an answer's tokens
-// again.
+// Stopping a step also stops its search for the failing answer, which evaluates all tokens of an
+// answer again.
 TEST(Scheduler, StopsTheSearchForAFailingAnswer) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
@@ -426,8 +425,8 @@ TEST(Scheduler, TellsWhatWasThrown) {
   EXPECT_NE(ended[1].error.find("the prompt does not fit"), std::string::npos) << ended[1].error;
 }
 
-// Whoever is told of an end may cancel answers, its own and others', whether they wait, run or have
-// just ended.
+// A callback for an end may cancel any answer, including its own, in any state: waiting, active or
+// ended.
 TEST(Scheduler, AnEndMayCancelOthers) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
@@ -458,8 +457,7 @@ TEST(Scheduler, AnEndMayCancelOthers) {
   for (const std::size_t i : {2, 4, 5}) expect_as_alone(demo_model(), 256, few, ended[i]);
 }
 
-// What the sink of an answer throws ends that answer, in the middle of it or with what was held
-// back.
+// An exception of a sink ends its answer, in the middle or with the text held back until the end.
 TEST(Scheduler, ExceptionsOfASinkEndItsAnswer) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
@@ -488,8 +486,8 @@ TEST(Scheduler, ExceptionsOfASinkEndItsAnswer) {
   for (const std::size_t i : {0, 3}) expect_as_alone(demo_model(), 256, wanted, ended[i]);
 }
 
-// Likewise what is thrown when its prompt begins to be read: its pages are others' then, and
-// nothing of it is in the pass.
+// A progress callback may throw when prefill starts. The answer's pages are freed, and the pass
+// does not include it.
 TEST(Scheduler, HandlesExceptionsOfProgress) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine);
@@ -541,7 +539,7 @@ TEST(Scheduler, HandlesExceptionsOfEnd) {
   }
 }
 
-// What other sequences of the engine hold is not promised to answers.
+// Positions held by other sequences of the engine are not reserved for answers.
 TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
   EngineOptions options = engine_options(3, 1);
   options.positions = 256;
@@ -608,7 +606,7 @@ TEST(Scheduler, WaitsForScorersAndTheyForIt) {
   for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(scores[i].log_p, alone[i].log_p);
 }
 
-// Nobody waits for ever: a long prompt and many short ones come one after the other.
+// Neither a long prompt nor many short ones wait until the others are done.
 TEST(Scheduler, EveryStepServesAllDecodingAnswers) {
   Engine engine(demo_model(), engine_options(3, 1));
   Scheduler scheduler(engine, {.prompt_tokens = 10});
@@ -627,8 +625,8 @@ TEST(Scheduler, EveryStepServesAllDecodingAnswers) {
   EXPECT_EQ(ended[0].tokens.size(), 50U);
 }
 
-// More answers than a batch has tokens: a prompt is read all the same, and none of the answers
-// waits for its end.
+// With more answers than tokens per batch, a prompt still advances, and no answer waits for its
+// end.
 TEST(Scheduler, ManyWritersLeaveRoomForPrompts) {
   for (const std::uint32_t n_batch : {1U, 2U, 4U}) {
     EngineOptions options = engine_options(6, 1);
@@ -662,7 +660,7 @@ TEST(Scheduler, ManyWritersLeaveRoomForPrompts) {
   }
 }
 
-// Where there is room for both, no prompt takes an answer's place.
+// If a batch has capacity for both, prompts take no token from decoding answers.
 TEST(Scheduler, AnswersHaveATokenOfEachStepWithRoom) {
   EngineOptions options = engine_options(8, 1);
   options.n_batch = 8;

@@ -123,7 +123,7 @@ TEST(Speculation, ChangesNoAnswer) {
   EXPECT_GT(drafted, kept);
 }
 
-// What a constraint leaves no choice about is guessed: the answer is the same, in fewer passes.
+// Tokens forced by a constraint are drafted: the answer is the same, in fewer passes.
 TEST(Speculation, ForcedTextIsADraft) {
   const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
   GenerateOptions options = greedy(150);
@@ -151,7 +151,7 @@ TEST(Speculation, ForcedTextIsADraft) {
   while (scheduler.step()) continue;
 }
 
-// A guess that costs too much is none.
+// Drafts of forced text that exceed the budget are given up.
 TEST(Speculation, ExpensiveForcedTextFailsNoAnswer) {
   const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
   GenerateOptions dear = greedy(40), plain = greedy(60);
@@ -237,7 +237,7 @@ TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
   EXPECT_EQ(draft, (std::vector<TokenId>{4, 9, 2}));
   const std::vector<TokenId> period = {7, 8, 7, 8};
   EXPECT_EQ(ngram_draft(period, {}, 5, draft), 2U);
-  EXPECT_EQ(draft, (std::vector<TokenId>{7, 8, 7, 8, 7})) << "goes on through itself";
+  EXPECT_EQ(draft, (std::vector<TokenId>{7, 8, 7, 8, 7})) << "the match overlaps the end";
   EXPECT_EQ(ngram_draft(std::vector<TokenId>{1, 2, 3}, {}, 5, draft), 0U);
   EXPECT_TRUE(draft.empty());
   EXPECT_EQ(ngram_draft(text, std::vector<TokenId>{2, 3, 6, 6}, 5, draft), 2U)
@@ -248,21 +248,23 @@ TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
 // A machine with made-up times, on which an answer is written.
 struct MadeUpMachine {
   DraftControl control;
-  double first = 0.3,
-         each = 0.1;  // what a pass costs for more than one token, and for each: in passes of one
+  double
+      first = 0.3,
+      each =
+          0.1;  // cost of a second token, and of each further one, relative to a pass of one token
   double disturbed = 1;  // how much longer everything takes now
   std::size_t agree = 6;
 
   [[nodiscard]] double cost(std::size_t guesses) const {
     return guesses == 0 ? 1 : 1 + first + each * static_cast<double>(guesses);
   }
-  /// A pass of so many guesses, all of them right or none. Returns how many they were.
+  /// Runs a pass in which all drafts are accepted or all rejected. Returns their number.
   std::size_t pass(bool right) {
     const std::size_t n = control.length(agree);
     control.passed(agree, n, right ? n : 0, 0.010 * disturbed * cost(n));
     return n;
   }
-  /// Writes so many tokens. Returns in how many passes.
+  /// Decodes `tokens` tokens. Returns the number of passes.
   std::size_t write(std::size_t tokens, bool right) {
     std::size_t passes = 0;
     for (std::size_t written = 0; written < tokens; ++passes)
@@ -276,7 +278,7 @@ TEST(Speculation, GuessesAsFarAsItPays) {
   EXPECT_EQ(cheap.pass(true), 0U) << "no pass has been measured";
   EXPECT_LE(cheap.write(60, true), 20U);
   EXPECT_GT(cheap.control.length(20), 8U);
-  EXPECT_EQ(cheap.control.length(0), 0U) << "nothing speaks for the guess";
+  EXPECT_EQ(cheap.control.length(0), 0U) << "no match, so no draft";
   MadeUpMachine dear;  // each token costs as much as a pass
   dear.first = 0;
   dear.each = 1;
@@ -291,8 +293,8 @@ TEST(Speculation, ASlowMomentIsOutvoted) {
   machine.disturbed = 20;
   machine.pass(true);
   machine.disturbed = 1;
-  EXPECT_LE(machine.write(64, true), 9U) << "as many at a time as before";
-  for (const std::size_t until : {3, 4, 5, 8}) {  // the first guesses are the slow ones
+  EXPECT_LE(machine.write(64, true), 9U) << "drafts are as long as before";
+  for (const std::size_t until : {3, 4, 5, 8}) {  // early drafts are slow
     MadeUpMachine young;
     young.write(until, true);
     young.disturbed = 20;
@@ -328,7 +330,7 @@ TEST(Speculation, WrongGuessesAreForgotten) {
   EXPECT_LE(machine.write(64, true), 14U);
 }
 
-// What wrong guesses cost stays within a small part of the time.
+// Rejected drafts cost a small part of the time.
 TEST(Speculation, LosesLittle) {
   for (const double each : {0.1, 0.3, 1.0}) {
     MadeUpMachine machine;
@@ -345,8 +347,8 @@ TEST(Speculation, LosesLittle) {
   }
 }
 
-// A longer pass is one for all who wait for it: the more there are, the less one may guess, and
-// never for little.
+// A longer pass delays all concurrent answers. The more of them there are, the shorter drafts
+// become.
 TEST(Speculation, OthersWaitForAGuess) {
   MadeUpMachine machine;
   machine.first = 0;
@@ -354,7 +356,7 @@ TEST(Speculation, OthersWaitForAGuess) {
   machine.write(300, true);
   DraftControl::Pass alone;
   EXPECT_EQ(machine.control.length(6, alone, &alone.waits), machine.control.length(6));
-  EXPECT_LT(alone.waits, 0.25) << "most of the guesses are expected to be right";
+  EXPECT_LT(alone.waits, 0.25) << "most draft tokens are expected to be accepted";
   std::size_t before = machine.control.length(6);
   for (const double others : {1.0, 2.0, 4.0, 16.0}) {
     DraftControl::Pass shared{1, 1 + others, 1};
@@ -362,7 +364,7 @@ TEST(Speculation, OthersWaitForAGuess) {
     EXPECT_LE(n, before) << others;
     EXPECT_EQ(n == 0, shared.waits == 1 + others);
     EXPECT_LE(shared.waits * machine.cost(n), 1 + others) << "all together gain";
-    EXPECT_TRUE(n != 0 || others > 2) << "what is cheap is guessed";
+    EXPECT_TRUE(n != 0 || others > 2) << "cheap drafts are made";
     before = n;
   }
   EXPECT_EQ(before, 0U) << "a token of one answer is not worth what sixteen others wait";
@@ -397,7 +399,8 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   draft.write({&guess, 1}, 100, nullptr);
   EXPECT_EQ(guessed.size(), 4U);
   for (const TokenId token : guessed) EXPECT_LT(token, 300);
-  // A text with a token that the smaller model has not is not guessed; another beside it is.
+  // A text with a token that the draft model lacks gets no draft; another one in the same batch
+  // does.
   DraftModel small(*fewer, *more, {.sequences = 2});
   Sequence first = small.sequence(0, true), second = small.sequence(0, true);
   const DraftModel::DraftRequest both[] = {{&first, padding, 4, &others},

@@ -75,8 +75,8 @@ TEST(Thinking, MayBeAllThereIs) {
   EXPECT_EQ(refused.reasoning, "hm");
 }
 
-// The history is what the template makes of it, and the talk goes on from there: as a session that
-// has never seen the thinking.
+// The template decides how thinking appears in the history. The conversation continues like that of
+// a session that has never seen the thinking.
 TEST(Thinking, IsLeftOutOfTheHistory) {
   Session session(thinker(), {});
   std::vector<ChatMessage> talk = {{"user", "hi"}};

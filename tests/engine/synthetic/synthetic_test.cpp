@@ -1,5 +1,5 @@
-// Architectures and types that the bundled model has not, on tiny models against the plain forward
-// pass.
+// Tiny models with architectures and types that the bundled model lacks, compared with the plain
+// forward pass.
 #include <gtest/gtest.h>
 
 #include <cstdio>

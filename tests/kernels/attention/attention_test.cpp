@@ -404,9 +404,9 @@ class ExactAttention {
   /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order
   /// 1. A Q8_0 cache adds the rounding to integers:
   /// - A query is rounded by half a step of amax/32512 in every dim. A score is then wrong by up to
-  ///   e = step/2·Σ|key|·scale (a soft cap does not increase it), a weight over the sum of weights
-  ///   by a factor within exp(±2e), and the weighted sum of values by (exp(2e) - 1)·Σ weight·|value
-  ///   - sum|, in which a sink is a key of value 0.
+  ///   e = step/2·Σ|key|·scale; a soft cap does not increase it. A weight over the sum of weights
+  ///   changes by a factor within exp(±2e). The weighted sum of values changes by up to
+  ///   (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0.
   /// - Weights times the scales of their values, d = |value|/|byte|, are rounded by half a step of
   ///   up to 16 times their maximum in the tile/32512.
   [[nodiscard]] double tolerance(std::size_t d, double exact) const {

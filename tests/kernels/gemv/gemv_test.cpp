@@ -55,7 +55,7 @@ TEST_P(Gemv, NoTokens) {
 
 /// 76 of 113 rows are multiplied in one call: as eight streams nine rows apart, or closer if that
 /// is about a multiple of 4 KiB (RowGroups). Cases: no streams; nine, eight and seven rows apart;
-/// nine because closer is no better.
+/// nine, because a smaller distance is not better.
 TEST_P(Gemv, LongStreams) {
   const std::size_t blocks = dtype_info(GetParam()).block_values < 256 ? 9 : 2;
   for (const std::size_t row_bytes : {0, 500, 457, 482, 4096})

@@ -1,7 +1,7 @@
 #!/bin/sh
-# code_of_one_set.sh OBJECT...: checks that no mergeable function stands in the objects of two
-# instruction sets, or of a set and the baseline: the linker keeps one copy, whose instructions a
-# machine may lack. cria's own functions are in a namespace per set; templates of the standard
+# code_of_one_set.sh OBJECT...: checks that no mergeable function is in the objects of two
+# instruction sets, or of a set and the baseline. The linker would keep one copy, whose instructions
+# a machine may lack. cria's own functions are in a namespace per set; templates of the standard
 # library cannot be, so they must be inlined. Objects of a set: isa/SET.cpp.o, isa/SET_*.cpp.o.
 export LC_ALL=C
 list=$(mktemp) && trap 'rm -f "$list"' EXIT

@@ -120,9 +120,9 @@ class ScalarProduct : public testing::TestWithParam<DType> {
   std::size_t cols_ = is_float_ ? 45 : 1024;  // 45: a tail
 };
 
-// Bound: a term of a partial sum (their magnitudes total up to S = Σ (|a|+|b|)·|x|) passes through
-// one rounding of its scale, one of its integer or of m's product, and one per later FMA or
-// addition. The dequantized weights of the exact sum carry one more.
+// Bound: the terms' magnitudes total up to S = Σ (|a|+|b|)·|x|. Each term is rounded once for its
+// scale, once for its integer or the product with m, and once per later FMA or addition. The
+// dequantized weights of the exact sum carry one more rounding.
 TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   Product p = make_product(type_, 9, cols_, 19);
   p.run(0, p.rows);

@@ -178,9 +178,9 @@ TEST(SoftCap, FollowsItsFormula) {
   }
 }
 
-/// If cap is much larger than x, the result is x times a series, rounded once (truncation and its
-/// own rounding are below 2^-20 of a unit in the last place). Otherwise it is cap times a
-/// difference, each rounded.
+/// If cap is much larger than x, the result is x times a series, rounded once. The series'
+/// truncation and its own rounding are below 2^-20 of a unit in the last place. Otherwise it is cap
+/// times a difference, each rounded.
 TEST(SoftCap, IsAsExactForLargeCaps) {
   for (const float cap : {257.0F, -1e3F, 1e6F, 1e9F, 1e37F, 3e38F}) {
     for (const float deviation : {5.0F, std::abs(cap) / 30, std::abs(cap) / 4}) {

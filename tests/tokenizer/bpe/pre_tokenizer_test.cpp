@@ -27,7 +27,7 @@ TEST(PreTokenizer, Gpt2) {
                   "a\xE1\xA0\x8E"
                   "b"),
             (Words{"a", "\xE1\xA0\x8E", "b"}))
-      << "U+180E is no white space";
+      << "U+180E does not count as white space";
 }
 
 TEST(PreTokenizer, LlamaTakesThreeDigitsQwenOne) {
@@ -76,7 +76,7 @@ TEST(PreTokenizer, DigitsInThreesFromTheEnd) {
             (Words{"\xC2\xB2"
                    "12",
                    "345"}))
-      << "a power is no digit";
+      << "a superscript does not count as a digit";
   EXPECT_EQ(words("tiny_aya", "1234 x"), (Words{"1", "234", " x"}));
   EXPECT_EQ(words("tiny_aya", "1234x"), (Words{"123", "4", "x"}))
       << "no end of a word: from the front";
@@ -254,8 +254,8 @@ TEST(PreTokenizer, WhiteSpaceOfJais2AsItsAuthorsExpressionCutsIt) {
   EXPECT_EQ(words(pre, spaces).size(), spaces.size() / 512);
 }
 
-// For each of these, some engine's expression looked at the whole rest of the text from every
-// place.
+// For each of the runs below, some engine's expression scans the whole rest of the text from every
+// position.
 TEST(PreTokenizer, LongRunsOfOneCharacterTakeNoSquareOfTheirLength) {
   constexpr std::size_t kLength = 300'000;
   for (const std::string_view name : PreTokenizer::names()) {

@@ -159,7 +159,7 @@ TEST(AnswerSplitter, Channels) {
       << "the receiver before the channel";
   EXPECT_EQ(channels(" to=functions.f(channel)commentary json(message){}(call)"),
             (Said{"", "", "{}", "functions.f"}))
-      << "likewise, where the prompt has begun the header";
+      << "the same, after a prompt that starts the header";
   for (const char* const text : {" to=", " to=you", " t", " too=", " "})
     EXPECT_EQ(channels(text), (Said{"", text, "", ""})) << "a text that begins like that";
   EXPECT_EQ(channels(" t(channel)final(message)4"), (Said{"", " t4", "", ""}));

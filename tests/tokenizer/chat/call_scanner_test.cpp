@@ -119,7 +119,7 @@ TEST(CallScanner, DropsTruncatedCalls) {
     for (std::size_t n = other.find('>') + 1; n <= other.size(); ++n)
       EXPECT_EQ(scan(form, "a < b " + other.substr(0, n), "", true).text, "a < b") << n;
   }
-  EXPECT_EQ(scan(CallForm::Hermes, "a <to", "", true).text, "a <to");  // nobody can tell
+  EXPECT_EQ(scan(CallForm::Hermes, "a <to", "", true).text, "a <to");  // too short for a marker
   EXPECT_EQ(scan(CallForm::Hermes, "a <tool_call>\n{", "", false).text, "a <tool_call>\n{");
   EXPECT_EQ(scan(CallForm::Glm, "a <tool_call>f<arg_key>k", "", true).text, "a");
 }
@@ -249,7 +249,7 @@ TEST(CallScanner, BareValuesAreWhatTheToolTakes) {
   EXPECT_EQ(arguments("a", "null"), R"({"a": null})");
   EXPECT_EQ(arguments("a", "None"), R"({"a": null})") << "models that learn from Python's texts";
   EXPECT_EQ(arguments("b", "true"), R"({"b": "true"})");
-  EXPECT_EQ(arguments("c", "12345"), R"({"c": 12345})") << "nobody can tell";
+  EXPECT_EQ(arguments("c", "12345"), R"({"c": 12345})") << "an integer or a string";
   EXPECT_EQ(arguments("d", "True"), R"({"d": true})");
   EXPECT_EQ(arguments("d", "False"), R"({"d": false})");
   EXPECT_EQ(arguments("e", "True"), R"({"e": "True"})");
@@ -410,7 +410,7 @@ TEST(CallScanner, ForgottenTagsEndWhereTheNextBegin) {
       << "a bracket is missing";
 }
 
-/// What a template writes for a call, after the role.
+/// Returns the format that is detected if a template writes `text` for a call, after the role.
 CallForm rendered(const std::string& text) {
   return call_form_by_rendering([&](std::string_view) { return std::optional(text); });
 }

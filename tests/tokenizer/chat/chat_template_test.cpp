@@ -328,7 +328,7 @@ TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateIgnoresThem) {
     EXPECT_EQ(bracketed(reads).render({{"user", "Hi"}}, options).bytes(), "T[user:Hi]") << reads;
 }
 
-// What a template renders counts, not a marker that stands somewhere in its text.
+// The detection renders the template; a marker somewhere in its source does not count.
 TEST(ChatTemplate, CallFormatIsWhatTheTemplateRenders) {
   const std::string variables = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";
   const auto form = [&](const std::string& source) {
@@ -409,7 +409,7 @@ TEST(ChatTemplate, KeepsUnparsableArguments) {
   EXPECT_EQ(is_text(level), "True");
 }
 
-/// Renders a call with these members beside its name.
+/// Renders a call that has `members` in addition to its name.
 std::string shown_call(const std::string& source, const std::string& members) {
   const ChatTemplate chat =
       ChatTemplate::parse("{% set f = messages[0].tool_calls[0].function %}" + source, "test", {});

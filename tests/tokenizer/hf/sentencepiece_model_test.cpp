@@ -86,7 +86,7 @@ TEST(SentencePieceModel, RejectsInvalidFiles) {
       << "unigram is the format's default";
   EXPECT_NE(pieces_error_in("\x08\x01\x12\x02\x18\x02").find("expected pieces, got none"),
             std::string::npos)
-      << "a number where the pieces belong is no piece";
+      << "a number in place of the pieces";
   EXPECT_NE(pieces_error_in("\x1A\x01\x18").find("not a SentencePiece model"), std::string::npos)
       << "a flag cut short";
   // Cut anywhere, it is refused or read: never more.

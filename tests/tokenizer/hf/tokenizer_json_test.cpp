@@ -31,7 +31,7 @@ std::string json_error_in(const Json& json) {
   return "";
 }
 
-/// Splits as Llama 3's file has them, with a few tokens.
+/// Returns a tokenizer.json with the pre-tokenizer of Llama 3 and a small vocabulary.
 Json llama3_json() {
   return Json::parse(R"({
     "added_tokens": [{"id": 5, "content": "<|begin_of_text|>", "special": true},
@@ -92,7 +92,7 @@ TEST(TokenizerJson, PreTokenizerByItsExpressions) {
 }
 
 TEST(TokenizerJson, RawCharactersAreTheSameAsEscapes) {
-  // As deepseek-coder's file has it.
+  // These are the expressions of deepseek-coder.
   const std::vector<std::string> expressions = {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
                                                 "[一-龥ࠀ-一가-퟿]+", R"(\p{N})"};
   EXPECT_EQ(PreTokenizer::name_of(expressions, false), "deepseek-coder");
@@ -247,7 +247,7 @@ TEST(TokenizerJson, ASpaceBeforeTheFirstWordIsAWarning) {
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().warnings.size(), 1U);
 }
 
-// As models of speech have: transformers says six things of every token that was added.
+// Speech models have as many. transformers writes six fields for every added token.
 TEST(HfVocabulary, ManyAddedTokens) {
   constexpr int kAdded = 29'000;
   const cria::test::TemporaryDirectory directory;
@@ -276,7 +276,7 @@ std::string pieces_file() {
   return sentencepiece_model(*v);
 }
 
-// As transformers 5 saves it: no added_tokens.json, no added_tokens_decoder, no add_bos_token.
+// transformers 5 writes no added_tokens.json, no added_tokens_decoder and no add_bos_token.
 TEST(HfVocabulary, ReadsAddedTokensFromTokenizerJson) {
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.model", pieces_file());

@@ -264,31 +264,10 @@ TEST(JinjaExpression, Tests) {
 
 TEST(JinjaExpression, RaisesWherePythonDoes) {
   const char* const cases[] = {
-      "s+1",
-      "l+(1,)",
-      "d.zz.y",
-      "s.index('zz')",
-      "', '.join(l)",
-      "'%s'%(1,2)",
-      "'%d'%'a'",
-      "n|length",
-      "x|length",
-      "zz|tojson",
-      "'a'|abs",
-      "range(1000000)",
-      "range('a')",
-      "1 in s",
-      "x in x",
-      "'a'<1",
-      "zz+1",
-      "zz.y",
-      "zz()",
-      "s()",
-      "s.nope()",
-      "l.append(1)",
-      "d.update({})",
-      "l.index(9)",
-      R"('\\n\\t\\\\\\''|'\\x41\\u00e9\\101\\q'|0x1F|0b11|0o17|1_000|1.5e3|1_0.5|07|00|.5|5.|x.y|x.0|l.0|l.1|l['0']|d[x]|d[l]|strftime_now('%d %B %Y %H:%M')|strftime_now('')|raise_exception('no')|joiner(',')|cycler(1,2).next()|u|length|u.find('ß')|'日本語'[1]|'日本語'|length|'日本語'.center(7,'-')|'日本語'|list|'e\u0301'|length|"\u00a0x\u2003"|trim|'ﬁ'|upper|'İ'|lower|'ΑΣ'|lower|'ΣΑΣ Σ'|lower|x|unknown|x is unknown|loop|self|caller|true|True|none|None|TRUE|1 if|x[|(1|{'a'}|x.|"abc|x y|1 2|@|x|tojson|f|tojson|1e100|tojson|[1e16,1.0,0.1]|tojson|n|tojson|(1,2)|tojson|range(2)|tojson|d.keys()|tojson|-x|abs|(-x)|abs|2**3**2|-2**2|2*-3|not 1 == 2|not x in l|a.b.c|1~2~3|1+2~3+4|'a'~1+2|10-3-2|10//3*2|7%4*2|2+3*4|(2+3)*4|1 - -1|+x|x is string or t|x is not string and t|s|upper|lower|length|(s|upper)[0]|s|upper[0]|s.upper()[0]|s[0].upper()|l|map('string')|join(', ')|messages[0].content|trim|messages[-1]['role']|messages[1:][0].role|messages|length-1|messages|map(attribute='role')|join(',')|messages[::-1][0].content|messages[0].get('x','no')|messages[0].items()|list|messages[0]|x is string|x is filter|'upper' is filter|'odd' is test|l is sameas l|zz is callable|range is callable|zz|list|zz|join|zz|upper|zz~'a'|zz|first|zz|int|zz|string|n|string|n~''|t~''|[zz]|'a' 'b'|upper|-1 % 3|5.5 // 2|-5.5 // 2|5.5 % -2|1/0|1//0|1%0|1.0/0|0**0|2**62|2**63|9223372036854775807|9223372036854775808|-9223372036854775807-1|99999999999*99999999999)",
+      "s+1",        "l+(1,)",   "d.zz.y",   "s.index('zz')", "', '.join(l)", "'%s'%(1,2)",
+      "'%d'%'a'",   "n|length", "x|length", "zz|tojson",     "'a'|abs",      "range(1000000)",
+      "range('a')", "1 in s",   "x in x",   "'a'<1",         "zz+1",         "zz.y",
+      "zz()",       "s()",      "s.nope()", "l.append(1)",   "d.update({})", "l.index(9)",
   };
   for (const char* const expression : cases)
     EXPECT_THROW((void)value_of(expression), Error) << expression;

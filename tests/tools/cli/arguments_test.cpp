@@ -1,4 +1,4 @@
-// Names that are unknown, names of llama.cpp, values that are none: what is said, and exit code 2.
+// Unknown names, names of llama.cpp and invalid values: the message, and exit code 2.
 #include <gtest/gtest.h>
 
 #include "tests/tools/process.h"
@@ -85,7 +85,7 @@ TEST(Arguments, NamesInapplicableOptions) {
   expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
 }
 
-// What one command does anyway another does not.
+// An option may be the default of one command and not apply to another.
 TEST(Arguments, ExplainsLlamaCppNamesByCommand) {
   expect_usage_error({"serve", "--log-disable"}, {"--log-disable does not apply", "2>/dev/null"});
   expect_usage_error({"chat", "--no-context-shift"},
@@ -97,7 +97,7 @@ TEST(Arguments, ExplainsLlamaCppNamesByCommand) {
 }
 
 // The answer is the same without them.
-TEST(Arguments, HarmlessFlagsOfLlamaCppAreNotes) {
+TEST(Arguments, ReportsHarmlessLlamaCppFlags) {
   const Result plain = cria({"run", "a", "-n", "4", "--temp", "0"});
   const Result more = cria({"run", "a", "-n", "4", "--temp", "0", "-ngl", "99", "-fa", "on", "-ub",
                             "512", "--device=none"});

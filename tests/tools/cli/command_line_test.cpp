@@ -87,7 +87,7 @@ TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
   }
 }
 
-// Nothing is taken and then counts for nothing.
+// An option that would have no effect is an error.
 TEST(CommandLine, RejectsOptionsWithoutEffect) {
   const std::vector<std::vector<std::string>> wrong = {
       {"bench", "-p", "8,16", "-n", "2", "--parallel", "2"},
@@ -143,7 +143,7 @@ TEST(CommandLine, UnknownInstructionSetIsNamed) {
   EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);
 }
 
-// Also where no model is loaded, or where the kernels are wanted late; and nothing is left behind.
+// Includes commands that load no model or need kernels late. None leaves files behind.
 TEST(CommandLine, EveryComputingCommandNamesAnUnknownIsa) {
   const TempDirectory directory, hugging_face;
   const std::string out = directory.path("out"),
@@ -220,11 +220,12 @@ complete_last cria help perp
 TEST(CommandLine, ZshSourcesIt) {
   const std::string script = cria({"completion", "zsh"}).out;
   EXPECT_EQ(script.find("#compdef cria\n"), 0U);
-  EXPECT_NE(script.find("\n  compdef _cria cria\n"), std::string::npos) << "where it is sourced";
+  EXPECT_NE(script.find("\n  compdef _cria cria\n"), std::string::npos)
+      << "for a script that is sourced";
   EXPECT_EQ(script.find("\n_cria \"$@\"\n"), std::string::npos) << "called by completion alone";
 }
 
-// _arguments takes one rest argument at most, and nothing after it.
+// _arguments takes at most one rest argument, which must come last.
 TEST(CommandLine, ZshKnowsThePlacesOfArguments) {
   const std::string script = cria({"completion", "zsh"}).out;
   const auto arguments = [&](const std::string& name) {

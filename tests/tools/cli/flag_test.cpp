@@ -73,7 +73,7 @@ TEST_F(FlagTable, TakesTheLastOfARepeatedFlag) {
   EXPECT_EQ(number, 7);
 }
 
-TEST_F(FlagTable, NamesWhatIsWrong) {
+TEST_F(FlagTable, NamesTheInvalidValue) {
   EXPECT_EQ(error_of({"-n", "11"}), "--number: expected a whole number from 1 to 10, got 11");
 }
 
@@ -81,11 +81,11 @@ TEST_F(FlagTable, RejectsTrailingLetters) {
   EXPECT_EQ(error_of({"-n", "2x"}), "--number: expected a whole number from 1 to 10, got 2x");
 }
 
-TEST_F(FlagTable, NamesWhatCannotBeTogether) {
+TEST_F(FlagTable, NamesExclusiveFlags) {
   EXPECT_EQ(error_of({"-t", "x", "--kind", "b"}), "--text cannot be used together with --kind");
 }
 
-TEST_F(FlagTable, NamesWhatIsNeeded) {
+TEST_F(FlagTable, NamesRequiredFlags) {
   EXPECT_EQ(error_of({"--each", "x"}), "--each needs --number or --text");
 }
 

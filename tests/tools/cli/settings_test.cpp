@@ -11,7 +11,7 @@ namespace {
 
 class Settings : public ::testing::Test {
  protected:
-  /// The source of an option of `run`, "default" where nothing sets it; and its value.
+  /// Returns the source of an option of `run` ("default" if nothing sets it) and its value.
   std::pair<std::string, std::string> of_run(const std::string& option,
                                              std::vector<std::string> environment = {},
                                              const std::string& command = "run") const {
@@ -187,7 +187,7 @@ TEST_F(Settings, TypedOptionsWin) {
   EXPECT_EQ(cria({"inspect", "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 1);
 }
 
-// Where something else is asked for, a configured model is none of it.
+// Commands that can run without the configured model ignore it.
 TEST_F(Settings, SkipsTheModelIfACommandTakesNone) {
   const std::vector<std::string> model = {"CRIA_MODEL=/no/such/file.gguf"};
   const Result machine = cria({"inspect", "--cpu"}, "", model);

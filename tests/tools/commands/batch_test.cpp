@@ -22,7 +22,7 @@ std::vector<Json> answers_in(const std::string& path) {
   return answers;
 }
 
-// Requests that begin alike, drawn in several ways.
+// Returns n requests with common prefixes and different sampling.
 std::string many_requests(int n) {
   std::string text;
   for (int i = 0; i < n; ++i) {
@@ -221,7 +221,7 @@ TEST(Batch, ResumesAfterAKill) {
   EXPECT_EQ(read_file(out), want);
 }
 
-// The end of a file is cut off where it is the beginning of an answer, and nothing else is.
+// Resuming cuts off an incomplete answer at the end of the file, and nothing else.
 TEST(Batch, KeepsAnUnrelatedFile) {
   const TempDirectory directory;
   const std::string request = "{\"prompt\": \"x\"}";
@@ -238,7 +238,7 @@ TEST(Batch, KeepsAnUnrelatedFile) {
   }
 }
 
-// The seed that nobody gave is that of the answers which are there.
+// Without a seed on the command line, resuming takes the seed from the existing answers.
 TEST(Batch, ResumesWithItsSeed) {
   const TempDirectory directory;
   std::string requests;
@@ -260,8 +260,8 @@ TEST(Batch, ResumesWithItsSeed) {
   EXPECT_EQ(read_file(out), all);
 }
 
-// Answers do not depend on guesses, whoever makes them.
-TEST(Batch, GuessesChangeNothing) {
+// Speculative decoding does not change answers, with any source of drafts.
+TEST(Batch, DraftsChangeNothing) {
   const TempDirectory directory;
   const std::string in = directory.write("in", many_requests(20)), one = directory.path("one"),
                     two = directory.path("two"), demo = kDemo;
@@ -273,8 +273,7 @@ TEST(Batch, GuessesChangeNothing) {
   EXPECT_EQ(read_file(one), read_file(two));
 }
 
-// What was answered before is no work of this run: its bar begins at nothing, and so its speed and
-// time left are its own.
+// The progress bar counts only this run: it starts at zero, and so do its speed and time left.
 TEST(Batch, ReportsProgressOfTheResumedRun) {
   const TempDirectory directory;
   const std::string line =

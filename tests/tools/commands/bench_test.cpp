@@ -80,7 +80,7 @@ TEST(Bench, PassesOfFewTokensAreHeldAgainstTheMachine) {
   EXPECT_GT(rows[2]["product_milliseconds"], rows[0]["product_milliseconds"]);
 }
 
-// More than a batch takes are no pass: their time is not given out for one's.
+// More tokens than one pass takes are an error, so no time of several passes is reported as one.
 TEST(Bench, APassIsOne) {
   const Result large = cria({"bench", "--verify", "40", "-b", "8", "-r", "1", "-t", "1", "--json"});
   ASSERT_EQ(large.code, 0) << large.err;

@@ -122,7 +122,8 @@ TEST_F(ChatTerminal, PastedTextIsOneMessage) {
   EXPECT_EQ(said(child, 4), "see: /usr/bin\n\"\"\"");
   child.send(kCtrlD);
   EXPECT_EQ(child.exit_code(), 0);
-  EXPECT_NE(child.output().rfind("\033[?2004l"), std::string::npos) << "and it is told at the end";
+  EXPECT_NE(child.output().rfind("\033[?2004l"), std::string::npos)
+      << "bracketed paste is disabled at the end";
 }
 
 TEST_F(ChatTerminal, CtrlDInABlockSendsIt) {
@@ -362,7 +363,7 @@ TEST_F(ChatTerminal, AnUnstartedRetryKeepsTheAnswer) {
   EXPECT_EQ(said(child, 1), "mine");
 }
 
-// Texts stay texts and commands commands, also in a later chat and where they are edited.
+// The history restores messages and commands as such, also in a later chat and after editing.
 TEST_F(ChatTerminal, TheHistoryBringsTheSameMessageBack) {
   const std::string text = "/help\n\tme\n\nx\"\"\"";
   {

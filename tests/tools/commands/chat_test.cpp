@@ -116,7 +116,8 @@ TEST(Chat, EndsAtExitWords) {
     EXPECT_EQ(result.code, 0) << word << result.err;
     EXPECT_EQ(result.out, "") << word;
   }
-  EXPECT_EQ(chat("exit the room\n", {"-n", "1"}).out.empty(), false) << "a message that begins so";
+  EXPECT_EQ(chat("exit the garden\n", {"-n", "1"}).out.empty(), false)
+      << "a message that begins so";
 }
 
 TEST(Chat, UndoTakesAnExchangeBack) {

@@ -1,4 +1,4 @@
-// What the answer has to be: --json-schema, --grammar, --regex, and the same in a batch's requests.
+// Constrained answers: --json-schema, --grammar, --regex, and the same fields in batch requests.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

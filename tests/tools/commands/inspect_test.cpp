@@ -210,7 +210,7 @@ TEST(Inspect, DiffListsDifferences) {
   EXPECT_EQ(cria({"inspect", a, "--diff", directory.path("none")}).code, 1);
 }
 
-// Nothing is farther from a number than what is none.
+// A NaN counts as the largest difference from any number.
 TEST(Inspect, DiffCountsNans) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInf = std::numeric_limits<float>::infinity();

@@ -23,7 +23,7 @@ std::string long_text() {
   return text;
 }
 
-/// What --json says, without the time it took.
+/// Returns the output of --json without the elapsed time.
 Json figures(const Result& result) {
   EXPECT_EQ(result.code, 0) << result.err;
   Json object = Json::parse(result.out, nullptr, false);

@@ -29,7 +29,7 @@ std::string demo_f16(const TempDirectory& directory) {
   return path;
 }
 
-/// A file of so many small matrices that telling of each fills a terminal's buffer.
+/// Writes a file of many small matrices, whose report is larger than a terminal's buffer.
 std::string many_tensors(const TempDirectory& directory) {
   std::string path = directory.path("many.gguf");
   GgufWriter writer(path);
@@ -60,7 +60,7 @@ TEST(Quantize, NamesItsOutputAndCountsAsInspectDoes) {
                 Json::parse(inspected)["summary"]["bits_per_weight"].get<double>());
   EXPECT_NE(result.out.find(bits), std::string::npos) << bits << ": " << result.out;
   const Result again = cria({"quantize", directory.path("talker-F16.gguf"), "Q5_K_M"});
-  EXPECT_EQ(again.code, 1) << "a file that nobody named is not replaced";
+  EXPECT_EQ(again.code, 1) << "an existing file is replaced only if it is named";
   EXPECT_NE(again.err.find(made), std::string::npos) << again.err;
   const Result dry = cria({"quantize", directory.path("talker-F16.gguf"), "Q5_K_M", "--dry-run"});
   EXPECT_EQ(dry.code, 0) << dry.err;
@@ -172,7 +172,8 @@ TEST(Quantize, KilledOrInterruptedLeavesNothing) {
     const TempDirectory directory;
     const std::string input = many_tensors(directory), out = directory.write("out.gguf", "old");
     Child child(Child::Kind::Terminal, {"quantize", input, out, "Q8_0", "-v", "-t", "2"});
-    ASSERT_TRUE(child.wait_for("matrix0"));  // it goes on as long as somebody reads what it tells
+    ASSERT_TRUE(
+        child.wait_for("matrix0"));  // the program blocks once the terminal's buffer is full
     child.signal(signal);
     EXPECT_EQ(child.exit_code(), signal == SIGINT ? 130 : 128 + signal);
     EXPECT_EQ(read_file(out), "old");

@@ -70,7 +70,7 @@ TEST(Run, ReadsEscapesOnRequest) {
   EXPECT_NE(prompt_tokens({R"(a\nb\nc\n)"}), prompt_tokens({"-e", R"(a\nb\nc\n)"}));
 }
 
-// Several answers from one prompt: each is its seed's, whatever is written beside it.
+// Several answers from one prompt: each depends on its own seed only.
 TEST(Run, ChoicesAreThoseOfTheirSeeds) {
   const std::vector<std::string> ask = {"run", "Tell me a story.", "--temp", "1", "-n", "24"};
   const auto with = [&ask](std::vector<std::string> more) {
@@ -334,7 +334,7 @@ TEST(Run, JsonIsAlsoWhatOthersRead) {
     for (const int byte : token.at("bytes")) bytes += static_cast<char>(byte);
     ASSERT_EQ(token.at("top_logprobs").size(), 2U);
     EXPECT_EQ(token.at("top_logprobs")[0].at("token"), token.at("token"))
-        << "greedy draws the likeliest";
+        << "greedy decoding takes the most likely token";
     EXPECT_EQ(token.at("top_logprobs")[0].at("logprob"), token.at("logprob"));
     EXPECT_LE(token.at("top_logprobs")[1].at("logprob"), token.at("logprob"));
   }

@@ -49,17 +49,17 @@ TEST(Split, MergingGivesTheFileBack) {
   }
 }
 
-/// Of this process and those that it starts, which may raise it again.
-class FewDescriptors {
+/// Lowers the soft limit of open files of this process and its children.
+class DescriptorLimit {
  public:
-  explicit FewDescriptors(rlim_t most) {
+  explicit DescriptorLimit(rlim_t limit) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few = {most, before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &few);
+    const rlimit lowered = {limit, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &lowered);
   }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
 
  private:
   rlimit before_ = {};
@@ -67,11 +67,11 @@ class FewDescriptors {
 
 TEST(Split, PartsMayBeMoreThanOpenFiles) {
   const TempDirectory directory;
-  constexpr std::size_t kFew = 40;
-  const FewDescriptors few(kFew);
+  constexpr std::size_t kLimit = 40;
+  const DescriptorLimit limit(kLimit);
   const Result split = cria({"split", kDemo, directory.path("m"), "--max-tensors", "1", "--json"});
   ASSERT_EQ(split.code, 0) << split.err;
-  EXPECT_GT(Json::parse(split.out).size(), kFew);
+  EXPECT_GT(Json::parse(split.out).size(), kLimit);
 }
 
 TEST(Split, DryRunWritesNothing) {

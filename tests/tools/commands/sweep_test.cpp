@@ -113,7 +113,7 @@ TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
     EXPECT_EQ(count_lines(result.err), 2U) << option.front() << ": both models are measured";
   }
 
-  // What a sweep leaves that was stopped: a state, and predictions of its base.
+  // A stopped sweep leaves a state and the predictions of its reference model.
   const Json rows = Json::parse(cria(wanted).out).at("rows");
   fs::remove(out_ + "/same.row.json");
   ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "2", "--base", kDemo,
@@ -211,7 +211,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
       << unfit.err;
 }
 
-// What is made of a model may have the name of a file that its owner has made of it.
+// A file of the user may have the name of a file that the sweep would write. It is kept.
 TEST_F(Sweep, KeepsExistingFiles) {
   ASSERT_EQ(cria({"quantize", kDemo, directory_.path("model.gguf"), "F16"}).code, 0);
   const std::string mine = directory_.write("model-Q8_0.gguf", "mine");
@@ -223,7 +223,7 @@ TEST_F(Sweep, KeepsExistingFiles) {
   EXPECT_EQ(Json::parse(result.out).at("rows")[1]["dtype"], "Q8_0");
   EXPECT_EQ(read_file(mine), "mine");
 
-  // What is kept has the keys of its model, whatever it was measured with.
+  // Files that are kept have the model's keys, not those given for measuring.
   wanted[6] = out_;
   wanted.insert(wanted.end(), {"--keep", "--rope-freq-base", "20000"});
   ASSERT_EQ(cria(wanted).code, 0);

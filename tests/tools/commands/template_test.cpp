@@ -38,8 +38,8 @@ TEST(Template, TakesAFileTokensAndDate) {
             "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
 }
 
-// As `cria serve` has them: a template that prints the content gets a string, one that walks
-// through it gets parts.
+// As in `cria serve`, a template that prints the content gets a string, and a template that
+// iterates over it gets parts.
 TEST(Template, JoinsPartsOfText) {
   const TempDirectory directory;
   const std::string file =
@@ -79,7 +79,7 @@ TEST(Template, UsesEveryOption) {
   EXPECT_EQ(cria({"template", "--messages", "-", "--tool-format", "hermes"}, kTalk).code, 2);
 }
 
-// As for `cria serve`.
+// The role is renamed as in `cria serve`.
 TEST(Template, ADeveloperIsTheSystem) {
   for (const std::string more : {"", R"(, "name": "Ana")"}) {
     const auto shown = [&](const std::string& role) {

@@ -71,7 +71,7 @@ TEST(Tokenize, DecodedTextCannotDriveTheTerminal) {
 TEST(Tokenize, ShowsOffsets) {
   const std::string text = "na\xC3\xAFve  text";
   const auto json = nlohmann::json::parse(cria({"tokenize", "--json", "-p", text}).out);
-  EXPECT_EQ(json.at(0).at("end"), 0) << "BOS is no part of the text";
+  EXPECT_EQ(json.at(0).at("end"), 0) << "BOS has no bytes of the text";
   std::size_t end = 0;
   for (const auto& token : json) {
     EXPECT_EQ(token.at("begin"), end);
@@ -80,7 +80,7 @@ TEST(Tokenize, ShowsOffsets) {
   EXPECT_EQ(end, text.size());
 }
 
-// What was written before the pipe's end is tokenized before it.
+// A long stream, tokenized while it arrives, has the ids of the whole file.
 TEST(Tokenize, StreamsAreTheWhole) {
   std::string text;
   for (int i = 0; i < 300'000; ++i)

@@ -75,7 +75,7 @@ TEST_F(ToolCalls, PiecesAndLines) {
             "I look.\n{\"name\":\"look\",\"arguments\":{\"x\":1.0}}\n");
 }
 
-// What comes through a pipe comes only once.
+// A pipe can be read only once.
 TEST_F(ToolCalls, ToolsMayComeOnStdin) {
   const Result result = cria(
       {"run", "-m", model_, "--temp", "0", "--seed", "1", "hi", "--tools", "-"}, read_file(tools_));

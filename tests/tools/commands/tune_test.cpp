@@ -28,7 +28,7 @@ class Tune : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments);
   }
-  /// As if these had been the best for the demo model here.
+  /// Stores options as if they had been the fastest for the demo model.
   void remember(const nlohmann::json& options) const {
     ASSERT_EQ(tune({"--remember"}).code, 0);
     nlohmann::json json = nlohmann::json::parse(std::ifstream(file_));
@@ -36,7 +36,7 @@ class Tune : public ::testing::Test {
       for (auto& model : machine) model = options;
     std::ofstream(file_) << json;
   }
-  /// What is said of a short answer's session.
+  /// Runs a short answer with -v, which reports the options in use.
   [[nodiscard]] Result answer(const std::vector<std::string>& more = {},
                               const std::vector<std::string>& environment = {}) const {
     std::vector<std::string> arguments = {"run", "-v", "-p",     "Once upon a time",
@@ -151,7 +151,7 @@ TEST_F(Tune, WrongUsage) {
   EXPECT_NE(homeless.err.find("cria: error: set HOME or XDG_STATE_HOME"), std::string::npos);
 }
 
-/// What is decided where each way has a given speed beside the usual one's: 100 tokens/s.
+/// Decisions of `tune` with made-up speeds, relative to 100 tokens/s for the defaults.
 class TuneChoice : public ::testing::Test {
  protected:
   using Speed = std::function<double(const tools::TuneWay&, bool prompt)>;
@@ -244,7 +244,7 @@ TEST(TuneOptions, AreWhatHasToBeSaid) {
   EXPECT_EQ(options({.threads = 2}), Options({{"threads", "2"}}));
   EXPECT_EQ(options({.threads = 4, .threads_prefill = 8}),
             Options({{"threads", "4"}, {"threads-prefill", "8"}}))
-      << "the second counts beside the first only";
+      << "threads-prefill needs threads";
   EXPECT_EQ(options({.threads = 4, .batch = 256, .copied = true}),
             Options({{"batch", "256"}, {"no-mmap", "true"}}));
 }

@@ -1,4 +1,4 @@
-// A file that is no model: one clear line that names it, exit code 1, nothing on stdout.
+// Files that are not models: one line that names the file, exit code 1, nothing on stdout.
 #include <gtest/gtest.h>
 
 #include "tests/tools/process.h"

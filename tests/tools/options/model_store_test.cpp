@@ -1,4 +1,4 @@
-// Models that are on the machine: where they are looked for, and how -m names them.
+// The search for models on this machine, and the short names that -m accepts.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -117,7 +117,7 @@ TEST(SamplerInterfaces, RefuseEveryNumberOutOfRange) {
   EXPECT_EQ(from_command_line({"--temp=2.5"}).temperature, 2.5F);
 }
 
-TEST(SamplerInterfaces, SetWhatIsNoNumber) {
+TEST(SamplerInterfaces, SetListsAndFlags) {
   const auto steps = parse_sampler_steps("top_k;temperature");
   EXPECT_EQ(from_command_line({"--samplers=top_k;temperature"}).steps, steps);
   using Strings = std::vector<std::string>;
@@ -156,7 +156,7 @@ TEST(SamplerInterfaces, CSetsEveryNumber) {
 }
 
 // The same request gives the same text by `cria run` and `cria serve`, and has an effect.
-TEST(SamplerInterfaces, RunAndServeAnswerAlike) {
+TEST(SamplerInterfaces, RunAndServeGiveTheSameAnswer) {
   serve::test::ServedDemo demo;
   const std::string question = "Write a short poem about the sea.";
   const auto served = [&](OrderedJson fields) {

@@ -17,7 +17,7 @@ std::vector<double> bar_heights(const std::string& svg) {
         1)
       heights.push_back(height);
   }
-  heights.erase(heights.begin(), heights.begin() + 2);  // of the key
+  heights.erase(heights.begin(), heights.begin() + 2);  // the legend's bars
   return heights;
 }
 

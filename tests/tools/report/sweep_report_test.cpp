@@ -1,5 +1,4 @@
-// The advice of `cria sweep`: what the errors do not tell apart is alike, and of that the smallest
-// is best.
+// Advice of `cria sweep`: types whose errors overlap count as equal, and the smallest of them wins.
 #include "tools/commands/sweep_report.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tables in any width: what does not fit a line goes on in the next.
+// Tables of any width: long cells wrap to the next line.
 #include "tools/report/table.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ const std::string kName =
     "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF-Meta-Llama-3.1-8B-Instruct-Q4_K_M";
 const std::string kPath = "/home/somebody/.cache/models/" + kName + ".gguf";
 
-/// The cells of a column that begins at `begin`, put together: lines of `width` columns.
+/// Joins the lines of a column's cells: `begin` is its offset, `width` its width.
 std::string column(const std::string& text, std::size_t begin, std::size_t width) {
   std::istringstream lines(text);
   std::string whole;

@@ -1,4 +1,4 @@
-// Which of an answer's tokens belong to its text.
+// Selection of the tokens that belong to an answer's text.
 #include "tools/serve/api/answer_tokens.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::string shown_tokens(std::string_view written, std::string_view shown) {
   return text;
 }
 
-// As it is behind thinking.
+// White space is stripped after thinking, for example.
 TEST(ServeAnswerTokens, OmitsStrippedWhiteSpace) {
   EXPECT_EQ(shown_tokens("\n\n  The answer.", "The answer."), "The answer.");
   EXPECT_EQ(shown_tokens("The answer.", "The answer."), "The answer.");

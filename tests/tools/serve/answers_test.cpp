@@ -100,7 +100,7 @@ TEST(ServeAnswers, StopTexts) {
         kChatPath, question(kCount, {{"stop", stop}, {"logprobs", true}, {"stream", true}}));
     const std::vector<Json> all = chunks(*stream);
     EXPECT_EQ(joined(all), text);
-    // Log-probabilities stand beside their text, and end with it.
+    // Log-probabilities come with their text and end with it.
     Json beside = Json::array();
     for (const Json& chunk : all)
       for (const Json& part : chunk["choices"])
@@ -211,7 +211,7 @@ TEST(ServeAnswers, EnforceRequiredCalls) {
   }
 }
 
-// Where the model is free to call, a tool that cannot be enforced is said once; a strict one is
+// If calls are optional, a tool that cannot be enforced is reported once. With "strict" it is
 // refused.
 TEST(ServeAnswers, ParseUnconstrainedCalls) {
   std::vector<std::string> notes;
@@ -232,8 +232,8 @@ TEST(ServeAnswers, ParseUnconstrainedCalls) {
   EXPECT_EQ(demo.answer(kChatPath, body)->json()["error"]["param"], "tools[0].function.parameters");
 }
 
-// Where answers cannot be held to calls of the model's form, what cannot be promised is refused, or
-// only one call counts.
+// If answers cannot be constrained to the model's tool-call format, guarantees are refused. Without
+// parallel calls, only the first call counts.
 TEST(ServeAnswers, ReportUnconstrainableFormats) {
   ServedDemo demo({}, {}, "", CallForm::Glm);
   const Json tool = {{"type", "function"}, {"function", {{"name", "light"}, {"strict", false}}}};
@@ -311,7 +311,7 @@ TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
   double length = 0;
   for (const Json& value : numbers["data"][1]["embedding"])
     length += value.get<double>() * value.get<double>();
-  EXPECT_NEAR(length, 1, 1e-5);  // of 256 floats
+  EXPECT_NEAR(length, 1, 1e-5);  // sum over 256 floats
   const Json alone = demo.answer("/v1/embeddings", {{"input", "the sea"}})->json();
   EXPECT_EQ(alone["data"][0]["embedding"], numbers["data"][1]["embedding"]);
   const Json text =
@@ -369,7 +369,7 @@ TEST(ServeAnswers, RejectNonStringNames) {
             "caf\xEF\xBF\xBD");
 }
 
-// Whatever an answer meets on the thread that writes it is the end of that request alone.
+// An error of any kind while an answer is written ends only that request.
 TEST(ServeAnswers, ReportFailedAnswers) {
   struct NoRoom final : FakeExchange {
     using FakeExchange::FakeExchange;

@@ -1,4 +1,4 @@
-// Sixteen clients, some of which leave: every answer has the bytes that it has alone.
+// Sixteen clients, some of which disconnect: every answer has the bytes of a single request.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -61,7 +61,7 @@ Json body_of(const Wanted& wanted, bool stream) {
   return body;
 }
 
-/// What `cria run` writes.
+/// Returns the text that `cria run` writes.
 std::string alone(const Wanted& wanted) {
   SessionOptions session_options;
   session_options.n_ctx = 512;

@@ -1,4 +1,4 @@
-// What one thread waits for and another tells.
+// An event that one thread waits for and another signals.
 #pragma once
 
 #include <chrono>

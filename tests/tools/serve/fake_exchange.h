@@ -91,12 +91,12 @@ class FakeExchange : public Exchange {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_; });
   }
-  /// Until so many events have come, or the end.
+  /// Waits for n events or the end.
   void wait_for_events(std::size_t n) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || events_.size() >= n; });
   }
-  /// Whether so many have come; more may follow.
+  /// True if at least n events have come.
   [[nodiscard]] bool has_events(std::size_t n) const {
     const std::lock_guard lock(mutex_);
     return events_.size() >= n;

@@ -152,10 +152,10 @@ TEST(ServeFields, OfTheOthers) {
 TEST(ServeFields, RejectNonJsonBodies) {
   ServedDemo demo;
   const std::string good = kChat.dump();
-  std::string members = "{";  // so many that finding each among those before it would take minutes
+  std::string members = "{";  // a quadratic search for duplicates would take minutes
   for (int i = 0; i < 20000; ++i) members += '"' + std::to_string(i) + "\":0,";
-  std::string lists =
-      "{\"chat_template_kwargs\":{\"a\":[[]";  // so many that they would take half a gigabyte
+  // As parsed values, these lists would take half a gigabyte.
+  std::string lists = "{\"chat_template_kwargs\":{\"a\":[[]";
   for (int i = 0; i < 1'000'000; ++i) lists += ",[]";
   const std::vector<std::string> bodies = {
       "",
@@ -183,7 +183,7 @@ TEST(ServeFields, RejectNonJsonBodies) {
   EXPECT_EQ(array->json()["error"]["code"], "invalid_type");
 }
 
-// What is at the edge is taken; null is absent; whole numbers may be written as others.
+// Limits are inclusive, null means absent, and integers may be written as floats.
 TEST(ServeFields, AtTheEdge) {
   ServedDemo demo;
   const std::string plain = demo.answer("/v1/chat/completions", kChat)->json()["choices"].dump();

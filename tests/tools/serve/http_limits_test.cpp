@@ -87,7 +87,7 @@ TEST(ServeHttpLimits, BodiesOfAllTogetherAreLimited) {
                                     "Content-Length: 2097152\r\n\r\n" +
                                     std::string(kBody - 1, 'x')));
   }
-  // Which request is one too many depends on what has been read first.
+  // The refused request depends on the order in which the server reads them.
   const auto one_is_refused = [&clients] {
     return std::ranges::any_of(clients, [](RawClient& client) {
       return status_of(client.read_until("\r\n", milliseconds(0))) == 503;
@@ -122,7 +122,7 @@ TEST(ServeHttpLimits, SlowRequestsEnd) {
       slow.send("x");
       answer = slow.read_until("\r\n", milliseconds(20));
     }
-    // What was still being sent may reset the connection before the answer is read.
+    // Unread input may reset the connection before the client reads the answer.
     EXPECT_TRUE(answer.empty() || status_of(answer) == 408) << answer;
     EXPECT_TRUE(slow.is_closed_within(kSoon));
   }
@@ -142,7 +142,7 @@ void expect_cancelled(Served& served, RawClient& client, const std::function<voi
   leave();
   EXPECT_TRUE(closed.wait());
   EXPECT_TRUE(exchange->closed());
-  exchange->answer(200, "text/plain", "nobody reads this");
+  exchange->answer(200, "text/plain", "unread");
   (void)client;
 }
 
@@ -159,7 +159,7 @@ TEST(ServeHttpLimits, CancelAnswersOfDisconnectedClients) {
     expect_cancelled(served, client, [&] { client.reset(); });
   }
   {
-    RawClient client = served.client();  // behind so much that the server has stopped reading
+    RawClient client = served.client();  // the close comes after more than the server reads ahead
     client.send(post("/hold", "x", ""));
     std::string ahead;
     while (ahead.size() < 200'000) ahead += get("/echo", "");
@@ -212,7 +212,7 @@ TEST(ServeHttpLimits, CloseStalledReaders) {
   std::size_t sent = 0;
   for (; sent < 100'000 && !exchange->closed(); ++sent) exchange->event(event);
   EXPECT_TRUE(closed.wait());
-  EXPECT_LT(sent * event.size(), 64U << 20);  // what was queued, and what the system took
+  EXPECT_LT(sent * event.size(), 64U << 20);  // bytes in the queue and in the system's buffer
   exchange.reset();
 
   RawClient stuck(served.server->port(), 2048);
@@ -248,7 +248,7 @@ TEST(ServeHttpLimits, LimitTheTotalUnreadOutput) {
 }
 
 TEST(ServeHttpLimits, KeepActiveReadersWhenOthersStall) {
-  Served served;  // 64 MiB beside the largest
+  Served served;  // 64 MiB in addition to the largest answer
   const auto ask = [&served](RawClient& client, const std::string& answer) {
     client.send(post("/hold", "x"));
     served.inbox.next()->answer(200, "text/plain", answer);
@@ -300,7 +300,7 @@ TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
   EXPECT_TRUE(answer.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
 }
 
-/// As many events as may be unread, and as many as the system may take.
+/// Sends more events than may be unread and than the system buffers.
 void send_too_many_events(Exchange& exchange) {
   const std::string event(1000, 'x');
   for (std::size_t sent = 0; sent < 5 * ExchangeState::kMaxUnsent && !exchange.closed();
@@ -343,7 +343,7 @@ TEST(ServeHttpLimits, MoreConnectionsThanAllowed) {
   EXPECT_EQ(status_of(turned), 503) << turned;
   for (int i = 0; i < 300; ++i) RawClient(served.server->port()).send("GET");
   held.front().send("st: localhost\r\n" + kClose +
-                    "Content-Length: 2\r\n\r\nhi");  // those who are in are served
+                    "Content-Length: 2\r\n\r\nhi");  // accepted connections are served
   EXPECT_EQ(content_of(held.front().read_all()), "[POST /echo   hi]");
   held.clear();
   for (int i = 0; i < 1000 && status_of(served.ask(get("/echo"))) != 200; ++i)

@@ -142,7 +142,7 @@ TEST(ServeHttp, Streams) {
   EXPECT_TRUE(client.read_until("0\r\n\r\n").ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
   exchange->event("too late");
   client.send(get("/echo"));
-  EXPECT_EQ(status_of(client.read_all()), 200);  // the connection went on
+  EXPECT_EQ(status_of(client.read_all()), 200);  // the connection continued
 }
 
 TEST(ServeHttp, StreamsForHttp10EndWithTheConnection) {

@@ -9,8 +9,8 @@
 
 namespace cria::test {
 
-/// While it lives this process gets no more than so many bytes of memory beyond what it has (Linux:
-/// what is private and writable). Not with sanitizers, which need much themselves.
+/// During its lifetime, this process cannot allocate more than `more` further bytes (Linux: private
+/// writable memory). No effect with sanitizers, which need much memory themselves.
 class MemoryLimit {
  public:
   explicit MemoryLimit([[maybe_unused]] rlim_t more) {

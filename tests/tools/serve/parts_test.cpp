@@ -14,7 +14,8 @@
 namespace cria::serve {
 namespace {
 
-/// Status of a head that comes in pieces of so many bytes; 0: it is whole, -1: it is not.
+/// Returns the status of a head that arrives in pieces of `piece` bytes; 0: complete, -1:
+/// incomplete.
 int scanned(const std::string& bytes, std::size_t piece) {
   HeadScanner scanner;
   for (std::size_t n = std::min(piece, bytes.size());; n = std::min(n + piece, bytes.size())) {
@@ -284,7 +285,7 @@ TEST(ServeLog, TellsWhatWentWrong) {
   EXPECT_EQ(request_line(line, {}, {}).find("error"), std::string::npos);
 }
 
-// A quote of a stranger does not end the text that it stands in.
+// A quote in untrusted text does not end the logged string.
 TEST(ServeLog, QuotesAreEscapedInQuotes) {
   RequestRecord record;
   record.error = "expected \"text\"";
@@ -372,7 +373,7 @@ TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
   EXPECT_FALSE(one.has(a, CallForm::None));
   EXPECT_TRUE(one.has(b, CallForm::None));
 
-  Constraints none([](const std::string&) {}, 0);  // the latest stays all the same
+  Constraints none([](const std::string&) {}, 0);  // the latest entry stays in any case
   none.of(a, CallForm::None);
   EXPECT_TRUE(none.has(a, CallForm::None));
 }
@@ -398,7 +399,7 @@ TEST(ServeConstraints, ThoseInUseAreLimited) {
   EXPECT_NE(two.of(c, CallForm::None), nullptr);
 }
 
-// They grow while answers are drawn: what is kept may take all the room by itself.
+// Entries grow while answers are sampled, so even a single one may exceed the limit.
 TEST(ServeConstraints, EvictUnusedEntries) {
   const CompletionRequest a = grammar_request("root ::= \"a\""),
                           b = grammar_request("root ::= \"b\"");

@@ -40,7 +40,7 @@ class ServeProgram {
                                      const std::string& fields = kHost) const {
     return ask(completion(request, fields));
   }
-  /// Waits until it takes no more requests; false if it goes on with that for long.
+  /// Waits until the server accepts no more requests; false if that takes too long.
   [[nodiscard]] bool is_closing() const {
     for (int i = 0; i < 5000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
       try {
@@ -149,8 +149,8 @@ TEST(ServeProgram, AppliesItsOptions) {
   EXPECT_GE(count, 6U);
 }
 
-// What one client's prompt left is another's only if that is said: how fast an answer comes tells
-// what was asked.
+// Prompts of one client are not cached for others unless configured: the speed of an answer would
+// reveal what others asked.
 TEST(ServeProgram, KeepsWhatOneKeyHasReadFromTheOthers) {
   std::string prompt;
   for (int i = 0; i < 60; ++i) prompt += " word" + std::to_string(i);
@@ -199,7 +199,7 @@ TEST(ServeProgram, CutsAnswersAtTheSecondSignal) {
 
 // nohup: the terminal may close.
 TEST(ServeProgram, IgnoresSighupUnderNohup) {
-  const auto before = std::signal(SIGHUP, SIG_IGN);  // which the program inherits
+  const auto before = std::signal(SIGHUP, SIG_IGN);  // the program inherits it
   ServeProgram server;
   std::signal(SIGHUP, before);
   server.program().signal(SIGHUP);

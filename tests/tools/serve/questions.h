@@ -1,4 +1,4 @@
-// What tests ask the served demo model, and what it says.
+// Questions for the served demo model, and its answers.
 #pragma once
 
 #include <nlohmann/json.hpp>

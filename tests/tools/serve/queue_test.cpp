@@ -1,4 +1,4 @@
-// Who waits, who is refused, and what ends an answer before its end.
+// The server's queue: waiting, refused and cancelled requests.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -60,7 +60,7 @@ TEST(ServeQueue, AnswersAreMadeAsTheyBegin) {
   options.engine.sequences = 2;
   ServedDemo demo(options);
   Event over;
-  std::size_t made = 0, ended = 0, most = 0;  // of the thread that computes, until it is over
+  std::size_t made = 0, ended = 0, most = 0;  // used by the computing thread until `over`
   Job job;
   job.count = 100;
   job.answer = [&](std::size_t index) {
@@ -120,7 +120,7 @@ TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {
             "The capital of Norway is Oslo.");
 }
 
-// Whom nobody waits for is counted all the same, and told in the log.
+// Tokens of cancelled requests are counted and logged, too.
 TEST(ServeQueue, WhatTheCancelledCost) {
   ServiceOptions options;
   options.engine.n_ctx = kLongest;

@@ -1,4 +1,4 @@
-// A client that says exactly the bytes it is told, for tests of the HTTP server.
+// A client that sends exact bytes, for tests of the HTTP server.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  /// False where the server has closed.
+  /// Sends bytes. Returns false if the server has closed the connection.
   bool send(std::string_view bytes);
   void end_sending();
   void close();
@@ -29,7 +29,7 @@ class RawClient {
   /// Until what has come ends with, or holds, `text`; what has come by then.
   std::string read_until(std::string_view text,
                          std::chrono::milliseconds silence = std::chrono::seconds(60));
-  /// Whether the server closes within that time; what comes before is dropped.
+  /// True if the server closes within `time`. Discards bytes that come before.
   bool is_closed_within(std::chrono::milliseconds time);
 
  private:

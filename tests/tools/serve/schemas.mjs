@@ -1,4 +1,5 @@
-// JSON schemas of the kinds people use: [name, schema]. What must be refused stands apart, with the place that has to be named.
+// JSON schemas of common kinds: [name, schema]. Refused schemas are listed separately, with the
+// path that the error must name.
 
 const object = (properties, more = {}) => ({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false, ...more });
 const array = (items, more = {}) => ({ type: 'array', items, maxItems: 4, ...more });
@@ -53,7 +54,7 @@ const references = [
   ['a tree', { ...object({ name: text({ maxLength: 4 }), children: { type: 'array', items: { $ref: '#' }, maxItems: 2 } }) }], ['an expression', { $ref: '#/$defs/e', $defs: { e: { anyOf: [integer(0, 9), object({ op: oneOfTexts('+', '*'), l: { $ref: '#/$defs/e' }, r: { $ref: '#/$defs/e' } })] } } }], ['mutual', { $ref: '#/$defs/a', $defs: { a: { ...object({ b: { $ref: '#/$defs/b' } }) }, b: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/a' }] } } }],
   ['chain', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/c' }, c: { const: 'end' } } }], ['escaped name', { $ref: '#/$defs/a~1b', $defs: { 'a/b': { const: 1 } } }], ['comments', { ...object({ text: text(), replies: { type: 'array', maxItems: 2, items: { $ref: '#/$defs/comment' } } }), $defs: { comment: object({ by: text({ maxLength: 6 }), replies: { type: 'array', maxItems: 1, items: { $ref: '#/$defs/comment' } } }) } }],
 ];
-// Pairs: a member of every kind beside another one, as forms have them.
+// All pairs of kinds of members, such as forms have.
 const kinds = { flag: { type: 'boolean' }, count: integer(0, 50), name: text(), when: { type: 'string', format: 'date' }, code: text({ pattern: '^[A-Z]{3}$' }), tags: array(oneOfTexts('x', 'y')), share: { type: 'number', minimum: 0, maximum: 1 }, kind: oneOfTexts('one', 'two'), maybe: { type: ['integer', 'null'], minimum: 0, maximum: 9 }, inner: object({ z: integer(0, 3) }), point: { type: 'array', prefixItems: [integer(0, 9), integer(0, 9)], items: false, minItems: 2 } };
 const names = Object.keys(kinds);
 const pairs = names.flatMap((one, at) => names.slice(at + 1).map((other) => [`${one} and ${other}`, { ...object({ [one]: kinds[one], [other]: kinds[other] }), required: [other] }]));

@@ -1,5 +1,5 @@
-// Answers held by JSON schemas, read by an independent validator (ajv): every answer that is finished has to be valid. $SCHEMAS=all takes
-// all of them, else every sixth.
+// Answers constrained by JSON schemas, checked by an independent validator (ajv): every complete
+// answer must be valid. $SCHEMAS=all takes all schemas, otherwise every sixth.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import test from 'node:test';

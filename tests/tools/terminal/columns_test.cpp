@@ -17,7 +17,8 @@
 namespace cria::test {
 namespace {
 
-/// What the program writes to a terminal of so many columns, stdout and stderr together.
+/// Returns what the program writes to a terminal with `columns` columns, stdout and stderr
+/// combined.
 std::string shown(unsigned short columns, std::vector<std::string> arguments) {
   int master = -1, slave = -1;
   winsize size = {.ws_row = 40, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -44,8 +45,7 @@ void expect_fits(unsigned short columns, const std::vector<std::string>& argumen
   std::istringstream lines(shown(columns, arguments));
   std::size_t count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
-    std::istringstream writings(
-        line);  // one over the other: a progress bar's, where the machine is slow
+    std::istringstream writings(line);  // slow machines overwrite a line: progress bars
     for (std::string written; std::getline(writings, written, '\r');) {
       constexpr std::string_view kEraseToTheEnd = "\x1b[K";
       if (written.starts_with(kEraseToTheEnd)) written.erase(0, kEraseToTheEnd.size());

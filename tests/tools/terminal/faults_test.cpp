@@ -1,6 +1,5 @@
-// What the system does to a program: files that shrink, disks that are full, memory that is not
-// granted, signals, readers that leave, locales of another age. One clear line or quiet, never half
-// a file.
+// Faults of the system: truncated files, full disks, refused memory, signals, closed readers, old
+// locales. The program writes one clear line or nothing, and never a partial file.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -162,7 +161,7 @@ TEST(Faults, ABusErrorOfAnotherKindIsTheSystems) {
   EXPECT_EQ(child.exit_code(), 128 + SIGBUS);
 }
 
-/// The demo model with a scale of one tensor that is no number.
+/// Writes the demo model with a NaN as a scale of one tensor.
 std::string with_bad_scale(const TempDirectory& directory, std::string_view tensor) {
   std::string bytes = read_file(kDemo);
   const GgufFile file = GgufFile::open(kDemo);
@@ -356,7 +355,8 @@ TEST(Faults, WhatWasSaidBeforeTheSignalIsThere) {
   }
 }
 
-// The pipe is full and its reader sleeps: the program waits in write, and ends all the same.
+// The pipe is full and its reader sleeps. The program is blocked in write, and must end
+// nevertheless.
 TEST(Faults, SignalsEndABlockedProgram) {
   Child child(Child::Kind::Pipe,
               {"logits", "--tokens", "1,2,3,4,5,6,7,8,9,10", "-o", "/dev/stdout"});

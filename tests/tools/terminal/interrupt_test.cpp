@@ -1,6 +1,6 @@
-// SIGINT and SIGTERM in the middle of commands that write files: no half file under its final name,
-// nothing else left behind. Stderr is a pipe with room for the first words only, so the program is
-// still at work (or waits for room) when the signal comes, however fast or slow anything is.
+// SIGINT and SIGTERM during commands that write files: no partial file under the final name, no
+// other file left behind. Stderr is a pipe that holds only the first bytes. So the program is still
+// at work, or blocked, when the signal comes, on any machine.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
-/// A pipe with a name and little room, which nobody reads before open_wide().
+/// A named pipe of small capacity, which is not read before open_wide().
 class NarrowPipe {
  public:
   NarrowPipe(const TempDirectory& directory, std::size_t room) : path_(directory.path("stderr")) {
@@ -41,7 +41,7 @@ class NarrowPipe {
   }
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  /// Waits until so many bytes were written; false: not within a minute.
+  /// Waits until `bytes` bytes were written; false after a minute.
   [[nodiscard]] bool wait_for(std::size_t bytes) const {
     for (int i = 0; i < 60'000; ++i) {
       int there = 0;
@@ -70,8 +70,8 @@ std::set<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-/// Runs a command, sends the signal when it has written so many bytes to stderr, where it has room
-/// for a few more, and expects its exit code.
+/// Runs a command and sends a signal once it has written `words` bytes to stderr, which holds
+/// `more` bytes more. Expects the signal's exit code.
 void interrupt_at(const Arguments& arguments, std::size_t words, std::size_t more, int signal) {
   const TempDirectory directory;
   const NarrowPipe errors(directory, words + more);
@@ -84,7 +84,7 @@ void interrupt_at(const Arguments& arguments, std::size_t words, std::size_t mor
 
 constexpr int kSignals[] = {SIGINT, SIGTERM};
 
-// Of their lines, one for each of many tensors, the first has room and few more.
+// The report has one line per tensor. The pipe holds the first line and little more.
 TEST(Interrupt, ConvertAndExportLeaveNothing) {
   constexpr std::size_t kLine = 100;
   const TempDirectory source;
@@ -156,7 +156,7 @@ TEST(Interrupt, SweepKeepsItsProgress) {
     interrupt_sweep(sweep(directory, "Q4_0"), made, signal);
     std::set<std::string> more = names_in(directory.path("out"));
     more.erase(name + ".state");
-    more.erase("base.logits");  // what the next run compares with, and removes
+    more.erase("base.logits");  // the next run compares with it, then removes it
     EXPECT_EQ(more, whole);
     EXPECT_EQ(cria(sweep(directory, "Q4_0")).code, 0);
     EXPECT_FALSE(fs::exists(made));

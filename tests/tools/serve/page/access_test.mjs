@@ -1,4 +1,5 @@
-// What everybody needs: safety of answers, keyboard, names, contrast, small screens, quiet motion.
+// Accessibility and safety: untrusted answers, keyboard, names, contrast, small screens, reduced
+// motion.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { answers, answerWith, ask, by, closePage, ended, openPage, startServer, streamOf } from './support.mjs';
@@ -126,7 +127,8 @@ function faintTexts() {
 test('dark and light: by the system, by the toggle, with enough contrast', async () => {
   for (const scheme of ['dark', 'light']) {
     const page = await openPage(server, { scheme });
-    await answerWith(page, (_, n) => (n === 1 ? streamOf([`> quote\n\n${wide}\n\n\`\`\`js\nlet a = "b" + 1; // c\n\`\`\``]) : { status: 500, body: '' }));
+    const quote = `> quote\n\n${wide}\n\n\`\`\`js\nlet a = "b" + 1; // c\n\`\`\``;
+    await answerWith(page, (_, n) => (n === 1 ? streamOf([quote]) : { status: 500, body: '' }));
     await ask(page, 'Hello');
     await ask(page, 'Fail', 'error');
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
@@ -141,7 +143,8 @@ test('dark and light: by the system, by the toggle, with enough contrast', async
     assert.equal(await theme(), other);
     await by(page, 'theme-toggle').click();
     await page.emulateMedia({ colorScheme: other });
-    await page.waitForFunction((wanted) => document.documentElement.dataset.theme === wanted, other);  // the system is followed again
+    // The page follows the system again.
+    await page.waitForFunction((wanted) => document.documentElement.dataset.theme === wanted, other);
     await closePage(page);
   }
 });

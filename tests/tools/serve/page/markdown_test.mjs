@@ -1,4 +1,4 @@
-// The markdown reader alone, without a browser.
+// The Markdown reader, without a browser.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { highlight } from '../../../../tools/serve/page/highlight.mjs';

@@ -1,4 +1,5 @@
-// How an answer grows on the page: what is drawn stays the same elements. The page's modules, loaded one by one by a browser.
+// A growing answer keeps the elements that are already drawn. The browser loads the page's modules
+// one by one.
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import test from 'node:test';

@@ -4,7 +4,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { after } from 'node:test';
 
-/** `cria serve` with the demo model on a free port, until the file's tests are over, or the test that started it. It has to end well. */
+/**
+ * Runs `cria serve` with the demo model on a free port until the test that started it, or its file,
+ * ends. Fails unless the program ends cleanly.
+ */
 export async function startServer(...flags) {
   const program = process.env.CRIA;
   assert(program, 'CRIA names the program');

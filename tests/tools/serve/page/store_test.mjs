@@ -124,7 +124,8 @@ test('a damaged store is set aside, its whole conversations are kept', async () 
   await page.reload();
   assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Good']);
   assert.equal(await aside(page), 3);
-  // No room for the damaged store beside what is whole (browsers grant 5 million characters): that stays.
+  // Browsers grant 5 million characters. The intact store is kept if the damaged one does not fit,
+  // too.
   const large = { ...good, title: 'Large', messages: [{ role: 'user', content: 'x'.repeat(2 << 20) }] };
   await store(page, { version: 1, conversations: [large, { id: 'x', messages: 'y'.repeat(2 << 20) }] });
   await page.getByTestId('toast').filter({ hasText: 'no room' }).waitFor();

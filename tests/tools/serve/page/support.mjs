@@ -1,4 +1,5 @@
-// What the tests of the chat page share: a browser, and what one does on the page. $CHROMIUM is the browser (default: Debian's).
+// Helpers of the chat page's tests: a browser and actions on the page. $CHROMIUM names the browser
+// (default: Debian's).
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { chromium } from 'playwright-core';
@@ -9,7 +10,10 @@ const chromiumFlags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args: chromiumFlags });
 after(() => browser.close());
 
-/** A page in a fresh profile. What must not happen is noted in `page.faults` and ends the test in close(). */
+/**
+ * Opens the page in a fresh profile. Faults are collected in `page.faults`, and close() fails if
+ * there are any.
+ */
 export async function openPage(server, { width = 1280, height = 800, scheme = 'light', path = '/', context = null, ...more } = {}) {
   const profile = context ?? await browser.newContext({ viewport: { width, height }, colorScheme: scheme, ...more });
   profile.setDefaultTimeout(120000);  // a busy machine is slow, not wrong
@@ -37,7 +41,7 @@ export const answers = (page) => page.locator('[data-testid="message"][data-role
 export const questions = (page) => page.locator('[data-testid="message"][data-role="user"]');
 export const textOf = (message) => message.getByTestId('message-text').innerText();
 
-/** Waits until the last answer is in one of these states. */
+/** Waits until the last answer is in one of `states`. */
 export async function ended(page, ...states) {
   await page.waitForFunction((wanted) => wanted.includes([...document.querySelectorAll('[data-role="assistant"]')].at(-1)?.dataset.state), states.length ? states : ['done']);
 }
@@ -57,7 +61,7 @@ export async function ask(page, text, ...states) {
 const chunk = (delta, finish = null) => ({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] });
 const event = (data) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 
-/** A stream of these deltas (strings are content), complete unless `end` says otherwise. */
+/** Returns a stream with `deltas` (strings are content), complete unless `end` says otherwise. */
 export function streamOf(deltas, end = [chunk({}, 'stop'), '[DONE]']) {
   const pieces = deltas.map((delta) => chunk(typeof delta === 'string' ? { content: delta } : delta));
   return { status: 200, contentType: 'text/event-stream', body: [chunk({ role: 'assistant', content: '' }), ...pieces, ...end].map(event).join('') };
@@ -67,7 +71,10 @@ export function refusal(status, code, message) {
   return { status, contentType: 'application/json', body: JSON.stringify({ error: { message, type: status < 500 ? 'invalid_request_error' : 'server_error', param: null, code } }) };
 }
 
-/** Questions of this page are answered by `answer(body, n)`, n from 1, or what it promises, instead of by the server. The bodies are collected. */
+/**
+ * Answers the page's requests with `answer(body, n)`, n from 1, or its promise, instead of the
+ * server. Returns the bodies.
+ */
 export async function answerWith(page, answer) {
   const bodies = [];
   await page.route('**/v1/chat/completions', async (route) => {

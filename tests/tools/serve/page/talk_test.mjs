@@ -35,7 +35,7 @@ test('an example asks', async () => {
 test('the Enter that ends a composition sends nothing', async () => {
   const page = await openPage(server);
   await by(page, 'prompt').fill('今日');
-  // As Safari tells it: the composition is over by then.
+  // Safari sends this key after the composition has ended.
   const press = (keyCode) => by(page, 'prompt').evaluate((box, code) => box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: code, bubbles: true })), keyCode);
   await press(229);
   assert.equal(await questions(page).count(), 0);
