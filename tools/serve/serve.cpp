@@ -98,10 +98,10 @@ Route metrics_route(const Metrics& metrics) {
           }};
 }
 
-Route page_route() {
-  return {"GET", "/",
-          [](const std::shared_ptr<Exchange>& exchange) {
-            exchange->answer(200, "text/html; charset=utf-8", std::string(tools::chat_page()),
+Route page_route(const tools::PageFile& file) {
+  return {"GET", std::string(file.path),
+          [&file](const std::shared_ptr<Exchange>& exchange) {
+            exchange->answer(200, std::string(file.type), std::string(file.bytes),
                              {{"Content-Security-Policy", std::string(tools::chat_page_policy())},
                               {"Referrer-Policy", "no-referrer"}});
           },
@@ -200,7 +200,8 @@ int serve(const ServeOptions& options,
       },
       [&ending] { return ending.exit_code(); });
   std::vector<Route> routes{health_route(ready), metrics_route(metrics)};
-  if (options.web) routes.push_back(page_route());
+  if (options.web)
+    for (const tools::PageFile& file : tools::chat_page_files()) routes.push_back(page_route(file));
   std::unique_ptr<Deadline> deadline;  // outlives what it watches
   std::unique_ptr<Backend> backend;
   Server server(options.server, routes, metrics,

@@ -1,10 +1,20 @@
 // One answer being written: from the question to the last chunk. It goes on while another conversation is shown.
 import { ChatError, streamAnswer } from './stream.mjs';
 
+/** A question with its files before it, each in a block of code. */
+function withFiles({ content, files = [] }) {
+  const blocks = files.map(({ name, text }) => {
+    const fence = '`'.repeat(Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length)) + 1);
+    return `${name}:\n\n${fence}\n${text.replace(/\n$/, '')}\n${fence}`;
+  });
+  return [...blocks, content].filter(Boolean).join('\n\n');
+}
+
 /** What the model is sent of a conversation: failed and empty answers are left out, questions in a row are one. */
 export function messagesToSend(conversation, system) {
   const sent = system ? [{ role: 'system', content: system }] : [];
-  for (const { role, content } of conversation.messages.slice(conversation.from)) {
+  for (const message of conversation.messages.slice(conversation.from)) {
+    const { role } = message, content = withFiles(message);
     if (role === 'assistant' && !content.trim()) continue;
     if (role === sent.at(-1)?.role) sent.at(-1).content += `\n\n${content}`;
     else sent.push({ role, content });
@@ -52,7 +62,9 @@ function takeCalls(message, deltas) {
   }
 }
 
-/** Asks for the answer `message`, the last of `conversation`. `onchange` is called for every piece, `onend` once. */
+/**
+ * Asks for the answer `message`, the last of `conversation`; what it has already is continued. `onchange` is called for every piece, `onend` once.
+ */
 export class Asking {
   constructor(conversation, message, { settings, model, onchange, onend }) {
     Object.assign(this, { conversation, message, model, onchange, onend });
@@ -60,9 +72,11 @@ export class Asking {
     this.pace = new Pace();
     this.question = {
       ...(model ? { model: model.id } : {}),
-      messages: messagesToSend({ ...conversation, messages: conversation.messages.slice(0, -1) }, settings.values.system),
+      messages: messagesToSend({ ...conversation, messages: message.content ? conversation.messages : conversation.messages.slice(0, -1) }, conversation.system || settings.values.system),
       stream: true,
       stream_options: { include_usage: true },
+      return_progress: true,
+      ...(message.content ? { continue_final_message: true } : {}),
       ...settings.request(),
     };
     this.key = settings.key;
@@ -75,6 +89,7 @@ export class Asking {
   take(chunk) {
     const { delta = {}, finish_reason: finish } = chunk.choices?.[0] ?? {};
     const { message } = this;
+    message.progress = chunk.prompt_progress ?? (delta.content || delta.reasoning_content || delta.tool_calls ? undefined : message.progress);
     if (delta.content) message.content += delta.content;
     if (delta.reasoning_content) message.reasoning = (message.reasoning ?? '') + delta.reasoning_content;
     if (delta.tool_calls) takeCalls(message, delta.tool_calls);
@@ -101,6 +116,7 @@ export class Asking {
         message.error = { message: said.message, detail: said.detail, code: said.code ?? '' };
       }
     }
+    delete message.progress;
     this.onend(this);
   }
 }

@@ -1,7 +1,8 @@
-# Puts the chat page together: cmake -DOUT=DIR -P assemble.cmake writes DIR/page.html and DIR/page.cpp.
+# Puts the chat page together: cmake -DOUT=DIR -P assemble.cmake writes DIR/page.html and DIR/page.cpp, which
+# has the page and the files that make it installable.
 # The modules become one script, in this order; `import` and `export` are for tests that load them one by one, so top-level names are
 # unique across them.
-set(modules storage theme dom inline markdown highlight render stream store settings ask message talk sidebar composer main)
+set(modules storage theme dom inline markdown math highlight render stream versions store settings ask message talk sidebar composer main)
 set(here ${CMAKE_CURRENT_LIST_DIR})
 
 set(script "'use strict';\n(() => {\n")
@@ -41,12 +42,19 @@ function(csp_hash out text)
 endfunction()
 csp_hash(script_hash "${script}")
 csp_hash(style_hash "${style}")
-string(CONCAT policy "default-src 'none'; script-src ${script_hash}; style-src ${style_hash}; connect-src 'self'; img-src 'self' data:; "
+string(CONCAT policy "default-src 'none'; script-src ${script_hash}; style-src ${style_hash}; connect-src 'self'; img-src 'self' data:; manifest-src 'self'; "
                      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
-file(READ ${OUT}/page.html bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+# cpp_bytes(OUT FILE) gives the file's bytes as the elements of an array.
+function(cpp_bytes out file)
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+  set(${out} "${bytes}" PARENT_SCOPE)
+endfunction()
+cpp_bytes(page_bytes ${OUT}/page.html)
+cpp_bytes(manifest_bytes ${here}/manifest.webmanifest)
+cpp_bytes(icon_bytes ${here}/icon.svg)
 file(WRITE ${OUT}/page.cpp
 "// Made by tools/serve/page/assemble.cmake.
 #include \"tools/serve/page/page.h\"
@@ -54,10 +62,23 @@ file(WRITE ${OUT}/page.cpp
 namespace cria::tools {
 namespace {
 const unsigned char page_bytes[] = {
-${bytes}};
+${page_bytes}};
+const unsigned char manifest_bytes[] = {
+${manifest_bytes}};
+const unsigned char icon_bytes[] = {
+${icon_bytes}};
+
+template <std::size_t n>
+std::string_view text(const unsigned char (&bytes)[n]) {
+  return {reinterpret_cast<const char*>(bytes), n};
+}
+
+const PageFile files[] = {{\"/\", \"text/html; charset=utf-8\", text(page_bytes)},
+                          {\"/manifest.webmanifest\", \"application/manifest+json\", text(manifest_bytes)},
+                          {\"/icon.svg\", \"image/svg+xml\", text(icon_bytes)}};
 }  // namespace
 
-std::string_view chat_page() { return {reinterpret_cast<const char*>(page_bytes), sizeof page_bytes}; }
+std::span<const PageFile> chat_page_files() { return files; }
 
 std::string_view chat_page_policy() {
   return \"${policy}\";

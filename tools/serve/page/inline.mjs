@@ -1,8 +1,11 @@
 // Markdown inside of a paragraph: text → a list of strings and nodes { kind, nodes | text, href }.
-// Kinds: strong, em, del, code, link, break. Time is linear in the text, whatever it is.
+// Kinds: strong, em, del, code, link, break, math { text, display }. Time is linear in the text, whatever it is.
 
 const MAX_OPEN = 64;       // emphasis and brackets open at a time; more are text
 const MAX_HREF = 2048;
+// $x$, as Pandoc reads it: $5 and $6 are money. Longer formulas stand in $$…$$ or \\[…\\].
+const dollarMath = /\$(?![\s$])((?:\\[^]|[^\\$\n]|\n(?!\n)){1,2000})(?<![\s\\])\$(?![\p{L}\p{N}])/uy;
+const mathMarks = { '$$': '$$', '\\(': '\\)', '\\[': '\\]' };
 const namedCharacters = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
 const blank = /^$|\s/u;
 const punctuation = /[\p{P}\p{S}]/u;
@@ -25,6 +28,7 @@ class InlineParser {
     this.frames = [{ mark: '', count: 0, nodes: [] }];  // what is open, outermost first; the first is the paragraph
     this.open = { '*': 0, _: 0, '~': 0, '[': 0 };       // how many frames of each mark
     this.noRun = new Set();                             // lengths of backtick runs of which no more follow
+    this.noMath = new Set();                            // ends of formulas of which no more follow
   }
 
   push(node) {
@@ -34,7 +38,7 @@ class InlineParser {
   }
 
   parse() {
-    const special = /[\\`*_~[\]!<&\n]|https?:\/\//g;
+    const special = /[\\`*_~[\]!<&\n$]|https?:\/\//g;
     while (this.at < this.text.length) {
       special.lastIndex = this.at;
       const found = special.exec(this.text);
@@ -48,7 +52,8 @@ class InlineParser {
   }
 
   step(mark) {
-    if (mark === '\\') return this.escape();
+    if (mark === '\\') return this.math() || this.escape();
+    if (mark === '$') return this.math() || this.dollar();
     if (mark === '`') return this.codeSpan();
     if (mark === '*' || mark === '_' || mark === '~') return this.delimiters(mark);
     if (mark === '[' || mark === '!') return this.openBracket(mark);
@@ -62,6 +67,26 @@ class InlineParser {
   take(length) {
     this.push(this.text.slice(this.at, this.at + length));
     this.at += length;
+  }
+
+  /** A formula between marks; false if there is none here. */
+  math() {
+    const open = this.text.slice(this.at, this.at + 2), close = mathMarks[open];
+    if (!close || this.noMath.has(close)) return false;
+    const end = this.text.indexOf(close, this.at + 2);
+    if (end < 0) this.noMath.add(close);
+    if (end < 0 || this.text.slice(this.at + 2, end).trim() === '') return false;
+    this.push({ kind: 'math', text: this.text.slice(this.at + 2, end), display: open !== '\\(' });
+    this.at = end + 2;
+    return true;
+  }
+
+  dollar() {
+    dollarMath.lastIndex = this.at;
+    const found = /[\p{L}\p{N}]/u.test(this.text[this.at - 1] ?? '') ? null : dollarMath.exec(this.text);
+    if (!found) return this.take(1);
+    this.push({ kind: 'math', text: found[1], display: false });
+    this.at += found[0].length;
   }
 
   escape() {

@@ -5,23 +5,30 @@ import { announce, byId, element, icon, isComposing, toast } from './dom.mjs';
 import { Settings } from './settings.mjs';
 import { Sidebar } from './sidebar.mjs';
 import { newId, Store, titleOf } from './store.mjs';
-import { fetchModel } from './stream.mjs';
+import { fetchDefaults, fetchModels } from './stream.mjs';
 import { Talk } from './talk.mjs';
 import { toggleTheme } from './theme.mjs';
+import { addVersion, showVersion } from './versions.mjs';
 
 const STORAGE_FULL = 'The browser’s storage is full: this is not saved. Export or delete conversations.';
 const LOADING_PAUSE = 2000;  // ms between two looks at a server that still loads its model
 const exampleQuestions = ['What is the capital of Norway?', 'Tell me a short story about a dragon.', 'How many legs does a spider have?', 'Count from 1 to 10.'];
 
-function download(name, text) {
-  const link = element('a', { href: URL.createObjectURL(new Blob([text], { type: 'application/json' })), download: name });
+/** The conversation as Markdown, as it is shown. */
+function asMarkdown({ title, messages }) {
+  return `# ${title}\n${messages.filter(({ content }) => content).map(({ role, content }) => `\n## ${role === 'user' ? 'Question' : 'Answer'}\n\n${content.trim()}\n`).join('')}`;
+}
+
+function download(name, text, type = 'application/json') {
+  const link = element('a', { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 class ChatPage {
   constructor() {
-    this.model = null;
+    this.models = [];
+    this.draft = {};            // system message and model of the conversation that the next question begins
     this.conversation = null;   // null: a new one, without a message yet
     this.running = new Map();   // id of a conversation → the Asking that writes its answer
     this.store = new Store({
@@ -31,10 +38,12 @@ class ChatPage {
       onchange: () => this.storeChanged(),
       isBusy: (id) => this.running.has(id),
     });
-    this.settings = new Settings({ onkey: () => this.findModel() });
+    this.settings = new Settings({ onkey: () => this.findModel(), onsystem: (text) => this.choose('system', text.trim() ? text : undefined) });
     this.talk = new Talk({
       edit: (message, text) => this.edit(message, text),
       regenerate: () => this.answerAgain(),
+      goOn: () => this.ask(this.conversation.messages.at(-1)),
+      showVersion: (message, number) => this.showVersion(message, number),
       retry: () => this.answerAgain(),
       openSettings: () => this.settings.open('setting-api-key'),
       shorten: () => this.shorten(),
@@ -44,7 +53,7 @@ class ChatPage {
       rename: (conversation, title) => this.rename(conversation, title),
       remove: (conversation) => this.remove(conversation),
     });
-    this.composer = new Composer({ onsend: (text) => this.send(text), onstop: () => this.stop() });
+    this.composer = new Composer({ onsend: (text, files) => this.send(text, files), onstop: () => this.stop() });
     this.dress();
     this.listen();
     this.open(location.hash.slice(1));
@@ -56,6 +65,7 @@ class ChatPage {
     byId('new-chat').prepend(icon('plus'));
     byId('settings-open').prepend(icon('settings'));
     byId('settings-close').append(icon('close'));
+    byId('export-markdown').append(icon('download'));
     byId('theme-toggle').append(icon('sun'), icon('moon'));
     byId('theme-toggle').setAttribute('aria-label', 'Dark or light');
     byId('theme-toggle').title = 'Dark or light';
@@ -73,6 +83,9 @@ class ChatPage {
     byId('import').addEventListener('click', () => byId('import-file').click());
     byId('import-file').addEventListener('change', (event) => this.importFile(event.target));
     addEventListener('hashchange', () => this.open(location.hash.slice(1)));
+    byId('export-markdown').addEventListener('click', () => download(`${this.conversation.title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '') || 'chat'}.md`, asMarkdown(this.conversation), 'text/markdown'));
+    byId('model-choice').addEventListener('change', (event) => this.choose('model', event.target.value));
+    addEventListener('keydown', (event) => this.shortcut(event));
     addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && !isComposing(event) && !event.defaultPrevented && !byId('settings').open) this.stop();
     });
@@ -86,13 +99,49 @@ class ChatPage {
     });
   }
 
-  /** Asks what model there is, until it is loaded. */
+  /** The keys of the list in the settings that have no other place. */
+  shortcut(event) {
+    if (isComposing(event) || byId('settings').open) return;
+    const control = event.ctrlKey || event.metaKey, writing = event.target.closest('input, textarea, select');
+    const act = { 'c-k': () => byId('search').focus(), 'c-,': () => this.settings.open(), 'cs-o': () => this.go(''), '/': () => byId('prompt').focus() }[
+      `${control ? 'c' : ''}${event.shiftKey && control ? 's' : ''}${control ? '-' : ''}${event.key.toLowerCase()}`];
+    if (!act || (!control && writing)) return;
+    event.preventDefault();
+    if (event.key.toLowerCase() === 'k') this.sidebar.setOpen(true);
+    act();
+  }
+
+  /** The model that answers here: the one chosen, or the first. */
+  get model() {
+    const chosen = (this.conversation ?? this.draft).model;
+    return this.models.find(({ id }) => id === chosen) ?? this.models[0] ?? null;
+  }
+
+  /** Sets what belongs to this conversation alone: `system` or `model`. */
+  choose(name, value) {
+    const place = this.conversation ?? this.draft;
+    if (value === undefined) delete place[name];
+    else place[name] = value;
+    if (this.conversation) this.store.save(this.conversation);
+    this.showModel();
+  }
+
+  showModel() {
+    const { model, models } = this;
+    byId('model').textContent = model?.id ?? '';
+    byId('model').hidden = models.length > 1;
+    byId('model-choice').hidden = models.length < 2;
+    byId('model-choice').replaceChildren(...models.map(({ id }) => element('option', { value: id, text: id, selected: id === model.id })));
+    if (model) byId('welcome-model').textContent = `${model.id} answers. What you write goes to this server and nowhere else.`;
+  }
+
+  /** Asks what models there are, until one is loaded. */
   async findModel() {
     clearTimeout(this.look);
     try {
-      this.model = await fetchModel(this.settings.key);
-      byId('model').textContent = this.model.id;
-      byId('welcome-model').textContent = `${this.model.id} answers. What you write goes to this server and nowhere else.`;
+      this.models = await fetchModels(this.settings.key);
+      this.showModel();
+      this.settings.showDefaults(await fetchDefaults(this.settings.key));
     } catch (error) {
       byId('welcome-model').textContent = error.message;
       if (error.code === 'loading') this.look = setTimeout(() => this.findModel(), LOADING_PAUSE);
@@ -124,6 +173,9 @@ class ChatPage {
     document.title = this.conversation ? `${title} – cria` : 'cria';
     this.sidebar.show(this.store.list(), this.conversation?.id, this.running);
     this.composer.setRunning(this.running.has(this.conversation?.id));
+    this.settings.showSystem((this.conversation ?? this.draft).system ?? '');
+    byId('export-markdown').hidden = !this.conversation;
+    this.showModel();
     this.showStats();
   }
 
@@ -150,23 +202,26 @@ class ChatPage {
     this.showState();
   }
 
-  send(text) {
+  send(text, files = []) {
     if (this.running.has(this.conversation?.id)) return;
     if (!this.conversation) {
       const now = Date.now();
-      this.conversation = { id: newId(), title: titleOf([{ role: 'user', content: text }]), created: now, updated: now, from: 0, messages: [] };
+      this.conversation = { id: newId(), title: titleOf([{ role: 'user', content: text, files }]), created: now, updated: now, from: 0, messages: [], ...this.draft };
+      this.draft = {};
       this.talk.show(this.conversation);
       history.replaceState(null, '', `#${this.conversation.id}`);
     }
-    this.conversation.messages.push({ role: 'user', content: text });
+    this.conversation.messages.push({ role: 'user', content: text, ...(files.length ? { files } : {}) });
     this.ask();
   }
 
-  /** Has the model answer the conversation as it stands. */
-  ask() {
+  /** Has the model answer the conversation as it stands, or continue `message`, its last answer. */
+  ask(message = null) {
     const { conversation } = this;
-    const message = { role: 'assistant', content: '', state: 'streaming' };
-    conversation.messages.push(message);
+    if (this.running.has(conversation.id)) return;
+    if (message) message.state = 'streaming';
+    else conversation.messages.push(message = { role: 'assistant', content: '', state: 'streaming' });
+    delete message.finish;
     conversation.updated = Date.now();
     const asking = new Asking(conversation, message, {
       settings: this.settings,
@@ -196,38 +251,64 @@ class ChatPage {
     if (this.conversation === conversation) this.talk.end();
     this.showState();
     announce(message.state === 'done' ? 'The answer is complete.' : message.state === 'stopped' ? 'Stopped.' : '');
-    if (!this.model) this.findModel();
+    if (this.models.length === 0) this.findModel();
   }
 
   stop() {
     this.running.get(this.conversation?.id)?.stop();
   }
 
-  /** The last answer is given anew. */
+  /** The last answer is given anew; the older one stays as a version, unless it is empty. */
   answerAgain() {
-    if (this.running.has(this.conversation.id)) return;
-    if (this.conversation.messages.at(-1).role === 'assistant') this.conversation.messages.pop();
-    this.ask();
+    const { conversation } = this, { messages } = conversation;
+    if (this.running.has(conversation.id)) return;
+    const last = messages.at(-1);
+    if (last.role !== 'assistant') return this.ask();
+    if (!last.versions && (!last.content || last.state === 'error')) {
+      messages.pop();
+      return this.ask();
+    }
+    return this.change(messages.length - 1, [{ role: 'assistant', content: '', state: 'streaming' }]);
   }
 
+  /** A question is asked anew with this text; an answer has it from now on. The older version is kept. */
   edit(message, text) {
-    const { conversation } = this;
-    this.running.get(conversation.id)?.stop();
-    this.running.delete(conversation.id);
-    const { messages, from } = conversation, at = messages.indexOf(message);
-    conversation.messages = [...messages.slice(0, at), { role: 'user', content: text }];
-    conversation.from = Math.min(from, at);
-    this.ask();
-    this.told('What followed the message is gone.', { action: 'Undo', act: () => this.restore(conversation, messages, from) });
+    const at = this.conversation.messages.indexOf(message);
+    const { role, files } = message;
+    this.change(at, [role === 'user' ? { role, content: text, ...(files ? { files } : {}) } : { role, content: text, state: 'done' }]);
   }
 
-  /** The messages as they were before one of them was changed. */
-  restore(conversation, messages, from) {
-    this.running.get(conversation.id)?.stop();
-    this.running.delete(conversation.id);
-    Object.assign(conversation, { messages, from, updated: Date.now() });
-    if (this.conversation === conversation) this.talk.show(conversation);
+  /** Puts messages in the place of those from `at` on, which stay as a version; the model answers a question or fills an empty answer. */
+  change(at, tail) {
+    const { conversation } = this;
+    this.halt(conversation);
+    conversation.messages = addVersion(conversation.messages, at, tail);
+    conversation.from = Math.min(conversation.from, at);
+    this.talk.sync();
+    const [first] = tail;
+    if (first.role === 'user') this.ask();
+    else if (first.state === 'streaming') this.ask(first);
+    else this.changed(conversation);
+  }
+
+  showVersion(message, number) {
+    const { conversation } = this;
+    const at = conversation.messages.indexOf(message);
+    this.halt(conversation);
+    conversation.messages = showVersion(conversation.messages, at, number);
+    conversation.from = Math.min(conversation.from, at);
+    conversation.updated = Date.now();
+    this.talk.sync();
     this.changed(conversation);
+  }
+
+  /** Stops what is being written, for good: its end is told nobody. */
+  halt(conversation) {
+    const asking = this.running.get(conversation.id);
+    if (!asking) return;
+    asking.stop();
+    asking.message.state = 'stopped';
+    this.running.delete(conversation.id);
   }
 
   /** Leaves the older half of what is sent out, up to a question. */

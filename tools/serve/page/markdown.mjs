@@ -1,6 +1,6 @@
 // Markdown's blocks: text → [{ kind, start, … }], `start` the offset of the block's first line. Text that is appended changes the last block,
 // or the last two (finalCount), which is what lets an answer that streams in be drawn block by block.
-// Kinds: paragraph { text }, heading { level, text }, code { language, text, closed }, quote { blocks }, rule,
+// Kinds: paragraph { text }, heading { level, text }, code { language, text, closed }, quote { blocks }, rule, math { text, closed },
 // list { ordered, first, loose, items: [{ checked, blocks }] }, table { align, head, rows }. HTML is text.
 
 const MAX_DEPTH = 12;  // quotes and lists within each other; deeper ones are text
@@ -12,6 +12,8 @@ const rulePattern = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const quotePattern = /^ {0,3}> ?/;
 const markerPattern = /^([ \t]*)([-*+]|(\d{1,9})[.)])(?:([ \t]+)|$)/;
 const tableRulePattern = /^\|?:?-+:?(?:\|:?-+:?)*\|?$/;  // without its blanks
+
+const mathPattern = /^ {0,3}(\$\$|\\\[|\\begin\{(?:equation|align|alignat|gather|multline|eqnarray|displaymath)\*?\})(.*)$/;
 
 const isBlank = (line) => line.trim() === '';
 
@@ -45,7 +47,7 @@ function isTable(lines, at) {
 /** Whether a line ends the paragraph above it. */
 function interrupts(lines, at) {
   const line = lines[at];
-  if (fencePattern.test(line) || headingPattern.test(line) || rulePattern.test(line) || quotePattern.test(line) || isTable(lines, at)) return true;
+  if (fencePattern.test(line) || headingPattern.test(line) || rulePattern.test(line) || quotePattern.test(line) || mathPattern.test(line) || isTable(lines, at)) return true;
   const marker = markerPattern.exec(line);
   return marker !== null && marker[4] !== undefined && (marker[3] === undefined || Number(marker[3]) === 1);
 }
@@ -61,6 +63,20 @@ function codeBlock(lines, at, fence) {
   while (end < lines.length && !closing(lines[end])) text.push(without(lines[end++], indent));
   const closed = end < lines.length;
   return { kind: 'code', language: fence[2].trim().split(/\s/)[0], text: text.join('\n'), closed, end: end + (closed ? 1 : 0) };
+}
+
+/** A formula in lines of its own, up to a line that ends with its end; null if a blank line, which TeX forbids, or other text comes first. */
+function mathBlock(lines, at, [, mark, first]) {
+  const environment = mark.startsWith('\\begin'), close = environment ? mark.replace('begin', 'end') : mark === '$$' ? '$$' : '\\]';
+  const text = [];
+  for (let end = at; end < lines.length && !isBlank(lines[end]); end++) {
+    const line = end === at ? first : lines[end], place = line.indexOf(close);
+    text.push(place < 0 ? line : line.slice(0, place));
+    if (place >= 0 && !/^[\s.,;]*$/.test(line.slice(place + close.length))) return null;
+    if (place >= 0) return { kind: 'math', text: environment ? `${mark}${text.join('\n')}${close}` : text.join('\n'), closed: true, end: end + 1 };
+    if (end === lines.length - 1) return { kind: 'math', text: lines.slice(at).join('\n'), closed: false, end: end + 1 };
+  }
+  return null;
 }
 
 function quoteBlock(lines, at, depth) {
@@ -137,6 +153,8 @@ function blockAt(lines, at, depth) {
   const heading = headingPattern.exec(line);
   if (heading) return { kind: 'heading', level: heading[1].length, text: line.slice(heading[0].length).trimEnd().replace(/(?:^|[ \t])#{1,100}$/, '').trim(), end: at + 1 };
   if (rulePattern.test(line)) return { kind: 'rule', end: at + 1 };
+  const formula = mathPattern.exec(line), math = formula && mathBlock(lines, at, formula);
+  if (math) return math;
   if (depth < MAX_DEPTH) {
     if (quotePattern.test(line)) return quoteBlock(lines, at, depth);
     const marker = markerPattern.exec(line);

@@ -12,7 +12,13 @@ function labelled(button, text) {
   return button;
 }
 
-/** `actions`: edit(message, text), regenerate(), retry(), openSettings(), shorten(). */
+/** The names of attached files; `remove(file)`, if given, takes one away. */
+export function fileList(files, remove) {
+  return element('ul', { class: 'files', 'aria-label': 'Attached files' }, ...files.map((file) => element('li', { testid: 'file' }, icon('clip'), element('span', { text: file.name }),
+    remove ? iconButton('close', `Take ${file.name} away`, { onclick: () => remove(file) }) : null)));
+}
+
+/** `actions`: edit(message, text), regenerate(), goOn(), retry(), openSettings(), shorten(), showVersion(message, number). */
 export class MessageView {
   constructor(message, actions) {
     Object.assign(this, { message, actions });
@@ -30,32 +36,52 @@ export class MessageView {
   showQuestion() {
     const { message } = this;
     this.text.textContent = message.content;
-    this.editButton = iconButton('edit', 'Edit', { testid: 'edit-message', onclick: () => this.edit() });
-    const copy = iconButton('copy', 'Copy', { testid: 'copy-message', onclick: () => copyBy(copy, message.content) });
-    copy.append(icon('check'));
-    this.foot.replaceChildren(this.editButton, copy);
+    this.text.hidden = message.content === '';
+    if (message.files?.length) this.text.before(fileList(message.files));
+    this.foot.replaceChildren(...this.versionButtons(), ...this.editButtons());
   }
 
-  /** The question in a box of its own; sending it begins again from here. */
+  editButtons() {
+    const { message } = this;
+    this.editButton = iconButton('edit', 'Edit', { testid: message.role === 'user' ? 'edit-message' : 'edit-answer', onclick: () => this.edit() });
+    const copy = iconButton('copy', 'Copy', { testid: 'copy-message', onclick: () => copyBy(copy, message.content) });
+    copy.append(icon('check'));
+    return [this.editButton, copy];
+  }
+
+  /** What leads to the older and newer versions of a message, where there are several. */
+  versionButtons() {
+    const { versions } = this.message;
+    if (!versions) return [];
+    const shown = versions.indexOf(null), go = (number) => this.actions.showVersion(this.message, number);
+    return [element('span', { class: 'versions', testid: 'versions', role: 'group', 'aria-label': `Version ${shown + 1} of ${versions.length}` },
+      iconButton('left', 'Older version', { testid: 'version-older', disabled: shown === 0, onclick: () => go(shown - 1) }),
+      element('span', { text: `${shown + 1} / ${versions.length}` }),
+      iconButton('right', 'Newer version', { testid: 'version-newer', disabled: shown === versions.length - 1, onclick: () => go(shown + 1) }))];
+  }
+
+  /** The message in a box of its own. A question that is sent is asked anew from here; the older version is kept. */
   edit() {
     const { message } = this;
+    const question = message.role === 'user';
     const box = element('textarea', { class: 'edit-text', testid: 'edit-text', 'aria-label': 'Edit the message', rows: Math.min(12, message.content.split('\n').length + 1) });
     box.value = message.content;
     const leave = () => {
       this.element.classList.remove('editing');
-      this.text.hidden = this.foot.hidden = false;
+      this.text.hidden = question && message.content === '';
+      this.foot.hidden = false;
       form.remove();
       this.editButton.focus();
     };
     const send = () => box.value.trim() && this.actions.edit(message, box.value.trim());
     const form = element('form', { class: 'edit', onsubmit: (event) => { event.preventDefault(); send(); } }, box,
       element('div', { class: 'row' },
-        element('button', { type: 'submit', class: 'plain strong', testid: 'edit-send', text: 'Send' }),
+        element('button', { type: 'submit', class: 'plain strong', testid: 'edit-send', text: question ? 'Send' : 'Keep' }),
         element('button', { type: 'button', class: 'plain', testid: 'edit-cancel', text: 'Cancel', onclick: leave })));
     box.addEventListener('keydown', (event) => {
       if (isComposing(event)) return;
       if (event.key === 'Escape') { event.stopPropagation(); leave(); }
-      if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); send(); }
+      if (event.key === 'Enter' && (question ? !event.shiftKey : event.ctrlKey || event.metaKey)) { event.preventDefault(); send(); }
     });
     this.element.classList.add('editing');
     this.text.hidden = this.foot.hidden = true;
@@ -72,7 +98,7 @@ export class MessageView {
     this.updateThinking(streaming);
     this.answer.show(message.content, streaming);
     this.updateCalls();
-    if (streaming) this.wait(!message.content && !message.reasoning && !message.calls);
+    if (streaming) this.wait(!message.content && !message.reasoning && !message.calls, message.progress);
     else this.finish();
   }
 
@@ -100,7 +126,7 @@ export class MessageView {
       element('p', {}, 'Wants to call ', element('code', { text: call.name })), codeBox(call.arguments, 'json', this.message.state !== 'streaming'))));
   }
 
-  wait(waiting) {
+  wait(waiting, progress) {
     if (waiting && !this.waiting) {
       this.waiting = element('p', { class: 'waiting', role: 'img', 'aria-label': 'Waiting for the answer' }, element('span'), element('span'), element('span'));
       this.text.before(this.waiting);
@@ -108,16 +134,18 @@ export class MessageView {
       this.waiting.remove();
       this.waiting = null;
     }
+    if (!this.waiting || !progress) return;
+    this.reading ??= this.waiting.appendChild(element('small', { class: 'reading', testid: 'progress' }));
+    this.reading.textContent = `Reading: ${progress.processed.toLocaleString('en')} of ${progress.total.toLocaleString('en')} tokens`;
   }
 
   finish() {
     const { message } = this;
     this.wait(false);
-    const copy = iconButton('copy', 'Copy', { testid: 'copy-message', onclick: () => copyBy(copy, message.content) });
-    copy.append(icon('check'));
     const note = message.state === 'stopped' ? endings.stopped : endings[message.finish];
     this.foot.replaceChildren(
-      ...(message.content ? [copy] : []),
+      ...this.versionButtons(),
+      ...(message.content ? this.editButtons() : []),
       ...(note ? [element('span', { class: 'note', text: note })] : []),
       ...(message.stats ? [element('span', { class: 'figures', text: message.stats })] : []));
     this.element.querySelector('.error')?.remove();
@@ -135,13 +163,15 @@ export class MessageView {
       element('div', { class: 'row' }, ...buttons));
   }
 
-  /** Only the last message of a conversation has what answers anew. */
+  /** Only the last message of a conversation has what answers anew or continues. */
   setLast(last) {
-    this.foot.querySelector('[data-testid="regenerate"]')?.remove();
-    if (!last || this.message.role !== 'assistant' || this.message.state === 'streaming' || this.message.state === 'error') return;
-    const button = iconButton('retry', 'Answer anew', { testid: 'regenerate', onclick: () => this.actions.regenerate() });
+    for (const id of ['regenerate', 'continue']) this.foot.querySelector(`[data-testid="${id}"]`)?.remove();
+    const { message } = this;
+    if (!last || message.role !== 'assistant' || message.state === 'streaming' || message.state === 'error') return;
+    const buttons = [iconButton('retry', 'Answer anew', { testid: 'regenerate', onclick: () => this.actions.regenerate() })];
+    if (message.content && !message.calls) buttons.push(iconButton('more', 'Continue the answer', { testid: 'continue', onclick: () => this.actions.goOn() }));
     const copy = this.foot.querySelector('[data-testid="copy-message"]');
-    if (copy) copy.after(button);
-    else this.foot.prepend(button);
+    if (copy) copy.after(...buttons);
+    else this.foot.prepend(...buttons);
   }
 }

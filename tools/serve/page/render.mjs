@@ -3,11 +3,27 @@ import { copyBy, element, icon } from './dom.mjs';
 import { highlight } from './highlight.mjs';
 import { parseInline } from './inline.mjs';
 import { finalCount, parseMarkdown } from './markdown.mjs';
+import { parseMath } from './math.mjs';
+
+function drawTree({ tag, attributes, children, text }) {
+  const made = document.createElementNS('http://www.w3.org/1998/Math/MathML', tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  else made.append(...children.map(drawTree));
+  return made;
+}
+
+/** A formula; one that cannot be read stays text. */
+function drawMath(text, display) {
+  const tree = parseMath(text, display);
+  return tree ? drawTree(tree) : element('code', { text });
+}
 
 function drawInline(nodes) {
   return nodes.map((node) => {
     if (typeof node === 'string') return node;
     if (node.kind === 'break') return element('br');
+    if (node.kind === 'math') return drawMath(node.text, node.display);
     if (node.kind === 'code') return element('code', { text: node.text });
     if (node.kind === 'link') {
       return element('a', { href: node.href, target: '_blank', rel: 'noopener noreferrer nofollow' }, ...drawInline(node.nodes));
@@ -56,6 +72,7 @@ function drawBlock(block, streaming) {
     case 'code': return codeBox(block.text, block.language, block.closed || !streaming);
     // The page's title is the first level.
     case 'heading': return element(`h${Math.min(block.level + 1, 6)}`, {}, ...drawInline(parseInline(block.text, streaming)));
+    case 'math': return element('p', { class: 'formula' }, block.closed ? drawMath(block.text, true) : block.text);
     case 'list': return drawList(block, streaming);
     case 'quote': return element('blockquote', {}, ...block.blocks.map((inner) => drawBlock(inner, streaming)));
     case 'rule': return element('hr');

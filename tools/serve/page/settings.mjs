@@ -1,5 +1,5 @@
 // The settings: what is sent with each question. An empty field is not sent; the server then does as it was started.
-import { byId } from './dom.mjs';
+import { byId, element } from './dom.mjs';
 import { readItem, writeItem } from './storage.mjs';
 
 const SETTINGS_KEY = 'cria.chat.settings.v1';
@@ -11,14 +11,40 @@ const numberFields = {
   seed: { input: 'setting-seed', min: 0, max: Number.MAX_SAFE_INTEGER, whole: true },
 };
 
+/** A field's text as JSON: a number, or a list whose parts are divided by commas; undefined if it is neither. */
+function sampled(text, standard) {
+  if (Array.isArray(standard)) return text.split(',').map((part) => part.trim());
+  if (typeof standard === 'string') return text;
+  return Number.isFinite(Number(text)) ? Number(text) : undefined;
+}
+
+/** The text as a JSON schema; undefined if it is none. */
+function schemaIn(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function numberIn({ min, max, whole }, value) {
   return typeof value === 'number' && value >= min && value <= max && (!whole || Number.isInteger(value)) ? value : null;
 }
 
+function mark(input, wrong) {
+  if (wrong) input.setAttribute('aria-invalid', 'true');
+  else input.removeAttribute('aria-invalid');
+}
+
 export class Settings {
-  /** `onkey`: the API key has changed. */
-  constructor({ onkey }) {
+  /** `onkey`: the API key has changed; `onsystem(text)`: so has the system message of the conversation that is shown. */
+  constructor({ onkey, onsystem }) {
     this.values = this.stored();
+    this.defaults = {};
+    byId('setting-thinking').value = this.values.thinking ?? '';
+    byId('setting-schema').value = this.values.schema ?? '';
+    byId('setting-conversation-system').addEventListener('input', () => onsystem(byId('setting-conversation-system').value));
     byId('setting-system').value = this.values.system ?? '';
     for (const [name, { input }] of Object.entries(numberFields)) byId(input).value = this.values[name] ?? '';
     byId('setting-api-key').value = this.key;
@@ -46,7 +72,8 @@ export class Settings {
       value = JSON.parse(readItem('local', SETTINGS_KEY));
     } catch { /* then there are none */ }
     const values = {};
-    if (typeof value?.system === 'string') values.system = value.system;
+    for (const name of ['system', 'schema', 'thinking']) if (typeof value?.[name] === 'string') values[name] = value[name];
+    if (typeof value?.sampling === 'object' && value.sampling !== null) values.sampling = Object.fromEntries(Object.entries(value.sampling).filter(([, text]) => typeof text === 'string'));
     for (const [name, field] of Object.entries(numberFields)) {
       const number = numberIn(field, value?.[name]);
       if (number !== null) values[name] = number;
@@ -57,13 +84,20 @@ export class Settings {
   /** Takes what the dialog holds; what is out of range is marked and not taken. */
   take() {
     const values = {};
-    if (byId('setting-system').value.trim()) values.system = byId('setting-system').value;
+    for (const name of ['system', 'schema', 'thinking']) if (byId(`setting-${name}`).value.trim()) values[name] = byId(`setting-${name}`).value;
+    mark(byId('setting-schema'), values.schema && !schemaIn(values.schema));
+    values.sampling = { ...this.values.sampling };
+    for (const input of byId('sampling').querySelectorAll('input')) {
+      const text = input.value.trim(), wrong = text !== '' && sampled(text, this.defaults[input.name]) === undefined;
+      mark(input, wrong);
+      if (text && !wrong) values.sampling[input.name] = text;
+      else delete values.sampling[input.name];
+    }
     for (const [name, field] of Object.entries(numberFields)) {
       const input = byId(field.input);
       const number = input.value.trim() === '' ? null : numberIn(field, Number(input.value));
       const wrong = (number === null && input.value.trim() !== '') || input.validity.badInput;
-      if (wrong) input.setAttribute('aria-invalid', 'true');
-      else input.removeAttribute('aria-invalid');
+      mark(input, wrong);
       if (number !== null) values[name] = number;
     }
     this.values = values;
@@ -71,9 +105,29 @@ export class Settings {
     writeItem('session', API_KEY, byId('setting-api-key').value.trim() || null);
   }
 
+  /** Makes a field of every sampling option that the server names, with the value that it takes by itself. */
+  showDefaults(defaults) {
+    this.defaults = Object.fromEntries(Object.entries(defaults).filter(([name, value]) => !(name in numberFields) && name !== 'n_predict' && ['number', 'string', 'object'].includes(typeof value)));
+    byId('sampling').replaceChildren(...Object.entries(this.defaults).map(([name, value]) => {
+      const input = element('input', { id: `sampling-${name}`, name, testid: `sampling-${name}`, autocomplete: 'off', spellcheck: 'false', placeholder: Array.isArray(value) ? value.join(', ') : String(value) });
+      input.value = this.values.sampling?.[name] ?? '';
+      return element('div', { class: 'field' }, element('label', { for: input.id, text: name }), input);
+    }));
+    byId('more-sampling').hidden = Object.keys(this.defaults).length === 0;
+  }
+
+  /** Shows the system message of a conversation. */
+  showSystem(text) {
+    byId('setting-conversation-system').value = text;
+  }
+
   /** The fields of a request, without the system message. */
   request() {
-    const { system, ...numbers } = this.values;
-    return numbers;
+    const { system, schema, thinking, sampling = {}, ...fields } = this.values;
+    for (const [name, text] of Object.entries(sampling)) if (name in this.defaults) fields[name] = sampled(text, this.defaults[name]);
+    if (thinking) fields.enable_thinking = thinking === 'on';
+    const form = schema && schemaIn(schema);
+    if (form) fields.response_format = { type: 'json_schema', json_schema: { name: 'answer', schema: form, strict: true } };
+    return fields;
   }
 }

@@ -1,6 +1,23 @@
 // The list of conversations, and the drawer it is on a narrow screen.
 import { byId, element, icon, iconButton, isComposing } from './dom.mjs';
 
+/** The heading under which a conversation of that time stands. */
+function dayOf(time) {
+  const midnight = (at) => new Date(at).setHours(0, 0, 0, 0);
+  const days = Math.round((midnight(Date.now()) - midnight(time)) / 86400000);
+  if (days <= 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  if (days < 7) return 'The last 7 days';
+  if (days < 30) return 'The last 30 days';
+  return new Date(time).toLocaleDateString('en', { month: 'long', year: 'numeric' });
+}
+
+/** Whether all words stand in the title or the messages shown, small or capital. */
+function matches({ title, messages }, words) {
+  const text = [title, ...messages.map((message) => message.content)].join('\n').toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
 const narrow = matchMedia('(max-width: 800px)');
 
 export class Sidebar {
@@ -9,6 +26,11 @@ export class Sidebar {
     this.actions = actions;
     this.list = byId('conversation-list');
     this.renaming = false;
+    this.words = [];
+    byId('search').addEventListener('input', () => {
+      this.words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+      this.show(...this.shown);
+    });
     byId('menu').append(icon('menu'));
     byId('menu-close').append(icon('close'));
     byId('menu').addEventListener('click', () => this.setOpen(true));
@@ -39,10 +61,19 @@ export class Sidebar {
 
   /** Draws the list; not while a name is being written in it, which then draws it when it is done. The focus stays where it is. */
   show(conversations, currentId, running) {
+    this.shown = [conversations, currentId, running];
     if (this.renaming) return;
+    const found = this.words.length ? conversations.filter((one) => matches(one, this.words)) : conversations;
     const focused = this.focused();
-    byId('no-conversations').hidden = conversations.length > 0;
-    this.list.replaceChildren(...conversations.map((one) => this.item(one, one.id === currentId, running.has(one.id))));
+    byId('search').hidden = conversations.length === 0;
+    byId('no-conversations').hidden = found.length > 0;
+    byId('no-conversations').textContent = conversations.length > 0 ? 'Nothing is found.' : 'Your conversations will be here. They stay in this browser.';
+    let day = null;
+    this.list.replaceChildren(...found.flatMap((one) => {
+      const item = this.item(one, one.id === currentId, running.has(one.id)), before = day;
+      day = dayOf(one.updated);
+      return day === before ? [item] : [element('li', { class: 'day', text: day }), item];
+    }));
     if (focused) this.focus(focused);
   }
 

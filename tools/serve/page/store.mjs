@@ -1,10 +1,11 @@
 // The conversations, in localStorage under cria.chat.v1: { version: 1, conversations: [{ id, title, created, updated, from, messages }] }.
-// A message is { role: 'user' | 'assistant', content, … }. Other tabs write there too: before writing, what they wrote is read.
+// A message is { role: 'user' | 'assistant', content, … }, also with other versions of itself and what follows (versions.mjs). Other tabs write there too: before writing, what they wrote is read.
 import { itemKeys, readItem, writeItem } from './storage.mjs';
 
 const STORE_KEY = 'cria.chat.v1';
 const ASIDE_KEY = 'cria.chat.v1.damaged.';
 const MAX_ASIDE = 3;  // damaged stores that are kept
+const MAX_VERSION_DEPTH = 100;
 const messageStates = ['done', 'stopped', 'error'];
 
 const isText = (value) => typeof value === 'string';
@@ -14,10 +15,20 @@ export function newId() {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
+/** Versions of a message, each a list of messages but the shown one (null); undefined if they are damaged or nested too deeply. */
+function checkedVersions(value, depth) {
+  if (!Array.isArray(value) || depth > MAX_VERSION_DEPTH || value.filter((version) => version === null).length !== 1) return undefined;
+  const versions = value.map((version) => (version === null ? null : Array.isArray(version) ? version.map((message) => checkedMessage(message, depth + 1)) : []));
+  return versions.every((version) => version === null || (version.length > 0 && !version.includes(null))) ? versions : undefined;
+}
+
 /** A message with the fields we know, or null if it is none. */
-function checkedMessage(value) {
+function checkedMessage(value, depth = 0) {
   if (!isObject(value) || !['user', 'assistant'].includes(value.role) || !isText(value.content)) return null;
   const message = { role: value.role, content: value.content };
+  const versions = checkedVersions(value.versions, depth);
+  if (versions) message.versions = versions;
+  if (Array.isArray(value.files)) message.files = value.files.filter((file) => isObject(file) && isText(file.name) && isText(file.text)).map(({ name, text }) => ({ name, text }));
   if (value.role === 'user') return message;
   message.state = messageStates.includes(value.state) ? value.state : 'stopped';  // a tab that was closed left it streaming
   for (const name of ['reasoning', 'finish', 'stats']) if (isText(value[name])) message[name] = value[name];
@@ -32,11 +43,13 @@ function checkedMessage(value) {
 
 function checkedConversation(value) {
   if (!isObject(value) || !isText(value.id) || !/^[\w-]{1,64}$/.test(value.id) || !Array.isArray(value.messages)) return null;
-  const messages = value.messages.map(checkedMessage);
+  const messages = value.messages.map((message) => checkedMessage(message));
   if (messages.includes(null)) return null;
   const time = (given) => (Number.isFinite(given) ? given : Date.now());
   const from = Number.isInteger(value.from) && value.from > 0 && value.from < messages.length ? value.from : 0;
-  return { id: value.id, title: isText(value.title) ? value.title.slice(0, 200) : titleOf(messages), created: time(value.created), updated: time(value.updated), from, messages };
+  const conversation = { id: value.id, title: isText(value.title) ? value.title.slice(0, 200) : titleOf(messages), created: time(value.created), updated: time(value.updated), from, messages };
+  for (const name of ['system', 'model']) if (isText(value[name])) conversation[name] = value[name];
+  return conversation;
 }
 
 /** Reads a store or an exported file: { conversations, damaged }; what is whole is kept. */
@@ -53,7 +66,8 @@ export function readConversations(text) {
 }
 
 export function titleOf(messages) {
-  const words = (messages.find((message) => message.role === 'user')?.content ?? '').trim().replace(/\s+/g, ' ');
+  const question = messages.find((message) => message.role === 'user');
+  const words = (question?.content || question?.files?.[0]?.name || '').trim().replace(/\s+/g, ' ');
   return words.length > 60 ? `${words.slice(0, 59).trimEnd()}…` : words || 'New chat';
 }
 

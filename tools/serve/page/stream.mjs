@@ -49,10 +49,18 @@ async function request(path, { key, ...options }) {
   return response;
 }
 
-/** The model that answers: { id, meta }. */
-export async function fetchModel(key) {
-  const answer = await (await request('v1/models', { key })).json();
-  return answer.data[0];
+/** The models that answer: [{ id, meta }]. */
+export async function fetchModels(key) {
+  return (await (await request('v1/models', { key })).json()).data;
+}
+
+/** What the server takes for sampling where a question says nothing: { name: value }; empty where it does not tell. */
+export async function fetchDefaults(key) {
+  try {
+    return (await (await request('props', { key })).json()).default_generation_settings.params ?? {};
+  } catch {
+    return {};
+  }
 }
 
 /** The data of the events in a body, comments left out. */

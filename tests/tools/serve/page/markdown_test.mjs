@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { highlight } from '../../../../tools/serve/page/highlight.mjs';
 import { parseInline, safeHref } from '../../../../tools/serve/page/inline.mjs';
+import { parseMath } from '../../../../tools/serve/page/math.mjs';
 import { finalCount, parseMarkdown } from '../../../../tools/serve/page/markdown.mjs';
 
 const kinds = (text) => parseMarkdown(text).map((block) => block.kind);
@@ -35,6 +36,44 @@ test('what is final stays, whatever is appended', () => {
       assert.deepEqual(part.slice(0, final), blocks.slice(0, final), whole.slice(0, end));
     }
   }
+});
+
+/** A formula's tree as text: <tag …>, without attributes. */
+function tree(node) {
+  return node.text ?? `${node.tag}(${node.children.map(tree).join(' ')})`;
+}
+const formula = (text, display) => tree(parseMath(text, display).children[0]).slice(5, -1);
+
+test('formulas', () => {
+  for (const [text, expected] of [
+    ['x_1^2', 'msubsup(x 1 2)'],
+    ['\\frac{a}{b}', 'mfrac(a b)'],
+    ['\\frac12', 'mfrac(1 2)'],
+    ['\\sqrt[3]{x}', 'mroot(x 3)'],
+    ['\\sum_{i=1}^n i', 'munderover(∑ mrow(i = 1) n) i'],
+    ["f'(x) \\leq -1.5", 'msup(f ′) ( x ) ≤ − 1.5'],
+    ['\\mathbb{R}\\mathbf{v}\\mathcal{L}', 'ℝ 𝐯 ℒ'],
+    ['\\left(\\frac ab\\right)', 'mrow(( mfrac(a b) ))'],
+    ['{n \\choose k}', 'mrow(( mfrac(n k) ))'],
+    ['\\begin{cases} 1 & x \\\\ 0 \\end{cases}', 'mrow({ mtable(mtr(mtd(1) mtd(x)) mtr(mtd(0))))'],
+    ['\\text{if } \\unknown{x}', 'if\u00a0 \\unknown x'],
+    ['}a^', 'msup(a mrow())'],
+  ]) assert.equal(formula(text), expected, text);
+  assert.equal(parseMath('x', true).attributes.display, 'block');
+  for (const text of ['{'.repeat(1e4), '\\frac'.repeat(4000), '\\left('.repeat(2000), 'x'.repeat(30000)]) assert.equal(parseMath(text), null);
+});
+
+test('what is a formula, and what is money', () => {
+  const math = (text) => parseInline(text).map((node) => (node.kind === 'math' ? `<${node.text}>` : typeof node === 'string' ? node : '?')).join('');
+  for (const [text, expected] of [
+    ['$x^2$, \\(a_b\\) and $$c$$', '<x^2>, <a_b> and <c>'],
+    ['It costs $5 and $10, or $5-$10; a$b$c', 'It costs $5 and $10, or $5-$10; a$b$c'],
+    ['$\\$5$ $ x $ \\$x$', '<\\$5> $ x $ $x$'],
+    ['\\(open, \\[1] and \\*', '(open, [1] and *'],
+  ]) assert.equal(math(text), expected, text);
+  assert.deepEqual(kinds('Text\n$$\nx\n= 1\n$$\nmore'), ['paragraph', 'math', 'paragraph']);
+  assert.deepEqual(kinds('\\begin{align}\na &= b\n\\end{align}'), ['math']);
+  assert.deepEqual(kinds('$$ a $$ and more\n\n$$\na\n\nb'), ['paragraph', 'paragraph', 'paragraph']);
 });
 
 test('where a block starts', () => {

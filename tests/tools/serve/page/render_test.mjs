@@ -33,6 +33,7 @@ const answers = {
   table: '| a | b |\n|:--|--:|\n| `1` | 2 |\n| 3 | **4** |\n\nEnd',
   quote: `> Said:\n> ${code.replaceAll('\n', '\n> ')}\n>\n> - one\n> - two\n\nEnd`,
   code: `Text\n\n${code}\n\nTitle\n=====\n\nEnd`,
+  math: 'Roots of $x^2$:\n\n$$\nx = \\frac{a}{b}\n$$\nand \\(y\\)\n\\[\nz\n\\]\n\n$$\nopen\n\nEnd',
   // Lines that look like another block until they are complete.
   loose: `1. **One**\n\n   text\n\n2. two\n\n   ${code.replaceAll('\n', '\n   ')}\n\n10. ten\n\n2 are left\n\nEnd`,
   halves: 'Text\n***bold***\n#tag\n\na | b\n--|--\n1 | 2\n\n> Said\n***so***\n\nEnd',

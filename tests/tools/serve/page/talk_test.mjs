@@ -96,7 +96,7 @@ test('what is sent', async () => {
   const request = page.waitForRequest('**/v1/chat/completions');
   await ask(page, 'Second');
   const { model, messages, stream, stream_options: _, ...numbers } = bodies[1];
-  assert.deepEqual(numbers, { temperature: 0.3, top_p: 0.5, max_tokens: 77, seed: 42 });
+  assert.deepEqual(numbers, { return_progress: true, temperature: 0.3, top_p: 0.5, max_tokens: 77, seed: 42 });
   assert.deepEqual(messages, [{ role: 'system', content: 'Be kind.' }, { role: 'user', content: 'First' }, { role: 'assistant', content: 'One.' }, { role: 'user', content: 'Second' }]);
   assert.equal((await request).headers().authorization, 'Bearer sk-1');
   assert.equal(await page.evaluate(() => JSON.stringify({ ...localStorage }).includes('sk-1')), false);
@@ -146,9 +146,127 @@ test('an answer is given anew, a question changed', async () => {
   await ended(page);
   assert.deepEqual(bodies[3].messages, [{ role: 'user', content: 'Changed' }]);
   assert.equal(await by(page, 'message').count(), 2);
-  await page.getByRole('button', { name: 'Undo' }).click();
-  assert.deepEqual(await by(page, 'message').getByTestId('message-text').allInnerTexts(), ['First', 'Answer 1.', 'Second', 'Answer 3.']);
+  // The older versions are there, also after a reload.
+  const shown = () => by(page, 'message').getByTestId('message-text').allInnerTexts();
+  await page.reload();
+  assert.deepEqual(await shown(), ['Changed', 'Answer 4.']);
+  await by(page, 'version-older').click();
+  assert.deepEqual(await shown(), ['First', 'Answer 1.', 'Second', 'Answer 3.']);
+  await by(page, 'version-older').last().click();
+  assert.deepEqual(await shown(), ['First', 'Answer 1.', 'Second', 'Answer 2.']);
+  await by(page, 'version-newer').first().click();
+  assert.deepEqual(await shown(), ['Changed', 'Answer 4.']);
+  assert.equal(await by(page, 'version-newer').isDisabled(), true);
   await closePage(page);
+});
+
+test('an answer is changed, and continued from there', async () => {
+  const page = await openPage(server);
+  const bodies = await answerWith(page, (_, n) => streamOf([n === 1 ? 'One, two' : ', four']));
+  await ask(page, 'Count');
+  await answers(page).hover();
+  await answers(page).getByTestId('edit-answer').click();
+  await by(page, 'edit-text').fill('One, three');
+  await by(page, 'edit-send').click();
+  await by(page, 'continue').click();
+  await page.getByText('One, three, four').waitFor();
+  await ended(page);
+  assert.deepEqual(bodies[1].messages, [{ role: 'user', content: 'Count' }, { role: 'assistant', content: 'One, three' }]);
+  assert.equal(bodies[1].continue_final_message, true);
+  assert.equal(bodies[0].continue_final_message, undefined);
+  await by(page, 'version-older').click();
+  assert.equal(await textOf(answers(page)), 'One, two');
+  await closePage(page);
+});
+
+test('text files go with a question; others are refused', async () => {
+  const page = await openPage(server);
+  const bodies = await answerWith(page, () => streamOf(['Read.']));
+  const file = (name, text) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
+  await by(page, 'attach-file').setInputFiles([file('a.md', 'Some ```code``` here\n'), file('b.bin', '\0\u0001')]);
+  await by(page, 'toast').filter({ hasText: 'b.bin is not a text file' }).waitFor();
+  assert.equal(await by(page, 'file').count(), 1);
+  await by(page, 'prompt').evaluate((box) => {
+    const data = new DataTransfer();
+    data.items.add(new File(['x = 1'], 'c.py', { type: 'text/x-python' }));
+    box.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await by(page, 'file').nth(1).waitFor();
+  await ask(page, 'What is it?');
+  assert.equal(bodies[0].messages[0].content, 'a.md:\n\n````\nSome ```code``` here\n````\n\nc.py:\n\n```\nx = 1\n```\n\nWhat is it?');
+  await page.reload();
+  assert.equal(await questions(page).getByTestId('file').count(), 2);
+  await closePage(page);
+});
+
+test('what has been read of a prompt is told while nothing is written', async () => {
+  const page = await openPage(server);
+  await page.route('**/v1/chat/completions', () => {});
+  await page.evaluate(() => {
+    window.fetch = async () => new Response(new ReadableStream({ start(stream) { window.tell = (data) => stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(data)}\n\n`)); } }));
+  });
+  await send(page, 'Hi');
+  await page.waitForFunction(() => window.tell);
+  await page.evaluate(() => window.tell({ choices: [], prompt_progress: { total: 5000, cache: 0, processed: 1250, time_ms: 3 } }));
+  await page.getByText('Reading: 1,250 of 5,000 tokens').waitFor();
+  await page.evaluate(() => window.tell({ choices: [{ index: 0, delta: { content: 'Yes' }, finish_reason: null }] }));
+  await page.getByText('Yes', { exact: true }).waitFor();
+  assert.equal(await by(page, 'progress').count(), 0);
+  await closePage(page);
+});
+
+test('settings of a conversation, thinking, a schema, the model', async () => {
+  const page = await openPage(server);
+  await page.route('**/v1/models', (route) => route.fulfill({ json: { data: [{ id: 'one', meta: {} }, { id: 'two', meta: {} }] } }));
+  await page.route('**/props', (route) => route.fulfill({ json: { default_generation_settings: { params: { temperature: 0.8, top_k: 40, samplers: ['top_k', 'min_p'] } } } }));
+  await page.reload();
+  const bodies = await answerWith(page, () => streamOf(['Yes.']));
+  await by(page, 'model-choice').selectOption('two');
+  await page.keyboard.press('Control+,');
+  await by(page, 'setting-conversation-system').fill('Be brief.');
+  await by(page, 'setting-thinking').selectOption('off');
+  await by(page, 'setting-schema').fill('{"type": "object"');
+  assert.equal(await by(page, 'setting-schema').getAttribute('aria-invalid'), 'true');
+  await by(page, 'setting-schema').fill('{"type": "object"}');
+  await by(page, 'more-sampling').locator('summary').click();
+  assert.equal(await by(page, 'sampling-temperature').count(), 0);
+  await by(page, 'sampling-top_k').fill('7');
+  await by(page, 'sampling-samplers').fill('min_p, top_k');
+  await page.keyboard.press('Escape');
+  await ask(page, 'Hi');
+  const { model, messages, enable_thinking: thinking, response_format: format, top_k: topK, samplers } = bodies[0];
+  assert.deepEqual([model, messages[0].content, thinking, format.json_schema.schema, topK, samplers], ['two', 'Be brief.', false, { type: 'object' }, 7, ['min_p', 'top_k']]);
+  // Another conversation has neither its system message nor its model.
+  await page.keyboard.press('Control+Shift+O');
+  await ask(page, 'Hi');
+  assert.deepEqual([bodies[1].model, bodies[1].messages.length, bodies[1].top_k], ['one', 1, 7]);
+  await closePage(page);
+});
+
+test('conversations are searched, and saved as Markdown', async () => {
+  const page = await openPage(server);
+  await answerWith(page, (_, n) => streamOf([n === 1 ? 'About **apples**' : 'About pears']));
+  await ask(page, 'First');
+  await page.keyboard.press('Control+Shift+O');
+  await ask(page, 'Second');
+  assert.equal(await page.getByText('Today').count(), 1);
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('appLES fir');
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['First']);
+  await by(page, 'conversation').click();
+  const saved = page.waitForEvent('download');
+  await by(page, 'export-markdown').click();
+  const text = await (await import('node:fs/promises')).readFile(await (await saved).path(), 'utf8');
+  assert.equal(text, '# First\n\n## Question\n\nFirst\n\n## Answer\n\nAbout **apples**\n');
+  await closePage(page);
+});
+
+test('the page can be installed', async () => {
+  const manifest = await (await fetch(`${server.url}/manifest.webmanifest`)).json();
+  assert.equal(manifest.display, 'standalone');
+  const icon = await fetch(`${server.url}/${manifest.icons[0].src}`);
+  assert.equal(icon.headers.get('content-type'), 'image/svg+xml');
+  assert.match(await icon.text(), /^<svg /);
 });
 
 test('errors are said in words, and can be tried again', async () => {
