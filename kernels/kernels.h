@@ -101,6 +101,10 @@ struct Activation {
 struct AttentionJob;  // kernels/attention/attention.h
 struct KvStoreJob;    // kernels/attention/attention.h
 
+struct ConvolutionJob;  // kernels/recurrent/recurrent.h
+struct RecurrenceJob;   // kernels/recurrent/recurrent.h
+struct ScanJob;         // kernels/recurrent/recurrent.h
+
 /// Min bytes for KernelSet::read_streams_peak: a page for each of its streams.
 inline constexpr std::size_t kMinOfStreams = 8 * 4096;
 
@@ -160,6 +164,21 @@ struct KernelSet {
   /// attention(), into the result of attention for these heads and tokens.
   void (*merge_segments)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
                          std::size_t token_end);
+
+  /// Channels [channel_begin, channel_end) of all rows of a causal convolution; memory's rows for
+  /// these. Ranges are best multiples of 16.
+  void (*convolution)(const ConvolutionJob& job, std::size_t channel_begin,
+                      std::size_t channel_end);
+  /// Heads [head_begin, head_end) of all rows of a gated delta rule or Mamba-2. scratch:
+  /// recurrence_scratch_bytes(key_dim), 64-byte aligned, private to the calling thread.
+  void (*recurrence)(const RecurrenceJob& job, std::size_t head_begin, std::size_t head_end,
+                     std::byte* scratch);
+  /// Channels [channel_begin, channel_end) of all rows of Mamba-1. Ranges are best multiples of 16.
+  void (*selective_scan)(const ScanJob& job, std::size_t channel_begin, std::size_t channel_end);
+  /// For n_heads × per_head values of a row: dt = softplus(x + bias), decay = exp(dt·a[head]).
+  /// bias null: 0; dt or decay null: not wanted; a [n_heads], null without decay. dt may be x.
+  void (*softplus_decay)(const float* x, const float* bias, const float* a, std::size_t n_heads,
+                         std::size_t per_head, float* dt, float* decay);
 
   /// The machine's limits (kernels/isa/peak.h). The first four run loops and return their
   /// multiply-adds: int8 dot products, a matrix unit (if used by kernels), float32 FMA, bfloat16

@@ -9,6 +9,10 @@
 #include "kernels/isa/peak.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/floats.h"
+#include "kernels/recurrent/convolution.h"
+#include "kernels/recurrent/decay.h"
+#include "kernels/recurrent/recurrence.h"
+#include "kernels/recurrent/scan.h"
 #include "kernels/rows/activate.h"
 #include "kernels/rows/log_softmax.h"
 #include "kernels/rows/quantize.h"
@@ -50,7 +54,11 @@ constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType), EncodeFn (*encod
                 .mean_difference = mean_difference<Isa>,
                 .store_kv = store_kv<Isa>,
                 .attention = attention<Isa>,
-                .merge_segments = merge_segments<Isa>};
+                .merge_segments = merge_segments<Isa>,
+                .convolution = convolution<Isa>,
+                .recurrence = recurrence<Isa>,
+                .selective_scan = selective_scan<Isa>,
+                .softplus_decay = softplus_decay<Isa>};
   if constexpr (requires { typename Isa::Arch; }) {
     set.int8_peak = int8_peak<Isa>;
     set.float_peak = float_peak<Isa>;

@@ -1,0 +1,239 @@
+// Recurrences of heads: the scalar kernel against its definition, and every instruction set,
+// every division of the rows and every roll-back against the scalar kernel in one call.
+#include <cmath>
+#include <string>
+
+#include "kernels/recurrent/recurrent.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+namespace {
+
+struct RecurrenceCase {
+  std::size_t n_heads, n_key_heads, repeat, key_dim, value_dim;
+  bool delta, key_decay, skip;
+  float strength;  ///< mean of -ln decay
+};
+
+constexpr RecurrenceCase kCases[] = {
+    {2, 2, 1, 128, 128, true, false, false, 0.3F}, {4, 2, 2, 20, 24, true, false, false, 0.1F},
+    {4, 2, 1, 9, 7, true, false, false, 9.0F},     {2, 2, 1, 32, 40, true, true, false, 0.2F},
+    {3, 3, 1, 7, 5, true, true, false, 8.0F},      {4, 2, 2, 128, 64, false, false, true, 0.2F},
+    {6, 1, 6, 10, 4, false, false, true, 20.0F},   {1, 1, 1, 1, 1, true, false, true, 0.5F},
+};
+
+/// Inputs of a case, every array at its own misalignment.
+struct RecurrenceInputs {
+  RecurrenceCase c;
+  std::size_t n;
+  Buffer<float> q, k, v, beta, decay, skip;
+
+  RecurrenceInputs(const RecurrenceCase& which, std::size_t rows, std::size_t offset = 0)
+      : c(which),
+        n(rows),
+        q(rows * stride(which.n_key_heads * which.key_dim), offset),
+        k(q.size(), offset + 1),
+        v(rows * stride(which.n_heads * which.value_dim), offset),
+        beta(rows * stride(which.n_heads), offset + 2),
+        decay(rows * stride(which.n_heads * (which.key_decay ? which.key_dim : 1)), offset),
+        skip(which.n_heads, offset) {
+    fill_random(q.data(), q.size(), 1);
+    fill_random(k.data(), k.size(), 2);
+    fill_random(v.data(), v.size(), 3);
+    fill_random(beta.data(), beta.size(), 4);
+    fill_random(decay.data(), decay.size(), 5);
+    fill_random(skip.data(), skip.size(), 6);
+    for (float& x : beta) x = 1 / (1 + std::exp(-x));
+    for (float& x : decay) x = std::exp(-c.strength * std::abs(x));
+    if (!c.delta)
+      for (float& x : k) x *= 0.2F;
+  }
+  static std::size_t stride(std::size_t n) { return n + 3; }
+
+  [[nodiscard]] RecurrenceJob job(std::size_t rollback) const {
+    RecurrenceJob job{};
+    job.shape = {c.n_heads, c.key_dim, c.value_dim, c.key_decay, rollback};
+    job.n_key_heads = c.n_key_heads;
+    job.key_head_repeat = c.repeat;
+    job.delta = c.delta;
+    if (c.delta) {
+      job.norm_eps = 1e-6F;
+      job.q_scale = 1 / std::sqrt(static_cast<float>(c.key_dim));
+    }
+    job.q_stride = job.k_stride = stride(c.n_key_heads * c.key_dim);
+    job.v_stride = job.out_stride = stride(c.n_heads * c.value_dim);
+    job.beta_stride = stride(c.n_heads);
+    job.decay_stride = stride(c.n_heads * (c.key_decay ? c.key_dim : 1));
+    job.skip = c.skip ? skip.data() : nullptr;
+    return job;
+  }
+};
+
+/// A sequence whose rows are given to a kernel in pieces.
+class RecurrentSequence {
+ public:
+  RecurrentSequence(const KernelSet& kernels, const RecurrenceInputs& inputs,
+                    std::size_t rollback = 0, std::size_t offset = 0)
+      : out(inputs.v.size(), offset),
+        kernels_(kernels),
+        inputs_(inputs),
+        job_(inputs.job(rollback)),
+        memory_(job_.shape.floats()),
+        scratch_(recurrence_scratch_bytes(inputs.c.key_dim)) {
+    for (float& x : memory_) x = NAN;  // what a kernel has not cleared or written must not matter
+    for (float& x : out) x = 0;
+  }
+  /// Rows [first, first + n); from: other rows in their place.
+  void run(std::size_t first, std::size_t n, std::size_t from) {
+    job_.memory = memory_.data();
+    job_.first_pos = first;
+    job_.n_rows = n;
+    job_.q = inputs_.q.data() + from * job_.q_stride;
+    job_.k = inputs_.k.data() + from * job_.k_stride;
+    job_.v = inputs_.v.data() + from * job_.v_stride;
+    job_.beta = inputs_.beta.data() + from * job_.beta_stride;
+    job_.decay = inputs_.decay.data() + from * job_.decay_stride;
+    job_.out = out.data() + first * job_.out_stride;
+    const std::size_t half = inputs_.c.n_heads / 2;
+    kernels_.recurrence(job_, half, inputs_.c.n_heads, scratch_.data());
+    kernels_.recurrence(job_, 0, half, scratch_.data());
+  }
+  void run(std::size_t first, std::size_t n) { run(first, n, first); }
+  void snapshot_to(RecurrentSequence& other) const {
+    std::copy_n(memory_.data() + job_.shape.snapshot_offset(), job_.shape.snapshot_floats(),
+                other.memory_.data() + other.job_.shape.snapshot_offset());
+  }
+
+  Buffer<float> out;
+
+ private:
+  const KernelSet& kernels_;
+  const RecurrenceInputs& inputs_;
+  RecurrenceJob job_;
+  Buffer<float> memory_;
+  Buffer<std::byte> scratch_;
+};
+
+/// The recurrence in double, position by position, and the largest magnitude of an output.
+std::vector<double> exact_recurrence(const RecurrenceInputs& in) {
+  const RecurrenceCase& c = in.c;
+  const RecurrenceJob job = in.job(0);
+  std::vector<double> out(in.v.size()), state(c.key_dim * c.value_dim), k(c.key_dim), q(c.key_dim);
+  for (std::size_t h = 0; h < c.n_heads; ++h) {
+    std::ranges::fill(state, 0);
+    const std::size_t key_head = (c.repeat == 1 ? h % c.n_key_heads : h / c.repeat) * c.key_dim;
+    for (std::size_t t = 0; t < in.n; ++t) {
+      const float* const key = in.k.data() + t * job.k_stride + key_head;
+      const float* const query = in.q.data() + t * job.q_stride + key_head;
+      double kk = c.delta ? 1e-6 : 1, qq = kk;
+      for (std::size_t i = 0; i < c.key_dim && c.delta; ++i) {
+        kk += static_cast<double>(key[i]) * key[i];
+        qq += static_cast<double>(query[i]) * query[i];
+      }
+      for (std::size_t i = 0; i < c.key_dim; ++i) {
+        k[i] = key[i] / std::sqrt(kk);
+        q[i] = query[i] / std::sqrt(qq) * (c.delta ? 1 / std::sqrt(c.key_dim) : 1);
+        const std::size_t decay = c.key_decay ? h * c.key_dim + i : h;
+        for (std::size_t j = 0; j < c.value_dim; ++j)
+          state[i * c.value_dim + j] *= in.decay[t * job.decay_stride + decay];
+      }
+      for (std::size_t j = 0; j < c.value_dim; ++j) {
+        const double v = in.v[t * job.v_stride + h * c.value_dim + j];
+        double known = 0, y = c.skip ? in.skip[h] * v : 0;
+        for (std::size_t i = 0; i < c.key_dim && c.delta; ++i)
+          known += state[i * c.value_dim + j] * k[i];
+        const double update = (v - known) * in.beta[t * job.beta_stride + h];
+        for (std::size_t i = 0; i < c.key_dim; ++i) {
+          state[i * c.value_dim + j] += k[i] * update;
+          y += state[i * c.value_dim + j] * q[i];
+        }
+        out[t * job.out_stride + h * c.value_dim + j] = y;
+      }
+    }
+  }
+  return out;
+}
+
+std::string name_of(const RecurrenceCase& c, const KernelSet& kernels) {
+  return std::string(kernels.isa) + ", case " + std::to_string(&c - kCases);
+}
+
+TEST(Recurrence, FollowsTheRecurrenceInDouble) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 150);
+    RecurrentSequence sequence(scalar_kernels(), inputs);
+    sequence.run(0, inputs.n);
+    const std::vector<double> want = exact_recurrence(inputs);
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      error += std::pow(sequence.out[i] - want[i], 2);
+      size += std::pow(want[i], 2);
+    }
+    // Sums of at most 128 + 16 + 4 products, each rounded by 2^-24 of partial sums about as large
+    // as the result, as a random walk; states decay, so that errors of rows do not add up.
+    EXPECT_LT(std::sqrt(error / size), 24 * 0x1p-24) << name_of(c, scalar_kernels());
+  }
+}
+
+TEST(Recurrence, SameBitsForAnyPieces) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 131);
+    RecurrentSequence whole(scalar_kernels(), inputs);
+    whole.run(0, inputs.n);
+    for (const KernelSet* kernels : tested_kernels())
+      for (const std::size_t piece : {1, 7, 16, 64, 131, 0}) {
+        const RecurrenceInputs shifted(c, inputs.n, piece % 5 + 1);
+        RecurrentSequence sequence(*kernels, shifted, piece % 2, piece % 3);
+        std::mt19937 random(static_cast<unsigned>(piece));
+        for (std::size_t at = 0; at < inputs.n;) {
+          const std::size_t n = std::min(piece != 0 ? piece : 1 + random() % 23, inputs.n - at);
+          sequence.run(at, n);
+          at += n;
+        }
+        EXPECT_EQ(sequence.out, whole.out)
+            << name_of(c, *kernels) << ", pieces of " << piece << " (0: random)";
+      }
+  }
+}
+
+TEST(Recurrence, DropsRows) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 150);
+    RecurrentSequence whole(scalar_kernels(), inputs);
+    whole.run(0, inputs.n);
+    for (const KernelSet* kernels : tested_kernels()) {
+      RecurrentSequence sequence(*kernels, inputs, kMaxRollback);
+      std::mt19937 random(5);
+      for (std::size_t at = 0; at < inputs.n;) {
+        // Rows that are right, then wrong ones, which the next call drops.
+        const std::size_t right = std::min<std::size_t>(1 + random() % 4, inputs.n - at),
+                          wrong = std::min(random() % (kMaxRollback + 1), inputs.n - at - right);
+        sequence.run(at, right);
+        at += right;
+        if (wrong > 0) sequence.run(at, wrong, (at * 7 + 11) % (inputs.n - kMaxRollback));
+      }
+      EXPECT_EQ(sequence.out, whole.out) << name_of(c, *kernels);
+    }
+  }
+}
+
+TEST(Recurrence, GoesOnFromASnapshot) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 150);
+    RecurrentSequence whole(scalar_kernels(), inputs);
+    whole.run(0, inputs.n);
+    for (const std::size_t rollback : {std::size_t{0}, kMaxRollback}) {
+      RecurrentSequence first(scalar_kernels(), inputs, rollback),
+          second(scalar_kernels(), inputs, rollback);
+      first.run(0, 64);
+      first.snapshot_to(second);
+      second.run(64, inputs.n - 64);
+      const std::size_t done = 64 * inputs.job(0).out_stride;
+      EXPECT_TRUE(std::equal(second.out.begin() + done, second.out.end(), whole.out.begin() + done))
+          << name_of(c, scalar_kernels());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria
