@@ -24,9 +24,16 @@ class ConvolutionTile {
       __builtin_memset(weights_, 0, sizeof weights_);
       __builtin_memset(rows_, 0, sizeof rows_);
     }
-    for (std::size_t c = 0; c < channels_; ++c)
-      for (std::size_t tap = 0; tap < taps_; ++tap)
-        weights_[tap][c] = job.weights[(first + c) * taps_ + tap];
+    switch (taps_) {
+      case 3:
+        read_weights<3>();
+        break;
+      case 4:
+        read_weights<4>();
+        break;
+      default:
+        read_weights<0>();
+    }
     for (std::size_t back = taps_ - 1; back > 0; --back) {
       const bool exists = job.first_pos >= back;
       const std::size_t pos = job.first_pos - back;  // (wraps around before position 0)
@@ -52,6 +59,14 @@ class ConvolutionTile {
   }
 
  private:
+  /// Transposes the taps; n: their number, 0: any.
+  template <std::size_t n>
+  void read_weights() {
+    const std::size_t taps = n == 0 ? taps_ : n;
+    const float* const from = job_.weights + first_ * taps;
+    for (std::size_t c = 0; c < channels_; ++c)
+      for (std::size_t tap = 0; tap < taps; ++tap) weights_[tap][c] = from[c * taps + tap];
+  }
   float* ring_row(std::size_t pos) const {
     return job_.memory + pos % job_.shape.ring_rows() * job_.shape.channels + first_;
   }

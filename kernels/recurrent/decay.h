@@ -17,7 +17,8 @@ template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> softplus(const F32x16<Isa>& z) {
   using V = F32x16<Isa>;
   const auto c = [](float v) { return V::broadcast(v); };
-  const V u = exp_down(c(0) - abs(z)), s = u / (u + c(2)), twice = s + s, ss = s * s;
+  const V u = exp_down(c(0) - abs(z)), twice = (u + u) / (u + c(2)), s = twice * c(0.5F),
+          ss = s * s;
   V q = c(0.11612165F);
   q = fma(q, ss, c(0.108532876F));
   q = fma(q, ss, c(0.142961785F));

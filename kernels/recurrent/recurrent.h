@@ -2,11 +2,11 @@
 // Numerics: kernels/README.md.
 //
 // Memory holds float32 values, starts 64-byte aligned and is copied as plain bytes. The kernels
-// clear what position 0 needs. A job goes on at any position that is at most `rollback` rows before
-// the end of the last job, so the engine drops rows by naming a smaller first_pos.
+// clear it at position 0. A job may begin up to `rollback` rows before the end of the last job: the
+// engine drops rows by a smaller first_pos.
 //
-// A snapshot at a multiple of 64 positions is the snapshot_floats() values at snapshot_offset();
-// restored there, the rest of the memory may hold anything.
+// A snapshot at a multiple of 64 positions is the snapshot_floats() values at snapshot_offset().
+// After restoring them, the rest of the memory may hold anything.
 #pragma once
 
 #include <bit>
@@ -102,7 +102,7 @@ struct RecurrenceJob {
   float q_scale = 1;  ///< factor of the queries
   const float* q;     ///< [n_rows][n_key_heads × key_dim]; Mamba-2: C
   std::size_t q_stride;
-  const float* k;  ///< likewise; Mamba-2: B
+  const float* k;  ///< [n_rows][n_key_heads × key_dim]; Mamba-2: B
   std::size_t k_stride;
   const float* v;  ///< [n_rows][n_heads × value_dim]; Mamba-2: x
   std::size_t v_stride;

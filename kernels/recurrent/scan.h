@@ -34,7 +34,7 @@ void scan_row(const ScanJob& job, std::size_t t, std::size_t first, std::size_t 
       state = fma(exp(step * load_group<Isa>(a + d, lanes)), state,
                   input * load_group<Isa>(b + d, lanes));
       store_group(state, to + d, lanes);
-      // (Lanes after the end are NaN where the step is infinite.)
+      // (If the step is infinite, lanes after the end are NaN.)
       sums[i] = fma(lanes == kFloatLanes ? state : load_group<Isa>(to + d, lanes),
                     load_group<Isa>(c + d, lanes), sums[i]);
     });

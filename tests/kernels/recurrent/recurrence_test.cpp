@@ -80,7 +80,7 @@ class RecurrentSequence {
         job_(inputs.job(rollback)),
         memory_(job_.shape.floats()),
         scratch_(recurrence_scratch_bytes(inputs.c.key_dim)) {
-    for (float& x : memory_) x = NAN;  // what a kernel has not cleared or written must not matter
+    for (float& x : memory_) x = NAN;  // kernels must not read what they have not written
     for (float& x : out) x = 0;
   }
   /// Rows [first, first + n); from: other rows in their place.
@@ -158,6 +158,123 @@ std::string name_of(const RecurrenceCase& c, const KernelSet& kernels) {
   return std::string(kernels.isa) + ", case " + std::to_string(&c - kCases);
 }
 
+/// One head by the contract's formulas, in plain floats.
+class DefinedHead {
+ public:
+  DefinedHead(const RecurrenceInputs& inputs, std::size_t head)
+      : in_(inputs),
+        c_(inputs.c),
+        job_(inputs.job(0)),
+        head_(head),
+        key_head_(c_.repeat == 1 ? head % c_.n_key_heads : head / c_.repeat),
+        gamma_(c_.key_dim, 1.0F),
+        state_(c_.key_dim, std::vector<float>(c_.value_dim)) {}
+
+  /// Output of row t; rows come in order.
+  std::vector<float> row(std::size_t t) {
+    const std::vector<float> k = unit(in_.k.data() + t * job_.k_stride, 1),
+                             q = unit(in_.q.data() + t * job_.q_stride, job_.q_scale);
+    std::vector<float> out(c_.value_dim), update(c_.value_dim);
+    decay(t, k);
+    std::vector<float> c, m;
+    for (const auto& row : rows_) {
+      c.push_back(dot(k, row.key) * row.since);
+      m.push_back(dot(q, row.key) * row.since);
+    }
+    const float gamma = c_.key_decay ? 1 : gamma_[0];
+    for (std::size_t j = 0; j < c_.value_dim; ++j) {
+      float a = 0, b = 0;
+      for (std::size_t i = 0; i < c_.key_dim; ++i) {
+        const float factor = c_.key_decay ? gamma_[i] : 1;
+        a = std::fma(state_[i][j], k[i] * factor, a);
+        b = std::fma(state_[i][j], q[i] * factor, b);
+      }
+      const float v = in_.v[t * job_.v_stride + head_ * c_.value_dim + j];
+      float x = c_.delta ? std::fma(-gamma, a, v) : v;
+      for (std::size_t s = 0; s + 1 < rows_.size() && c_.delta; ++s)
+        x = std::fma(-c[s], rows_[s].update[j], x);
+      rows_.back().update[j] = x * in_.beta[t * job_.beta_stride + head_];
+      float y = gamma * b;
+      for (std::size_t s = 0; s < rows_.size(); ++s) y = std::fma(m[s], rows_[s].update[j], y);
+      out[j] = c_.skip ? std::fma(in_.skip[head_], v, y) : y;
+    }
+    if (rows_.size() == kRecurrentBlock) commit();
+    return out;
+  }
+
+ private:
+  struct Row {
+    std::vector<float> key, update;
+    float since = 1;
+  };
+
+  std::vector<float> unit(const float* row, float factor) const {
+    const float* const x = row + key_head_ * c_.key_dim;
+    std::vector<float> out(x, x + c_.key_dim);
+    if (job_.norm_eps != 0) {
+      float lanes[16] = {};
+      for (std::size_t i = 0; i < c_.key_dim; ++i)
+        lanes[i % 16] = std::fma(x[i], x[i], lanes[i % 16]);
+      for (std::size_t half = 8; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+      factor *= 1 / std::sqrt(lanes[0] + job_.norm_eps);
+    }
+    for (float& v : out) v *= factor;
+    return out;
+  }
+  static float dot(const std::vector<float>& a, const std::vector<float>& b) {
+    float sums[4] = {};
+    for (std::size_t i = 0; i < a.size(); ++i) sums[i % 4] = std::fma(a[i], b[i], sums[i % 4]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+  void decay(std::size_t t, const std::vector<float>& k) {
+    const float* const e =
+        in_.decay.data() + t * job_.decay_stride + head_ * (c_.key_decay ? c_.key_dim : 1);
+    for (std::size_t i = 0; i < c_.key_dim; ++i) gamma_[i] *= c_.key_decay ? e[i] : e[0];
+    for (Row& row : rows_) {
+      if (!c_.key_decay) row.since *= e[0];
+      for (std::size_t i = 0; i < c_.key_dim && c_.key_decay; ++i) row.key[i] *= e[i];
+    }
+    rows_.push_back({k, std::vector<float>(c_.value_dim)});
+  }
+  void commit() {
+    for (std::size_t i = 0; i < c_.key_dim; ++i)
+      for (std::size_t j = 0; j < c_.value_dim; ++j) {
+        float& s = state_[i][j];
+        s *= gamma_[i];
+        for (const Row& row : rows_) s = std::fma(row.key[i] * row.since, row.update[j], s);
+      }
+    rows_.clear();
+    std::ranges::fill(gamma_, 1.0F);
+  }
+
+  const RecurrenceInputs& in_;
+  RecurrenceCase c_;
+  RecurrenceJob job_;
+  std::size_t head_, key_head_;
+  std::vector<float> gamma_;
+  std::vector<std::vector<float>> state_;
+  std::vector<Row> rows_;
+};
+
+TEST(Recurrence, FollowsItsDefinition) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 75);
+    RecurrentSequence sequence(scalar_kernels(), inputs);
+    sequence.run(0, inputs.n);
+    for (std::size_t head = 0; head < c.n_heads; ++head) {
+      DefinedHead defined(inputs, head);
+      for (std::size_t t = 0; t < inputs.n; ++t) {
+        const std::vector<float> want = defined.row(t);
+        ASSERT_TRUE(
+            std::equal(want.begin(), want.end(),
+                       sequence.out.begin() + t * inputs.job(0).out_stride + head * c.value_dim))
+            << name_of(c, scalar_kernels()) << ", head " << head << ", row " << t;
+      }
+    }
+  }
+}
+
 TEST(Recurrence, FollowsTheRecurrenceInDouble) {
   for (const RecurrenceCase& c : kCases) {
     const RecurrenceInputs inputs(c, 150);
@@ -169,8 +286,8 @@ TEST(Recurrence, FollowsTheRecurrenceInDouble) {
       error += std::pow(sequence.out[i] - want[i], 2);
       size += std::pow(want[i], 2);
     }
-    // Sums of at most 128 + 16 + 4 products, each rounded by 2^-24 of partial sums about as large
-    // as the result, as a random walk; states decay, so that errors of rows do not add up.
+    // A sum has at most 128 + 16 + 4 products. Each rounds by 2^-24 of partial sums of the result's
+    // size; roundings add like a random walk. Decaying states forget the errors of earlier rows.
     EXPECT_LT(std::sqrt(error / size), 24 * 0x1p-24) << name_of(c, scalar_kernels());
   }
 }
@@ -217,7 +334,7 @@ TEST(Recurrence, DropsRows) {
   }
 }
 
-TEST(Recurrence, GoesOnFromASnapshot) {
+TEST(Recurrence, ResumesFromASnapshot) {
   for (const RecurrenceCase& c : kCases) {
     const RecurrenceInputs inputs(c, 150);
     RecurrentSequence whole(scalar_kernels(), inputs);
