@@ -29,7 +29,7 @@ using Row = std::map<std::string, std::string>;
 struct Machine {
   std::string name;
   std::vector<std::pair<std::string, std::map<std::string, Row>>> models;
-  std::vector<std::string> columns;  ///< of any model
+  std::vector<std::string> columns;  ///< columns of any model
 };
 
 double value(const Row& row, const std::string& name) {

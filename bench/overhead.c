@@ -1,5 +1,6 @@
-/* overhead MODEL TOKENS ROUNDS THREADS (0: physical cores): prints tokens per second of generating through the C
- * interface, one line per round, without the first token. overhead.py builds and runs it. */
+/* overhead MODEL TOKENS ROUNDS THREADS (0: physical cores): prints tokens per second of generating
+ * through the C interface, one line per round, without the first token. overhead.py builds and
+ * runs it. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

@@ -115,7 +115,8 @@ def make_prompts(draw, count, tokens, shared):
 def one_round(args, servers, model, clients, prefix, seed):
     """name → what measure() gives, for every server in turn."""
     draw = random.Random(seed)
-    prompts = make_prompts(draw, clients, args.prompt, args.prompt * 3 // 4 if prefix == "shared" else 0)
+    shared = args.prompt * 3 // 4 if prefix == "shared" else 0
+    prompts = make_prompts(draw, clients, args.prompt, shared)
     warm = prompts[0][:args.prompt * 3 // 4] + make_prompts(draw, 1, 32, 0)[0]
     result = {}
     for name, program in servers.items():

@@ -1,6 +1,7 @@
-# Installs the libraries (libcria.a for C++ and C, libcria.so for C), public headers, a CMake package
-# with the targets cria::cria and cria::c, pkg-config files, the program, the demo model and a systemd
-# unit. Components: program, library, development; packaging/deb.cmake makes a package of each.
+# Installs the libraries (libcria.a for C++ and C, libcria.so for C), public headers and a CMake
+# package with the targets cria::cria and cria::c. Also installs pkg-config files, the program, the
+# demo model and a systemd unit. Components: program, library, development; packaging/deb.cmake
+# makes a package of each.
 
 # Each library has the objects of all modules.
 set(modules "")

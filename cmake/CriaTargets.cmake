@@ -38,9 +38,9 @@ function(cria_optimize target level)
   endif()
 endfunction()
 
-# cria_group(TARGET SIZE) compiles files in groups, so that a group instantiates templates once. Names
-# in anonymous namespaces must be unique within a target. CRIA_PCH=OFF compiles single files without
-# precompiled headers, which clang-tidy needs.
+# cria_group(TARGET SIZE) compiles files in groups, so that a group instantiates templates once.
+# Names in anonymous namespaces must be unique within a target. CRIA_PCH=OFF compiles single files
+# without precompiled headers, which clang-tidy needs.
 option(CRIA_PCH "Precompile common headers and compile files in groups" ON)
 function(cria_group target size)
   # GCC 12 warns of overflows in std::string if its header is precompiled.

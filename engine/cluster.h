@@ -20,7 +20,7 @@ struct LoadOptions;
 class Model;
 
 /// Default number of threads of a rank: its processors, divided among the ranks on this host.
-/// ranks: null if there are no others.
+/// ranks: null: a single process.
 inline unsigned default_threads(const Ranks* ranks) {
   return std::max(1U, usable_cores() / (ranks == nullptr ? 1 : ranks->neighbours()));
 }
@@ -47,7 +47,7 @@ struct ClusterEngine {
   const KernelSet* kernels = nullptr;
 };
 
-/// All ranks do what it is told, for one thread at a time.
+/// Distributes the work of an engine among all ranks, for one thread at a time.
 class Cluster {
  public:
   /// While it lives, the ranks belong to one call: rank 0 does its part of the same.
@@ -59,7 +59,8 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   [[nodiscard]] virtual Ranks& ranks() const = 0;
-  [[nodiscard]] virtual const Shares& shares() const = 0;  ///< of engines opened from now on
+  [[nodiscard]] virtual const Shares& shares()
+      const = 0;  ///< shares for engines opened from now on
 
   /// Returns the result of load() once all ranks have the same model. Throws what load() throws, or
   /// an Error that names the rank.

@@ -4,10 +4,10 @@
 //   Sequence   tokens at positions 0, 1, 2 … and the pages of their keys and values
 //   Batch      tokens of several sequences, evaluated in one pass over the weights
 //
-// Logits are the same bytes for a sequence alone, in any batch, on any pages, and with its prefix
-// computed or found in the prefix cache. An engine, its sequences and its batches are used by one
-// thread at a time. Session (session.h) is one sequence with all it needs for a conversation;
-// Scheduler (scheduler.h) writes many answers at once.
+// Logits are the same bits in any batch, on any pages, and with the prefix computed or found in the
+// prefix cache. An engine, its sequences and its batches are used by one thread at a time.
+// Session (session.h) is one sequence with all it needs for a conversation; Scheduler (scheduler.h)
+// writes many answers at once.
 #pragma once
 
 #include <algorithm>
@@ -174,8 +174,8 @@ class Sequence {
   std::size_t reuse(std::span<const TokenId> tokens);
   /// Length of the prefix that reuse() would find elsewhere.
   [[nodiscard]] std::size_t known_prefix(std::span<const TokenId> tokens) const;
-  /// Reserves pages for an answer that ends by itself: others wait for it (Engine::must_wait()).
-  /// 0: none.
+  /// Reserves pages for an answer that ends without further calls, so others may wait for it
+  /// (Engine::must_wait()). 0: none.
   void reserve(std::size_t pages);
   /// Pages of reserve().
   [[nodiscard]] std::size_t reserved_pages() const noexcept;
@@ -200,7 +200,7 @@ class Batch {
   void clear();
   [[nodiscard]] std::size_t size() const noexcept;           ///< tokens added
   [[nodiscard]] std::size_t capacity_left() const noexcept;  ///< tokens that may still be added
-  /// Adds tokens that follow those of the sequence; requests logits from token first_wanted on
+  /// Appends tokens to the sequence; requests logits from token first_wanted on
   /// (tokens.size(): none). Add a sequence once, and change it only after forward(). Throws Error
   /// for unknown tokens and a full context or pool, without changing the batch. Returns the index
   /// of the first requested row among all rows of the batch.

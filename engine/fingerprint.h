@@ -1,5 +1,5 @@
-// By which a side file (a session, a state, log-probabilities) knows the model that it belongs to,
-// and ranks that they have the same.
+// Fingerprints, by which a side file (a session, a state, log-probabilities) recognizes its model,
+// and ranks compare theirs.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ class Model;
 struct Graph;
 struct Vocabulary;
 
-/// Of names, types and shapes of all tensors, and a piece of each one's data: fine-tuned siblings
-/// differ.
+/// Hash of names, types and shapes of all tensors and of a piece of each tensor's data. Fine-tuned
+/// siblings differ.
 std::uint64_t weights_fingerprint(const Model& model);
-/// Of these, the end of each tensor's data and the file's size: other files of one origin differ,
-/// such as those whose last tokens' embeddings were repaired.
+/// Adds the end of each tensor's data and the file's size, which differ between repaired versions
+/// of a file, for example.
 std::uint64_t file_fingerprint(const Model& model);
-/// Of all that keys, values and logits depend on but the tokens: the weights and what is computed
-/// with them, RoPE's factors for this context among it (EngineOptions::rope_ctx). The same for all
-/// kernels.
+/// Hash of everything that keys, values and logits depend on except the tokens: the weights and the
+/// computation, including RoPE's factors for this context (EngineOptions::rope_ctx). It is the same
+/// for all kernels.
 std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx);
-/// Of the tokens' texts: quantizations of one model agree.
+/// Hash of the tokens' texts. Quantizations of one model agree.
 std::uint64_t vocabulary_fingerprint(const Vocabulary& vocabulary);
 
 }  // namespace cria

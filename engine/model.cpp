@@ -22,7 +22,7 @@ struct Model::Parts {
   std::vector<std::string> warnings;
   Vocabulary vocabulary;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<Error> no_tokenizer;  // reason if there is none
+  std::optional<Error> no_tokenizer;  // reason why `tokenizer` is null
   Graph graph;
   bool pinned = false;
   std::shared_ptr<Cluster> cluster;

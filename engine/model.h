@@ -23,7 +23,7 @@ struct TokenTrie;
 struct MetadataOverride {
   /// With a leading dot, such as ".rope.freq_base", of the file's architecture.
   std::string key;
-  std::variant<bool, std::int64_t, double, std::string> value;  ///< of the key's type
+  std::variant<bool, std::int64_t, double, std::string> value;  ///< has the key's type
 };
 /// A LoRA adapter.
 struct LoraFile {
@@ -76,7 +76,7 @@ class Model : public std::enable_shared_from_this<Model> {
   /// Token texts as a tree, built on first use. Throws as tokenizer().
   [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
-  [[nodiscard]] Cluster* cluster() const;    ///< null: this process alone
+  [[nodiscard]] Cluster* cluster() const;    ///< null: only this process
   [[nodiscard]] bool pinned() const;  ///< true if the system cannot evict it (mlock, no mmap)
 
  private:

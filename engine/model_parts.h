@@ -1,4 +1,4 @@
-// What a Model is made of. Not installed: session.h and model.h need none of it.
+// Parts of a Model. Not installed: session.h and model.h do not need them.
 #pragma once
 
 #include "engine/graph/graph.h"

@@ -67,11 +67,11 @@ struct SchedulerOptions {
 /// Each step decodes one token of every answer and prefills a chunk of prompts, in rounds. If a
 /// batch cannot hold a token of every answer, some of it is left to prompts. Answers begin in order
 /// of arrival, once the engine has a sequence and pages for all that they may become; none is ever
-/// evicted. Each has the bytes that it has alone. Used by one thread at a time.
+/// evicted. An answer's bytes do not depend on the others. Used by one thread at a time.
 class Scheduler {
  public:
-  using Id = std::uint64_t;  ///< of an answer
-  /// Must not outlive the engine, which nobody else uses while a step runs.
+  using Id = std::uint64_t;  ///< names an answer
+  /// Must not outlive the engine, which other threads must not use while a step runs.
   explicit Scheduler(Engine& engine, const SchedulerOptions& options = {});
   ~Scheduler();  ///< discards answers without callbacks
   Scheduler(const Scheduler&) = delete;

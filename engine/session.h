@@ -60,7 +60,7 @@ struct TokenLogprobs {
 };
 /// Options of one generation.
 struct GenerateOptions {
-  /// How tokens are sampled.
+  /// Sampling options.
   SamplerOptions sampler;
   std::int64_t max_tokens = -1;  ///< -1: no limit
   /// Stop strings: matched in the answer only, never emitted, even if split across tokens.
@@ -79,8 +79,8 @@ struct GenerateOptions {
   std::optional<std::size_t> logprobs;  ///< report log-probabilities and this many alternatives
   /// The same for the prompt's tokens. Disables prefix reuse for this prompt.
   std::optional<std::size_t> prompt_logprobs;
-  /// Receives each of `logprobs` after the text that its token completes, including those of a
-  /// marker that then turns out to open the thinking.
+  /// Receives each entry of `logprobs` after the text that its token completes, including tokens of
+  /// a marker that then turns out to open the thinking.
   std::function<void(const TokenLogprobs& token)> on_logprobs;
   /// Set it (from a signal handler, say) to stop after the current node of the graph.
   const std::atomic<bool>* interrupt = nullptr;
@@ -116,17 +116,18 @@ struct GenerateResult {
   std::vector<ToolCall> tool_calls;     ///< in order; not part of `text`
   std::vector<TokenId> tokens;          ///< thinking, answer and calls, without the end token
   std::size_t reasoning_tokens = 0;     ///< tokens of thinking, markers included
-  std::vector<TokenLogprobs> logprobs;  ///< of the answer's tokens, if requested
-  std::vector<TokenLogprobs> prompt_logprobs;  ///< of the prompt but its first token, if requested
-  std::vector<float> embedding;                ///< of the prompt, if requested: [n_embd]
-  std::string stop;                            ///< stop string that was found, or ""
-  std::size_t prompt_tokens = 0;               ///< prompt tokens evaluated
-  std::size_t cached_tokens = 0;               ///< prompt tokens found in the KV cache
-  std::size_t shifts = 0;                      ///< number of context shifts
-  std::size_t dropped = 0;                     ///< messages dropped by ChatOptions::drop_oldest
-  std::size_t drafted = 0, accepted = 0;       ///< draft tokens evaluated, draft tokens accepted
-  double prompt_seconds = 0;                   ///< seconds of prefill
-  double decode_seconds = 0;                   ///< seconds of decoding
+  std::vector<TokenLogprobs> logprobs;  ///< the answer's tokens, if requested
+  std::vector<TokenLogprobs>
+      prompt_logprobs;                    ///< the prompt's tokens after the first, if requested
+  std::vector<float> embedding;           ///< [n_embd] for the prompt, if requested
+  std::string stop;                       ///< stop string that was found, or ""
+  std::size_t prompt_tokens = 0;          ///< prompt tokens evaluated
+  std::size_t cached_tokens = 0;          ///< prompt tokens found in the KV cache
+  std::size_t shifts = 0;                 ///< number of context shifts
+  std::size_t dropped = 0;                ///< messages dropped by ChatOptions::drop_oldest
+  std::size_t drafted = 0, accepted = 0;  ///< draft tokens evaluated, draft tokens accepted
+  double prompt_seconds = 0;              ///< seconds of prefill
+  double decode_seconds = 0;              ///< seconds of decoding
 };
 
 /// A conversation or a prompt that exceeds the context.
@@ -157,11 +158,11 @@ class Session {
   /// until the next call. Throws Error for unknown tokens, a full context and logits with NaN or
   /// infinity (naming the node). The division of tokens among calls never changes a bit.
   std::span<const float> eval(std::span<const TokenId> tokens);
-  /// As eval(); passes the logits of every token to the sink, in order.
+  /// Like eval(), but passes the logits of every token to the sink, in order.
   void eval_all(std::span<const TokenId> tokens,
                 const std::function<void(std::size_t index, std::span<const float> logits)>& sink);
   /// eval() in two steps. forward() appends at most options().n_batch tokens and requests logits
-  /// from token first_wanted on (tokens.size(): none). logits() computes those of tokens
+  /// from token first_wanted on (tokens.size(): none). logits() computes logits of tokens
   /// [begin, end) of that batch, at most logit_rows(): [end-begin][n_vocab], valid until the next
   /// call.
   void forward(std::span<const TokenId> tokens, std::size_t first_wanted);
@@ -169,7 +170,7 @@ class Session {
   std::span<const float> logits(std::size_t begin, std::size_t end);
   /// See Engine.
   [[nodiscard]] std::size_t logit_rows() const noexcept;
-  /// As Engine's and Sequence's.
+  /// Calls f(i) for i in [0, n) on the engine's threads; see Engine.
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
   /// See Sequence.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;

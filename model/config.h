@@ -44,7 +44,7 @@ struct ModelConfig {
   float rope_attn_factor = 1;       ///< rope.scaling.attn_factor
   float yarn_beta_fast = 32, yarn_beta_slow = 1;
   float yarn_log_multiplier = 0;      ///< rope.scaling.yarn_log_multiplier
-  std::vector<std::string> warnings;  ///< what was tolerated, one line each
+  std::vector<std::string> warnings;  ///< tolerated defects, one line each
 
   [[nodiscard]] std::uint32_t group(std::uint32_t layer) const {
     return n_heads[layer] / n_kv_heads[layer];

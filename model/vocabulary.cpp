@@ -20,7 +20,7 @@ constexpr std::string_view kEndTexts[] = {
     "[|endofturn|]", "<|endofresponse|>", "<|assistant_end|>",
     // A tool's answer comes next, which is not the model's to write.
     "<|tool_response>",
-    // Padding, and the beginning of the next file of a repository.
+    // Padding, and the start of a repository's next file.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<reponame>", "<|file_sep|>"};
 // Names of the end of a text, for files whose keys say nothing at all.
@@ -254,8 +254,8 @@ class VocabularyReader {
   }
 
   /// Not in any key: Phi-3's markers, except three, strip the line ends that its chat template
-  /// writes after them (rstrip in its tokenizer_config.json). Those of Phi-4's chats and code strip
-  /// white space on both sides.
+  /// writes after them (rstrip in its tokenizer_config.json). Markers of Phi-4's chats and code
+  /// strip white space on both sides.
   void stripping() {
     std::string name(file_.find_string("general.name").value_or(""));
     std::transform(name.begin(), name.end(), name.begin(), [](char c) {

@@ -23,7 +23,7 @@ class WantedTensors {
     bool matrix = false;
   };
 
-  /// Returns the shape of an optional tensor (may be empty), or nullopt if it shall not exist.
+  /// Returns the shape of an optional tensor (may be empty), or nullopt if it must not exist.
   using Known = std::function<std::optional<std::vector<std::uint64_t>>(std::string_view name)>;
 
   explicit WantedTensors(Known known) : known_(std::move(known)) {}
@@ -65,9 +65,9 @@ class Weights {
   /// F32 [length]
   const TensorView& vector(const std::string& name, std::uint64_t length);
   const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
-  /// The scales of a matrix with n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
-  /// "attn_q.weight"): F32, one for all, one for each of the n, or one per row, as one dimension.
-  /// nullopt if there are none.
+  /// Returns the scales of a matrix with n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
+  /// "attn_q.weight"), or nullopt. The tensor is F32 with one dimension: one scale for all, one for
+  /// each of the n, or one per row.
   std::optional<TensorView> scale(const std::string& matrix, std::uint64_t rows,
                                   std::uint64_t n = 1);
   /// F32 [length] of finite numbers above 0, by which RoPE frequencies are divided.

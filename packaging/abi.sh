@@ -1,7 +1,8 @@
 #!/bin/sh
-# Checks that the C interface may grow. Compares libcria.so with a library whose structs have one more
-# member at the end: abidiff must accept it, and old and new programs must run with either library.
-# abidiff must reject a member inserted in the middle. Uses build/release; compiles only engine/c.
+# Checks that the C interface may grow. Compares libcria.so with a library whose structs have one
+# more member at the end: abidiff must accept it, and old and new programs must run with either
+# library. abidiff must reject a member inserted in the middle. Uses build/release; compiles only
+# engine/c.
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES abigail-tools

@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: try_deb.sh [--made]
-# Builds the Debian packages (--made: uses those in build/deb) and tries them in a minimal Debian 12:
-# installs them, runs chat, ranks, Python, a C program and the service's command, and purges them.
-# Needs root and a Debian mirror ($CRIA_MIRROR; default: apt's).
+# Builds the Debian packages (--made: uses those in build/deb) and tries them in a minimal Debian
+# 12: installs them, runs chat, ranks, Python, a C program and the service's command, and purges
+# them. Needs root and a Debian mirror ($CRIA_MIRROR; default: apt's).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
 need $CRIA_PACKAGES libopenmpi-dev dpkg-dev file debootstrap

@@ -41,8 +41,8 @@ class Tokenizer {
   [[nodiscard]] virtual std::vector<TokenId> encode_parts(std::span<const TextPart> parts,
                                                           std::vector<std::size_t>* ends = nullptr,
                                                           bool continues_text = false) const = 0;
-  /// The last safe split point at or after `from`: the ids of both sides are those of the whole
-  /// text, whatever follows. 0 if there is none.
+  /// Returns the last safe split point at or after `from`, or 0. Encoding both sides gives the ids
+  /// of the whole text, whatever follows.
   [[nodiscard]] virtual std::size_t last_safe_split(std::string_view text,
                                                     std::size_t from = 0) const = 0;
   /// The bytes a token stands for. Control tokens give "" unless show_special. Throws Error if the

@@ -1,6 +1,6 @@
 // `cria`: one program, one command per file. Exit codes: 0, 1 (bad data or a failed run), 2 (wrong
-// usage), and 128 + a signal as in shells: 129 (the terminal is gone), 130 (Ctrl-C), 143 (SIGTERM),
-// 141 (stdout was closed).
+// usage), or 128 + a signal as in shells. The signals are 129 (the terminal is gone), 130 (Ctrl-C),
+// 143 (SIGTERM) and 141 (stdout was closed).
 #include <algorithm>
 #include <new>
 #include <string>

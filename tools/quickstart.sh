@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs missing packages (Debian 12, Ubuntu 24.04), builds, and runs `cria chat` with the bundled model.
-# Arguments go to `cria chat`. Works offline once everything is installed.
+# Installs missing packages (Debian 12, Ubuntu 24.04), builds, and runs `cria chat` with the bundled
+# model. Arguments go to `cria chat`. Works offline once everything is installed.
 here=$PWD
 . "$(dirname "$(readlink -f "$0")")/setup.sh"
 # shellcheck disable=SC2086

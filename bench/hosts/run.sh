@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs a program under mpirun with network namespaces of this machine as hosts, over TCP.
 #   bench/hosts/run.sh [-n HOSTS] [-l LAT_US,GBPS] [-k] PROGRAM ARGUMENT…
-# One rank per host (default: 2 hosts). -l: latency and rate of the network, by tc netem or, if the kernel lacks it, by
-# slow_link.c. -k: keep the namespaces cria1, cria2 … Needs root, iproute2, openmpi-bin; for slow_link.c libopenmpi-dev.
+# One rank per host (default: 2 hosts). -l: latency and rate of the network, by tc netem or, if the
+# kernel lacks it, by slow_link.c. -k: keep the namespaces cria1, cria2 … Needs root, iproute2,
+# openmpi-bin; for slow_link.c libopenmpi-dev.
 set -eu
 hosts=2 link="" keep=""
 while getopts n:l:k option; do

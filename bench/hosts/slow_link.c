@@ -1,6 +1,6 @@
 // Delays MPI messages between ranks of one machine as a slower network would, for kernels without
-// tc netem. run.sh compiles and preloads it. $SLOW_LINK is LAT_US,GBPS; $SLOW_LINK_TABLE is an empty
-// file that all ranks share: each writes there when it starts to send.
+// tc netem. run.sh compiles and preloads it. $SLOW_LINK is LAT_US,GBPS; $SLOW_LINK_TABLE is an
+// empty file that all ranks share: each writes there when it starts to send.
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdatomic.h>
@@ -59,7 +59,9 @@ static struct operation* begin(int gather) {
   return it;
 }
 
-static double sent_by(const struct operation* it, int other) { return atomic_load(&sent[it->number % kSlots][other]); }
+static double sent_by(const struct operation* it, int other) {
+  return atomic_load(&sent[it->number % kSlots][other]);
+}
 
 // Steps down a binary tree from rank 0.
 static int depth(void) {
@@ -70,7 +72,8 @@ static int depth(void) {
 
 // Time of arrival of the last byte.
 static double due(const struct operation* it) {
-  if (!it->gather) return rank == 0 ? 0 : sent_by(it, 0) + depth() * latency + it->bytes * seconds_per_byte;
+  if (!it->gather)
+    return rank == 0 ? 0 : sent_by(it, 0) + depth() * latency + it->bytes * seconds_per_byte;
   double last = 0;
   for (int r = 0; r < size; ++r) {
     if (r == rank) continue;
@@ -81,8 +84,8 @@ static double due(const struct operation* it) {
   return (last > busy ? last : busy) + it->bytes * seconds_per_byte;
 }
 
-int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* to, const int counts[], const int places[],
-                    MPI_Datatype to_type, MPI_Comm all, MPI_Request* request) {
+int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* to, const int counts[],
+                    const int places[], MPI_Datatype to_type, MPI_Comm all, MPI_Request* request) {
   struct operation* const it = begin(1);
   for (int r = 0; r < size; ++r) {
     if (r != rank) it->bytes += counts[r];
@@ -93,7 +96,8 @@ int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* to, co
   return result;
 }
 
-int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all, MPI_Request* request) {
+int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all,
+               MPI_Request* request) {
   struct operation* const it = begin(0);
   it->bytes = count;
   const int result = PMPI_Ibcast(data, count, type, root, all, request);
@@ -103,7 +107,8 @@ int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all,
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   struct operation* const it = &operations[ended % kMaxPending];
-  if (!it->active || (!it->arrived && *request != it->request)) return PMPI_Test(request, done, status);
+  if (!it->active || (!it->arrived && *request != it->request))
+    return PMPI_Test(request, done, status);
   if (!it->arrived) {
     const int result = PMPI_Test(request, done, status);
     if (result != MPI_SUCCESS || !*done) return result;

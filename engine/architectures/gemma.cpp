@@ -165,7 +165,7 @@ void build_gemma4(ModelBuilder& m) {
 
   m.embed(gemma_embedding_scale(m));
   const ValueId inputs = run == 0 ? kNoValue : layer_inputs(m, run);
-  std::uint32_t last_cache[2] = {kNoIndex, kNoIndex};  // of full and windowed layers
+  std::uint32_t last_cache[2] = {kNoIndex, kNoIndex};  // index: 0 for full, 1 for windowed layers
   m.layers([&](std::uint32_t i) {
     AttentionBlock attention = windowed[i] ? window : full;
     std::uint32_t& cache = last_cache[windowed[i] ? 1 : 0];

@@ -21,7 +21,7 @@ std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
 }  // namespace
 
 // Returns true if keys and values are halves of attn_kv_b. Some files also have separate tensors
-// beside it, with heads and rows in one dimension.
+// in addition, with heads and rows in one dimension.
 bool ModelBuilder::latent_halves(const char* alone) {
   if (!has(alone)) return true;
   const auto shape = weights.shape_of(prefix() + alone + ".weight");
@@ -70,8 +70,8 @@ void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rop
       keys.get_or("attention.value_length_mla", config.head_dim_v, 1, limits::kEmbedding);
   if (dim_k <= rot)
     keys.fail("attention.key_length",
-              "nothing is left beside the rotated part: expected more than " + std::to_string(rot) +
-                  ", got " + std::to_string(dim_k));
+              "no columns remain after the rotated part: expected more than " +
+                  std::to_string(rot) + ", got " + std::to_string(dim_k));
   ValueId q = in;
   if (has("attn_q_a")) {
     const std::uint32_t q_rank = keys.get("attention.q_lora_rank", 1, limits::kEmbedding);

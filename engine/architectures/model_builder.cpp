@@ -132,7 +132,7 @@ RopeSpec ModelBuilder::rope_spec() {
   const bool factors = weights.has("rope_factors_long.weight");
   if (spec.scaling == RopeScaling::LongRope && !factors &&
       !weights.has("rope_factors_short.weight")) {
-    weights.note("rope.scaling.type is longrope, but there are no factors: nothing is scaled");
+    weights.note("rope.scaling.type is longrope, but the file has no factors: nothing is scaled");
     spec.scaling = RopeScaling::None;
   }
   if (factors || spec.scaling == RopeScaling::LongRope) {

@@ -11,10 +11,10 @@
 
 namespace cria {
 
-/// How the output of attention or feed-forward is added to x.
+/// Treatment of the output of attention or feed-forward before it is added to x.
 struct Branch {
   std::string_view post_norm = {};  ///< the layer's norm of it before it is added; "": none
-  float scale = 1;                  ///< factor of it if there is no such norm
+  float scale = 1;                  ///< factor of the output if it has no such norm
 };
 
 /// Norms of queries and keys, with tensors attn_q_norm and attn_k_norm.
@@ -49,7 +49,7 @@ struct AttentionBlock {
 /// A dense feed-forward network: down(activation(gate·x) ∘ up·x), or without a gate
 /// down(activation(up·x)).
 struct FeedForwardBlock {
-  Activation activation = {};  ///< of the gate, or of up without a gate; usually SiLU
+  Activation activation = {};  ///< activation of the gate, or of up if not gated; usually SiLU
   bool gated = true;           ///< false: no ffn_gate
   bool fused = false;          ///< ffn_up holds gate and up, one after the other
   bool biases = false;         ///< uses biases if the file has them
@@ -67,8 +67,8 @@ struct ExpertsBlock {
   bool shared = false;           ///< requires a shared expert; else it is optional
   bool shared_gate = false;      ///< multiplies its output by a sigmoid
   std::uint32_t groups = 1, groups_used = 1;  ///< experts are chosen from the best groups only
-  Activation activation = {};                 ///< of gates, also the shared expert's
-  Branch branch = {};                         ///< sum of all experts
+  Activation activation = {};  ///< activation of the gates, and of the shared expert's
+  Branch branch = {};          ///< sum of all experts
 };
 
 /// Adds the nodes of a model to its graph, layer by layer. Throws Error if a tensor or key is
@@ -180,7 +180,7 @@ class ModelBuilder {
   void add_head_norms(HeadsOp& h, const AttentionBlock& a);
   /// Returns the attention node's operation, but the cache.
   AttentionOp attention_op(const AttentionBlock& a, const HeadsOp& h);
-  /// For routers: gemma4 has another scale beside its router.
+  /// Returns a router's matrix without the scale tensor that gemma4 has for another purpose.
   Matrix unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
                          bool bias);
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols,

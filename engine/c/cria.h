@@ -384,7 +384,7 @@ typedef struct {
   cria_token likeliest; /**< the token with the highest logit there, the lowest id among equals */
   int32_t reserved;     /**< 0 */
 } cria_score;
-/** Scores texts, as many at once as the engine has free sequences (at least one). Their
+/** Scores texts, one on each free sequence of the engine at a time (at least one). Their
  * common prefix, up to the first scored token, is evaluated once; scope: as in cria_request.
  * scores: [n_tokens - first] of each text, in their order; the same bits whatever else is computed.
  */
@@ -425,7 +425,7 @@ CRIA_API cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* f
 /** Forgets what follows the first n tokens (or everything, if a window of the model has dropped
  * keys that they need). *left (may be NULL): how many tokens are left. */
 CRIA_API cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left);
-/** Replaces the sequence by the longest prefix of these tokens that the engine holds; waits for
+/** Replaces the sequence by the longest prefix of `tokens` that the engine holds; waits for
  * positions as cria_forward() does. *left (may be NULL): how many tokens that is. */
 CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens,
                                          size_t n_tokens, size_t* left);
@@ -442,9 +442,9 @@ typedef struct {
 } cria_slice;
 /** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch
  * allows. logits: [requested][n_vocab] in the order of the slices. Each row has the bits that it
- * has alone. If answers occupy the positions that it needs, it computes these until there are
- * enough. After an error, sequences hold what they held, and perhaps some of the new tokens; a
- * sequence whose logits are not finite is empty. */
+ * has in a call of its own. If answers occupy the positions that it needs, it computes these until
+ * there are enough. After an error, sequences hold what they held, and perhaps some of the new
+ * tokens; a sequence whose logits are not finite is empty. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits,
                                   size_t capacity, size_t* count);
 

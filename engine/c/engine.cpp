@@ -29,7 +29,7 @@ struct Evaluation {
   std::size_t in_pass = 0, wanted_in_pass = 0;
   bool reserved_pages = false;  // pages for the rest are reserved
 
-  /// Adds as many of the remaining tokens as fit.
+  /// Adds the next of the remaining tokens, up to the batch's capacity.
   void add_to(Batch& batch) {
     in_pass = std::min(batch.capacity_left(), tokens.size() - done);
     wanted_in_pass = 0;

@@ -126,8 +126,8 @@ class EngineObject {
   [[nodiscard]] StopOn stopped_by_cancels() { return {engine, &stop_}; }
   /// Throws Failure if cancels() has changed.
   void check_cancels(std::uint64_t cancels) const;
-  /// Calls f() within a turn once so many sequences and pages() more are free; steps for the
-  /// answers until then. Throws Failure if the engine's work is cancelled.
+  /// Calls f() within a turn once `sequences` and pages() more are free. Steps for the answers
+  /// until then. Throws Failure if the engine's work is cancelled.
   void with_free(std::size_t sequences, const std::function<std::size_t()>& pages,
                  const std::function<void()>& f);
   /// Step until an answer has news, or has ended.
@@ -182,8 +182,8 @@ struct SequenceObject {
   static constexpr HandleKind kKind = HandleKind::Sequence;
   static constexpr const char* kName = "sequence";
   SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope);
-  /// Makes a sequence of a call for so many tokens. Steps for the answers until sequence and pages
-  /// are free. Throws Failure if the engine's work is cancelled.
+  /// Makes a sequence for a call of `tokens` tokens. Steps for the answers until a sequence and
+  /// pages are free. Throws Failure if the engine's work is cancelled.
   static std::shared_ptr<SequenceObject> for_call(const std::shared_ptr<EngineObject>& of,
                                                   std::size_t tokens);
   SequenceObject(std::shared_ptr<EngineObject> of, Sequence&& s)

@@ -34,7 +34,7 @@ class Moments {
     rows_ += rows;
   }
   [[nodiscard]] std::size_t rows() const { return rows_; }
-  /// Sums over sums of so many rows.
+  /// Returns the sums divided by the number of rows.
   [[nodiscard]] std::vector<double> mean() const {
     std::vector<double> mean = sums_;
     for (double& value : mean) value /= static_cast<double>(std::max<std::size_t>(rows_, 1));
@@ -192,7 +192,7 @@ class Calibration {
     return out;
   }
 
-  // What the rows of a matrix aim at: W + W·shift + lacking.
+  // Returns the target of a matrix's rows: W + W·shift + lacking.
   Target target_of(const Matrix& m, const std::vector<float>* shift,
                    const std::vector<float>* lacking) const {
     const std::size_t n = m.weight.cols(), rows = m.weight.rows();
@@ -224,7 +224,7 @@ class Calibration {
     });
   }
 
-  // Quantizes a tensor, or the rows of one; moments null: by the encoder alone.
+  // Quantizes a tensor or some of its rows; without moments, uses only the encoder.
   bool quantize(const Matrix& m, const InputMoments* moments, const std::vector<float>* shift,
                 const std::vector<float>* lacking, const FeedbackOptions& feedback) {
     const DType type = *type_of(m);
@@ -245,7 +245,7 @@ class Calibration {
     return !options_.on_matrix || options_.on_matrix(std::string(m.weight.name), rows * n, loss);
   }
 
-  // Where the blocks of a matrix go: behind those of the tensor's rows before it.
+  // Returns the place of a matrix's blocks within its tensor.
   std::byte* place_of(const Matrix& m) {
     const TensorView& tensor = *model_.file().tensor(m.weight.name);
     const std::size_t row_bytes = dtype_info(*type_of(m)).row_bytes(tensor.cols());
@@ -255,7 +255,7 @@ class Calibration {
     return bytes.data() + row * row_bytes;
   }
 
-  // The present stream goes on with what a matrix has become.
+  // The present stream continues with the quantized matrix.
   void use(std::size_t node, std::size_t matrix) {
     const Matrix& m = model_.graph().nodes[node].matrices[matrix];
     const std::size_t n = m.weight.cols(), rows = m.weight.rows();
@@ -268,15 +268,15 @@ class Calibration {
     present_.replace(node, matrix, std::move(values));
   }
 
-  // Each expert by the tokens that take it. Moments of few tokens are mixed with those of all
-  // experts: as many tokens count as the input has columns.
+  // Quantizes each expert with its own tokens. Its moments are mixed with the moments of all
+  // experts, whose weight equals that of as many tokens as the input has columns.
   bool quantize_experts(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
     const bool down = node.as<ExpertsDownOp>() != nullptr;
     const std::size_t experts = down ? node.as<ExpertsDownOp>()->n : node.as<ExpertsUpOp>()->n;
     const std::size_t n = model_.graph().values[node.in].width;
     const std::size_t rows_per_token = model_.graph().values[node.in].rows_per_token;
-    std::vector<std::vector<std::uint32_t>> rows(experts);  // of the value, by expert
+    std::vector<std::vector<std::uint32_t>> rows(experts);  // rows of the value, by expert
     present_.visit_experts(i, [&](std::size_t window, const ExpertRows& taken) {
       const std::size_t first = window * tokens_.window * rows_per_token;
       for (std::size_t e = 0; e < experts; ++e)

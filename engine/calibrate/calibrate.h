@@ -19,7 +19,7 @@ namespace cria {
 
 struct CalibrationOptions {
   FeedbackOptions feedback;
-  double table_damping = 0.5;          ///< of an embedding that is the output's matrix, too
+  double table_damping = 0.5;          ///< damping for an embedding that also serves as output
   const KernelSet* kernels = nullptr;  ///< null: kernels_in_use()
   /// Called after each matrix with what was done; false stops.
   std::function<bool(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>

@@ -9,13 +9,13 @@
 
 namespace cria {
 
-/// What the chunks of one matrix share.
+/// Inputs shared by the chunks of a matrix.
 struct FeedbackInputs {
   const CodeFormat& format;
   const InputMoments& moments;
   const FeedbackOptions& options;
   const KernelSet& kernels;
-  std::span<const std::uint32_t> order;  ///< of columns
+  std::span<const std::uint32_t> order;  ///< order of columns
   std::span<const float> factor;         ///< Uᵀ in that order, [n][n]
   std::size_t width;                     ///< columns whose codes are chosen together: 1, 4 or 8
 };
@@ -73,9 +73,9 @@ class FeedbackChunk {
   struct Row {
     RowCodes codes;
     std::vector<float> values;                     // as the codes say
-    std::vector<float> factor, inverse, constant;  // of each column: value = factor·q + constant
+    std::vector<float> factor, inverse, constant;  // per column: value = factor·q + constant
   };
-  /// How the loss changes with steps along two directions.
+  /// Change of the loss by steps along two directions.
   struct Quadratic {
     double a = 0, b = 0, aa = 0, ab = 0, bb = 0;
     [[nodiscard]] double gain(double x, double y) const {

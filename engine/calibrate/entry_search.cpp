@@ -120,7 +120,7 @@ EntrySearch::Found EntrySearch::find(const std::array<double, 8>& target) const 
   for (std::size_t i = 0; format_.even_signs && i < width_; ++i) odd ^= target[i] < 0;
   const Candidates first = shortlist(target.data(), 0, odd && parts_ == 1);
   const Candidates other = parts_ == 2 ? shortlist(target.data(), 1, false) : Candidates{};
-  const std::size_t some = parts_ == 2 ? 4 : kShort;  // of each half
+  const std::size_t some = parts_ == 2 ? 4 : kShort;  // candidates of each half
   Found best;
   best.cost = std::numeric_limits<double>::infinity();
   for (std::size_t a = 0; a < some; ++a) {

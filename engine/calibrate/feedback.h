@@ -1,10 +1,10 @@
-// Quantizes the rows of one matrix so that its products change least: the loss of a row w that
-// becomes q is (q - w)·H·(q - w)ᵀ, where H is the mean of x·xᵀ over the inputs x of a text.
+// Quantizes the rows of one matrix so that its products change least. A row w that becomes q has
+// the loss (q - w)·H·(q - w)ᵀ, where H is the mean of x·xᵀ over the inputs x of a text.
 //
-// The encoder chooses scales. Error feedback then chooses codes, a column after the other, while
+// The encoder chooses scales. Error feedback then chooses codes, one column after the other, while
 // the later columns answer each rounding error (OBQ: Frantar and Alistarh 2022; GPTQ: Frantar et
-// al. 2022; the same as Babai's nearest plane). Descent lets each code become the best beside all
-// others, and refitting moves scales under the codes by least squares in H.
+// al. 2022; the same as Babai's nearest plane). Descent makes each code the best for the current
+// other codes. Refitting moves scales under the codes by least squares in H.
 //
 // Rows are independent, and all sums have one order: results do not depend on threads or
 // instruction sets.
@@ -38,7 +38,7 @@ class InputMoments {
   [[nodiscard]] double damping() const { return damping_; }  ///< as it was needed
   /// H with its damping, [n][n].
   [[nodiscard]] std::span<const double> damped() const { return h_; }
-  [[nodiscard]] const float* row(std::size_t i) const { return &h32_[i * n_]; }  ///< of H
+  [[nodiscard]] const float* row(std::size_t i) const { return &h32_[i * n_]; }  ///< row i of H
   /// An entry of H without its damping.
   [[nodiscard]] double undamped(std::size_t entry) const {
     return h_[entry] - (entry % (n_ + 1) == 0 ? added_ : 0);
@@ -81,7 +81,7 @@ class Feedback {
   FeedbackOptions options_;
   const KernelSet& kernels_;
   std::size_t width_;                 // columns whose codes are chosen together
-  std::vector<std::uint32_t> order_;  // of columns
+  std::vector<std::uint32_t> order_;  // order of columns
   std::vector<float> factor_;         // transposed_factor(order_)
 };
 
@@ -89,7 +89,7 @@ class Feedback {
 void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride, std::size_t rows,
                   std::size_t cols, const float* x, std::size_t x_stride, std::size_t n_tokens,
                   float* out, std::size_t out_stride);
-/// f(i) for i in [0, n) on so many threads.
+/// Calls f(i) for i in [0, n) on `threads` threads.
 void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::size_t)>& f);
 
 }  // namespace cria

@@ -7,7 +7,7 @@
 namespace cria {
 namespace {
 
-// The graph with matrices in float32 or float16, whose values are needed as floats alone.
+// Returns the graph with float activations, since matrices are in float32 or float16.
 Graph in_floats(const Graph& graph, const KernelSet& kernels) {
   Graph floats = graph;
   ActTypes f32;

@@ -1,5 +1,6 @@
 // A model that is run a few nodes at a time over all windows of a text, so that its weights can
-// change between nodes. What later nodes still read is kept for every window; weights are float32.
+// change between nodes. Values that later nodes read are stored for every window. Weights are
+// float32.
 #pragma once
 
 #include <memory>
@@ -48,7 +49,8 @@ class LayerStream {
   void load(std::size_t window);
   void save(std::size_t window, const std::vector<bool>& live, const std::vector<bool>& fixed);
   [[nodiscard]] std::vector<bool> live_at(std::size_t node) const;
-  [[nodiscard]] std::size_t router_of(std::size_t node) const;  // of experts; else the node
+  [[nodiscard]] std::size_t router_of(
+      std::size_t node) const;  // the router of experts; otherwise the node
   void run_window(std::size_t window, std::size_t begin, std::size_t end);
 
   const CalibrationTokens& tokens_;

@@ -199,7 +199,7 @@ void unpack_shifts(const CodeFormat& f, const std::byte* row, RowCodes& out) {
   }
 }
 
-// What follows writes a block of one type: pointers to what is the block's.
+// Data of one block, from which the functions below write it.
 struct Parts {
   const std::int16_t* q;
   const std::uint16_t* entry;

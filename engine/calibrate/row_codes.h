@@ -9,7 +9,7 @@
 
 namespace cria {
 
-/// What the values q of a type may be, and what its scales may be.
+/// Possible values q and scales of a type.
 struct CodeFormat {
   DType type{};
   std::size_t block = 0;                             ///< weights that share d

@@ -27,15 +27,16 @@ CodeSet intersection(const CodeSet& a, const CodeSet& b);
 void utf8_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 void json_char_edges(AutomatonBuilder& builder, NodeId from, const CodeSet& set, NodeId to);
 
-/// The code points of \p{…} in ECMAScript: a general category ("Lu", "Uppercase_Letter", "gc=Lu"),
-/// a script ("Script=Greek", "scx=Grek") or a binary property ("Alphabetic"). nullopt for an
-/// unknown property.
+/// Returns the code points of \p{…} in ECMAScript, or nullopt for an unknown property. It may be a
+/// general category ("Lu", "Uppercase_Letter", "gc=Lu"), a script ("Script=Greek", "scx=Grek") or a
+/// binary property ("Alphabetic").
 std::optional<CodeSet> codes_with_property(std::string_view property, Budget& budget);
 
 // Languages of texts as deterministic automata over code points: patterns, lengths, names that are
 // taken.
 
-/// Every state leads to an accepting one. Without states there is no text; the first is the start.
+/// Every state leads to an accepting one. Without states, the language is empty. The first state is
+/// the start.
 struct CharDfa {
   struct Edge {
     CodeRange codes;

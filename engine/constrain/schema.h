@@ -49,7 +49,7 @@ inline bool is_combination(std::string_view key) {
   return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf";
 }
 
-/// Steps to copy or compare a text of this size, in addition to those of a short one.
+/// Returns the steps to copy or compare a text, in addition to the steps for a short one.
 inline std::size_t steps_of_text(std::size_t bytes) { return bytes / 32; }
 
 // JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what

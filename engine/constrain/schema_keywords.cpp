@@ -167,7 +167,7 @@ bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& 
     return schema.contains("items") && schema["items"].is_array();
   };
   if (key == "items" && is_tuple()) {
-    require_kind(!schema.contains("prefixItems"), "a schema beside prefixItems", at);
+    require_kind(!schema.contains("prefixItems"), "a schema in addition to prefixItems", at);
     return read_array_keyword("prefixItems", value, at, out);
   }
   if (key == "additionalItems" && is_tuple()) return read_array_keyword("items", value, at, out);

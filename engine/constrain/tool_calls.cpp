@@ -1,4 +1,4 @@
-// Answers that are calls of tools, alone or after text.
+// Answers that consist of tool calls, possibly after text.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -30,7 +30,7 @@ struct CallsText {
   const CallGrammar& grammar;
   bool list, unmarked;
   std::string named;        // the marker between a name and arguments, if calls may be written so
-  std::string open, close;  // of each call, or of the list
+  std::string open, close;  // markers of each call, or of the list
   [[nodiscard]] std::string call_open() const { return list || unmarked ? "" : open; }
 };
 
@@ -50,7 +50,7 @@ bool is_strict(const SchemaJson& function) {
 using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
 
 /// Reads the parameters of the wanted tools as schemas of objects. One budget of steps checks all:
-/// each of several tools gets an equal share of a quarter, which is enough for most. Those that
+/// each of several tools gets an equal share of a quarter, which is enough for most. Tools that
 /// need more get the rest, in order.
 class ParametersSchemas {
  public:
@@ -61,7 +61,7 @@ class ParametersSchemas {
       : tools_(tools), tell_(tell), schemas_(tools.size()) {}
 
   /// Returns nullopt for parameters that are not supported and not strict. Throws ConstraintError
-  /// if they are no schema.
+  /// for an invalid schema.
   List read(std::span<const std::size_t> wanted) {
     const std::size_t share = wanted.size() < 2 ? steps_left_ : steps_left_ / 4 / wanted.size();
     std::vector<std::pair<std::size_t, ConstraintError>> need_more;
@@ -92,7 +92,7 @@ class ParametersSchemas {
     if (schema.is_null()) schema = SchemaJson::object();
     if (!schema.contains("type") ||
         (schema["type"].is_array() && std::ranges::count(schema["type"], "object") != 0))
-      schema["type"] = "object";  // of several types, arguments have this one
+      schema["type"] = "object";  // with several types, arguments have this one
     if (schema["type"] != "object")
       return Refusal{
           {"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},

@@ -47,7 +47,7 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
       !std::equal(factors.begin(), factors.end(), wanted.begin(),
                   [](float a, float b) { return std::abs(a - b) <= kTolerance * std::abs(a); }))
     throw file.error(
-        "config.json cannot express these RoPE factors: expected those of Llama 3.1 (frequency "
+        "config.json cannot express these RoPE factors: expected Llama 3.1's (frequency "
         "factors 1 and 4, original context 8192)",
         "tensor rope_freqs.weight");
   return config.rope_scaling;

@@ -59,9 +59,9 @@ struct WantedEngine {
 };
 
 /// The part of an engine on this rank.
-class FollowedEngine {
+class FollowerEngine {
  public:
-  FollowedEngine(const WantedEngine& wanted, Ranks& ranks)
+  FollowerEngine(const WantedEngine& wanted, Ranks& ranks)
       : model_(wanted.model),
         kernels_(kernels_named(wanted.isa)),
         graph_(&kernels_ == active_kernels() ? model_->graph() : build_graph(*model_, kernels_)),
@@ -131,7 +131,7 @@ class FollowedEngine {
   KvPool pool_;
   Executor executor_;
   BatchPlan plan_;
-  std::vector<PageTables> tables_;  // of the plan's slices
+  std::vector<PageTables> tables_;  // page tables of the plan's slices
   std::vector<TokenId> tokens_;
 };
 
@@ -158,7 +158,7 @@ class Follower {
   }
 
  private:
-  FollowedEngine& engine() { return engines_.at(packet_.get<std::uint64_t>()); }
+  FollowerEngine& engine() { return engines_.at(packet_.get<std::uint64_t>()); }
 
   template <class F>
   void report(F&& f) {
@@ -185,7 +185,7 @@ class Follower {
   void open_engine() {
     report([this](RankReport& own) {
       const auto id = packet_.get<std::uint64_t>();
-      const FollowedEngine& engine = engines_.try_emplace(id, wanted(), ranks_).first->second;
+      const FollowerEngine& engine = engines_.try_emplace(id, wanted(), ranks_).first->second;
       describe_engine(own, engine.memory(), engine.pinned());
     });
   }
@@ -214,7 +214,7 @@ class Follower {
   Ranks& ranks_;
   PacketReader packet_;
   std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
-  std::map<std::uint64_t, FollowedEngine> engines_;
+  std::map<std::uint64_t, FollowerEngine> engines_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class Leader final : public Cluster {
   std::vector<double> measure_rates(std::uint32_t threads);
   /// Sets Timeout::Usual of all ranks.
   void set_timeout(double seconds);
-  /// By rank, with the memory of all engines opened so far.
+  /// Reports by rank, with the memory of all engines opened so far.
   [[nodiscard]] const std::vector<RankReport>& opened() const { return opened_; }
 
   std::shared_ptr<const Model> load_model(

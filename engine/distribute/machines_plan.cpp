@@ -46,7 +46,7 @@ double largest_share(const NodePart& part) {
   return static_cast<double>(most) / static_cast<double>(part.bounds.back());
 }
 
-/// Bytes and number of allgathers of a node's output for so many tokens.
+/// Returns bytes and number of allgathers of a node's output for `tokens` tokens.
 GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_t node,
                          std::size_t tokens) {
   if (!parts.nodes[node].gathered) return {};

@@ -14,7 +14,7 @@ namespace cria {
 
 /// Network between two machines.
 struct Link {
-  double latency = 0;  ///< of a small message, in seconds
+  double latency = 0;  ///< latency of a small message, in seconds
   double rate = 0;     ///< bytes per second, in each direction
 };
 /// Parses "1gbe", "10gbe", "25gbe", "100gbe-ib", or "LAT_US,GBPS": microseconds, and 10⁹ bits per
@@ -39,7 +39,7 @@ struct PlannedWork {
   std::size_t n_ctx = 4096;   ///< positions of the KV cache
   std::size_t prompt = 512;   ///< tokens of a prompt
   std::size_t n_batch = 512;  ///< max tokens of a batch
-  unsigned threads = 1;       ///< of each machine
+  unsigned threads = 1;       ///< threads per machine
 };
 
 /// Mean number of positions that the attention of a token reads: of a prompt's tokens, or after the

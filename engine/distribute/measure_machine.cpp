@@ -39,7 +39,7 @@ std::size_t with_heads(const Graph& graph, const Shares& shares) {
   return 0;
 }
 
-constexpr std::size_t kDecoded = 12;  // measured tokens, after as many for warm-up
+constexpr std::size_t kDecoded = 12;  // measured tokens, after the same number for warm-up
 
 /// The part of a model on one rank.
 class Part {

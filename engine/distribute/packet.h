@@ -15,7 +15,7 @@
 
 namespace cria {
 
-/// Bytes of a packet's first message: enough for a batch of a few tokens.
+/// Bytes of a packet's first message: enough for a small batch.
 inline constexpr std::size_t kFirstBytes = 4096;
 
 enum class RankTask : std::uint32_t {

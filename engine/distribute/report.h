@@ -18,7 +18,7 @@ struct RankVersion {
   char host[64] = {}, version[128] = {};
 };
 
-/// Returns those of all ranks, on every rank.
+/// Returns the versions of all ranks, on every rank.
 std::vector<RankVersion> exchange_versions(Ranks& ranks, std::string_view version);
 /// Returns the first that differs from rank 0's, or null.
 const RankVersion* first_version_mismatch(const std::vector<RankVersion>& versions);
@@ -29,7 +29,7 @@ void expect_one_version(const std::vector<RankVersion>& versions);
 struct RankReport {
   char host[64] = {}, error[512] = {};  ///< error: "" if it succeeded
   std::uint64_t file = 0, graph = 0;    ///< fingerprints of the model's file and its computation
-  RankMemory memory;                    ///< of the engine
+  RankMemory memory;                    ///< memory of the engine
   /// Bytes that it still needs; bytes available to all ranks of its place together; the place: a
   /// host, or a group of its processes.
   std::uint64_t needed = 0, available = 0, place = 0;

@@ -21,7 +21,7 @@ struct ChoiceScores {
   std::size_t evaluated = 0;      ///< tokens
 };
 
-/// Scores a question's choices, as many at once as the engine has sequences. With a prefix cache,
+/// Scores a question's choices, one on each sequence of the engine at a time. With a prefix cache,
 /// common prefixes are evaluated once. Throws Error for an empty question or choice, for texts that
 /// exceed the context, and as Scorer.
 ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question);

@@ -64,7 +64,7 @@ class SessionBase : public BaseLogits {
 
 /// Two models' predictions of one token: q the model, p the reference.
 struct TokenComparison {
-  double log_q = 0, log_p = 0;  ///< of the token in the text
+  double log_q = 0, log_p = 0;  ///< log-probabilities of the token in the text
   double divergence = 0;        ///< Σ p·(log p - log q) over the vocabulary
   bool same_top = false;        ///< the most likely tokens are equal
 };

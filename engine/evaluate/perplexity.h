@@ -38,7 +38,7 @@ class ScoredWindows {
   ScoredWindows(const Model& model, std::vector<TokenId> text, const PerplexityOptions& options);
   /// Call before the scorer's first pass. This object outlives the scorer.
   void add_to(Scorer& scorer);
-  /// Call after its last pass. The bits equal those of Perplexity.
+  /// Call after the scorer's last pass. The result has the same bits as Perplexity.
   [[nodiscard]] PerplexityResult result() const;
 
  private:
@@ -88,8 +88,8 @@ class Perplexity {
   BaseLogits* base_ = nullptr;
   LogProbsWriter* writer_ = nullptr;
   std::size_t done_ = 0;
-  std::vector<TokenId> tokens_;          // of this window
-  std::vector<TokenComparison> scores_;  // of this window; without a reference only log_q
+  std::vector<TokenId> tokens_;          // tokens of this window
+  std::vector<TokenComparison> scores_;  // scores of this window; without a reference only log_q
   std::vector<std::byte> encoded_;       // rows for the writer
   MeanVariance surprise_;                // -log p
   Divergence divergence_;

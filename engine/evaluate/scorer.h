@@ -83,7 +83,7 @@ class Scorer {
   std::vector<Scoring> texts_;
   std::size_t next_ = 0;  // first text not begun
   std::vector<Scoring*> live_;
-  std::vector<Row> rows_;  // of this pass
+  std::vector<Row> rows_;  // rows of this pass
 };
 
 struct PerplexityOptions {

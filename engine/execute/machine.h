@@ -68,7 +68,7 @@ class UnknownInstructionSet : public Error {
 
 /// Returns active_kernels(); throws UnknownInstructionSet.
 const KernelSet& kernels_in_use();
-/// Returns the instruction sets that run here, best first: "avx512vnni, avx2, scalar".
+/// Returns the supported instruction sets, best first: "avx512vnni, avx2, scalar".
 std::string available_kernel_names();
 
 }  // namespace cria

@@ -59,7 +59,7 @@ struct Temperature {
 /// The function that makes weights of experts from the router's products.
 enum class Gating : std::uint8_t {
   Softmax,          ///< over all experts
-  Sigmoid,          ///< for each expert alone
+  Sigmoid,          ///< for each expert independently
   SoftmaxOfChosen,  ///< over the chosen experts, which have the largest products
   SigmoidOfChosen,
 };
@@ -77,7 +77,7 @@ struct NodeFacts {
   std::string text;             ///< details to print: ", rms norm of 256, eps 1e-05"
   std::string inputs, outputs;  ///< printed behind the names of in and out
 
-  /// Values read and written besides in, out and adapters' products.
+  /// Values read and written in addition to in, out and adapters' products.
   std::vector<ValueId> more_reads = {}, more_writes = {};
   bool changes_out = false;              ///< reads out, too
   bool fills_cache = false;              ///< must run for every token of a prompt
@@ -96,7 +96,7 @@ struct NodeFacts {
   ValueId head_input = kNoValue;  ///< value read head by head: a rank needs only its own heads'
   std::size_t head_columns = 0;   ///< columns of a head in head_input
 
-  /// Needs of the work memory, in addition to those of products.
+  /// Needs of the work memory, without the needs of products.
   std::size_t scratch = 0;         ///< bytes per thread
   std::size_t countdowns = 0;      ///< WorkMemory::pending
   std::size_t segment_floats = 0;  ///< state of one token after one segment of keys

@@ -10,9 +10,9 @@ namespace cria {
 namespace {
 
 // YaRN (arXiv 2309.00071, section 3.2). Dimensions that turn more than beta_fast times over the
-// original context keep their frequency. Those below beta_slow turns are interpolated, with a ramp
-// between. Its bounds are whole dimensions, as in the authors' code and in llama.cpp. gpt-oss was
-// trained without rounding ("truncate": false in config.json), but no GGUF key says so; other
+// original context keep their frequency. Dimensions below beta_slow turns are interpolated, with a
+// ramp between. Its bounds are whole dimensions, as in the authors' code and in llama.cpp. gpt-oss
+// was trained without rounding ("truncate": false in config.json), but no GGUF key says so; other
 // programs round for it, too.
 class YarnRamp {
  public:

@@ -38,7 +38,7 @@ Factor read_factor(const GgufFile& file, const TensorView& tensor) {
   return factor;
 }
 
-// Turns the factors of the embedding into those of other matrices.
+// Turns the factors of the embedding into the form of other matrices.
 void swap_factors(Factor& a, Factor& b) {
   Factor turned{b.rows, b.cols, 1, std::vector<float>(b.values.size())};
   for (std::uint64_t row = 0; row < b.rows; ++row)

@@ -32,8 +32,9 @@ struct LowRank {
 /// Additions by the name of the tensor, in the order of the files.
 class Adapters {
  public:
-  /// Throws Error naming the file and the bad key or tensor. Refuses files that are no adapters or
-  /// have another architecture, factors that do not fit each other or the tensor, NaN and infinity.
+  /// Throws Error naming the file and the bad key or tensor. Rejects files that do not contain
+  /// adapters or have another architecture, factors that do not fit each other or the tensor, NaN
+  /// and infinity.
   static Adapters load(std::span<const LoraFile> files, const GgufFile& base);
 
   [[nodiscard]] const LowRank* find(std::string_view tensor) const;

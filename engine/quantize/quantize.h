@@ -1,4 +1,4 @@
-// Quantizes the tensors of a file as planned, as a stream: pieces of rows are read, encoded on all
+// Quantizes the tensors of a file as planned, as a stream. Pieces of rows are read, encoded on all
 // threads and written in order, so only a few pieces are in memory.
 #pragma once
 

@@ -24,7 +24,7 @@ inline bool likelier(const Candidate& a, const Candidate& b) {
 /// candidates sorted by likelier(). Filters on probabilities expect softmax() before them and do
 /// not normalize what they keep.
 namespace filter {
-/// Sets p to exp(logit) over the sum of these; exact for infinite logits too.
+/// Sets p to exp(logit) divided by the sum over all candidates; exact for infinite logits, too.
 void softmax(std::vector<Candidate>& candidates);
 /// Keeps the k most likely tokens (0: all) and sorts them.
 void top_k(std::vector<Candidate>& candidates, std::size_t k);

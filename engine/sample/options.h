@@ -72,7 +72,7 @@ struct SamplerOptions {
 /// One option of sampling. The command line, the JSON of `cria serve` and `cria batch`, the C
 /// interface, GGUF files, the help and check() all loop over these rows.
 struct SamplerOption {
-  /// Where the value is.
+  /// Pointer to the option's member.
   using Member = std::variant<float SamplerOptions::*, std::int32_t SamplerOptions::*,
                               std::optional<std::uint64_t> SamplerOptions::*,
                               std::vector<SamplerStep> SamplerOptions::*,

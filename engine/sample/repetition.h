@@ -39,7 +39,7 @@ class Penalties {
 /// breaker strings, or if it is the last token of "a" followed by such a string.
 class Dry {
  public:
-  /// The tokenizer may be null if there are no breakers.
+  /// The tokenizer may be null if the options have no breakers.
   Dry(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer);
   /// Keeps the order of the candidates, which need not be sorted. Returns false if it changed
   /// nothing. Takes time proportional to the history and the candidates.

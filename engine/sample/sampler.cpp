@@ -36,8 +36,8 @@ std::int32_t ordered(float value) {
   return bits ^ (bits >> 31 & 0x7FFFFFFF);
 }
 
-/// Returns the index of the first maximum. It searches blocks first: beside a small model the
-/// search is not free.
+/// Returns the index of the first maximum. It searches blocks first, since the search takes
+/// noticeable time with a small model.
 std::size_t first_highest(std::span<const float> values) {
   constexpr std::size_t kBlock = 256;
   std::size_t at = 0;
@@ -239,8 +239,8 @@ TokenId Mirostat::draw(std::vector<Candidate>& candidates, double random) {
 }
 
 // Version 1 assumes Zipf's law. It estimates the exponent s from the 100 most likely tokens, by
-// least squares on the logarithms of ratios of neighbours. k is where the expected surprise is mu:
-// k = (e 2^mu / (1 - N^-e))^(1/s) with e = s - 1; in the limit e = 0 the fraction is 2^mu / ln N.
+// least squares on the logarithms of ratios of neighbours. The expected surprise mu gives k = (e
+// 2^mu / (1 - N^-e))^(1/s) with e = s - 1. In the limit e = 0 the fraction is 2^mu / ln N.
 std::size_t Mirostat::zipf_k(const std::vector<Candidate>& candidates) const {
   constexpr std::size_t kMaxRatios = 100;
   double products = 0, squares = 0;

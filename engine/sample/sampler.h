@@ -86,7 +86,7 @@ class Sampler {
   Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer = nullptr);
   /// True if at least one allowed token has no bias of -infinity.
   [[nodiscard]] bool can_draw(TokenMask allowed = {}) const;
-  /// Samples the next token. logits: n_vocab values, or those of the first tokens if no bias names
+  /// Samples the next token. logits: n_vocab values, or only the first ones if no bias names
   /// another one. history: the tokens before it. allowed: at least one token; if all of them are
   /// forbidden by biases, any of them may result.
   TokenId next(std::span<const float> logits, std::span<const TokenId> history,

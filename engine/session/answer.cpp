@@ -95,8 +95,9 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
   output_.reserve(tokens_left());
 }
 
-// Drops the oldest half of what follows the kept prefix. The KV cache of the rest is computed anew:
-// keys depend on their positions, and the answer must be that of a text without the dropped part.
+// Drops the oldest half of the text after the first keep_ tokens. The KV cache of the rest is
+// computed anew: keys depend on their positions, and the answer must be that of a text without the
+// dropped part.
 void Answer::shift() {
   const std::size_t dropped = std::max<std::size_t>(1, (text_.size() - keep_) / 2);
   const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(keep_);

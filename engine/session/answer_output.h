@@ -11,8 +11,7 @@ class StopScanner {
  public:
   /// Ignores empty stop strings.
   explicit StopScanner(std::vector<std::string> stops);
-  /// Returns the text that is safe to emit after this piece; holds back a possible beginning of a
-  /// stop string.
+  /// Returns the text that is safe to emit after this piece. Holds back a partial stop string.
   std::string push(std::string_view piece);
   /// Returns the text held back, at the end.
   std::string finish();
@@ -34,13 +33,13 @@ class AnswerOutput {
   /// Must not outlive options and sink.
   AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
 
-  /// Reserves memory for the text of so many tokens.
+  /// Reserves memory for the text of `tokens` tokens.
   void reserve(std::size_t tokens) { text_.reserve(8 * tokens); }
   void push(TokenId token);
   /// From now on, all tokens are answer text, without markers or stop strings.
   void begin_verbatim();
-  /// Emits the text held back and moves text, reasoning, calls and stop string to the result, whose
-  /// log-probabilities must be those of tokens with in_answer().
+  /// Emits the text held back and moves text, reasoning, calls and stop string to the result. The
+  /// result's log-probabilities must belong to tokens with in_answer().
   void finish(GenerateResult& result);
   [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
   /// True if a sink returned false.
@@ -68,7 +67,7 @@ class AnswerOutput {
   std::size_t reasoning_tokens_ = 0;
   std::size_t answer_tokens_ = 0;
   std::size_t not_answer_ = 0;  // leading answer tokens that turned out to open the thinking
-  const bool only_calls_;       // the constraint allows no text beside calls
+  const bool only_calls_;       // the constraint allows only calls, no text
   bool in_answer_ = false, refused_ = false;
   bool cut_ = false;  // ended before the model did
 };

@@ -31,7 +31,7 @@ bool has_system(const std::vector<ChatMessage>& messages) {
 }
 
 // Number of messages in the oldest exchange, from after the system message to before the user's
-// next message. It never includes the last message; 0: there is no other.
+// next message. It never includes the last message; 0 if it is the only one.
 std::size_t oldest_exchange(const std::vector<ChatMessage>& messages) {
   const std::size_t first = has_system(messages) ? 1 : 0;
   if (messages.size() < first + 2) return 0;
@@ -105,7 +105,7 @@ class Chat {
     return {text.bytes(), transcript_.encode(model_.tokenizer(), text)};
   }
 
-  // Tokens of the last message alone; 0 if the template rejects that.
+  // Tokens of a conversation with only the last message; 0 if the template rejects that.
   std::size_t tokens_alone() {
     while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
     try {

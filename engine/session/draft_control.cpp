@@ -15,8 +15,8 @@ constexpr std::size_t kPlain = 32;  // passes between two without drafts, the un
 constexpr std::size_t kMaxRejectedPasses =
     4;                             // passes without an accepted token, before a plain one
 constexpr std::size_t kRetry = 8;  // passes between trials of doubted sizes
-// Passes until a measurement is doubted: few after a surprise, four times as many each time it is
-// confirmed.
+// Passes until a measurement is doubted: few after a surprise, four times the number after each
+// confirmation.
 constexpr std::size_t kMinTrust = 4, kTrust = 32, kMaxTrust = 1024;
 constexpr std::array<double, 4> kPriorRight{2, 3, 3.4, 3.7};
 constexpr double kPriorOf = 4;
@@ -34,7 +34,7 @@ struct Occurrence {
 
 // Longest occurrence in `in`, before its end, of the end of `text`.
 Occurrence longest_occurrence(std::span<const TokenId> text, std::span<const TokenId> in) {
-  constexpr std::size_t kEnough = 32;  // a longer match is no better
+  constexpr std::size_t kEnough = 32;  // longer matches give no better drafts
   Occurrence best;
   for (std::size_t end = in.size(); end-- > 1;) {
     if (in[end - 1] != text.back()) continue;

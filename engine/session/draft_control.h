@@ -1,5 +1,5 @@
 // Speculative decoding: drafts of the next tokens are evaluated together with the certain token,
-// since a pass over the weights costs hardly more for a few tokens than for one. A draft token
+// since a pass over the weights costs hardly more for several tokens than for one. A draft token
 // counts if it is the token sampled there, so drafts never change the output.
 #pragma once
 
@@ -58,7 +58,7 @@ class DraftControl {
  private:
   static constexpr std::size_t kSizes = 256;  // passes of fewer tokens are measured
   struct Rate {
-    double right, of;  // accepted draft tokens of those checked, prior included
+    double right, of;  // accepted and checked draft tokens, prior included
   };
   struct Measured {
     std::array<double, 3> last{};     // latest costs, in passes of one token
@@ -93,12 +93,14 @@ class DraftControl {
 
 /// The draft of an answer's next pass.
 struct DraftChoice {
-  std::size_t agree = 0;     ///< confidence, as for DraftControl
-  std::size_t of_model = 0;  ///< tokens that the draft model is to write; 0: the draft is written
+  std::size_t agree = 0;  ///< confidence, as for DraftControl
+  std::size_t of_model =
+      0;  ///< number of tokens for the draft model to write; 0: the draft is complete
 };
 
-/// Chooses a draft of up to `most` tokens by the answer's options and adds its length to the pass:
-/// by the draft model if there is one, else forced text or n-gram lookup; only where it pays.
+/// Chooses a draft of up to `most` tokens by the answer's options and adds its length to the pass.
+/// The draft comes from the draft model if there is one, else from forced text or n-gram lookup. It
+/// is empty if drafting would not pay.
 DraftChoice choose_draft(Answer& answer, bool has_model, std::size_t most,
                          const DraftControl& control, DraftControl::Pass& pass,
                          std::vector<TokenId>& draft);

@@ -43,7 +43,7 @@ std::size_t DraftModel::add(const DraftRequest& request, std::size_t most_read) 
   const bool complete = known + n == all;
   try {
     batch_.add(sequence, added_, complete ? n - 1 : n);
-  } catch (const Error&) {  // unknown token or full pool: the answer goes on without a draft
+  } catch (const Error&) {  // unknown token or full pool: the answer continues without a draft
     return 0;
   }
   if (complete) complete_.push_back(&request);

@@ -24,7 +24,7 @@ class DraftModel {
     return Sequence(engine_, scope, shared);
   }
   struct DraftRequest {
-    Sequence* sequence;  ///< of the draft model
+    Sequence* sequence;  ///< a sequence of the draft model
     std::span<const TokenId> text;
     std::size_t most;  ///< max tokens of the draft
     /// Receives the draft. Shorter if the context ends or the text is not yet evaluated.
@@ -43,7 +43,7 @@ class DraftModel {
   Batch batch_;
   const std::size_t n_vocab_;  // token ids of both models
   std::vector<TokenId> added_;
-  std::vector<const DraftRequest*> complete_;  // whose text this pass completes, by row
+  std::vector<const DraftRequest*> complete_;  // requests whose text this pass completes, by row
 };
 
 }  // namespace cria

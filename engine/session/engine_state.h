@@ -43,7 +43,7 @@ struct Engine::State {
   KvPool pool;
   std::optional<PrefixCache> prefix_cache;
   Executor executor;
-  std::uint64_t cluster_engine = 0;  // number of this engine on all ranks; 0: this rank alone
+  std::uint64_t cluster_engine = 0;  // number of this engine on all ranks; 0: not distributed
   std::optional<DraftModel> draft_model;
   NodeCallback observer;
   std::vector<Sequence::State*> sequences;  // alive
@@ -115,7 +115,7 @@ struct Sequence::State {
 struct Batch::State {
   Engine::State& engine;
   BatchPlan plan;
-  std::vector<Sequence::State*> sequences;  // of the slices, until they are evaluated
+  std::vector<Sequence::State*> sequences;  // sequences of the slices, until they are evaluated
   std::size_t n_wanted = 0;
 
   explicit State(Engine::State& e);

@@ -48,7 +48,7 @@ class PrefixCache {
   [[nodiscard]] PageId page(Ref ref, std::size_t group) const;
   /// Marks the pages of a prefix as just used.
   void touch(std::span<const Ref> prefix);
-  /// Frees a page of the group that only the cache holds. Returns false if there is none.
+  /// Frees a page of the group that only the cache holds. Returns false if none can be freed.
   bool evict(std::size_t group);
   /// Gives up a page for the sequence that shares it.
   void release(std::size_t group, PageId page);

@@ -91,7 +91,7 @@ struct Running {
   Sequence& sequence;
   SequenceDecoder decoder;
   std::optional<PooledStates> pooled;
-  std::vector<TokenId> draft;         // of this step
+  std::vector<TokenId> draft;         // draft for this step
   std::size_t agree = 0;              // confidence of the draft
   bool was_decoding = false;          // before this step
   bool failed = false, over = false;  // over: on_end has been called
@@ -183,7 +183,7 @@ void Scheduler::State::begin_answers() {
   }
 }
 
-// An answer that cannot continue fails alone.
+// If an answer cannot continue, only that answer fails.
 bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId> draft) {
   try {
     r.was_decoding = r.decoder.decoding();
@@ -357,7 +357,7 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
     if (r.failed) return;
     try {
       r.decoder.take(row, logits);
-    } catch (const std::exception&) {  // of a sink, or a constraint that costs too much
+    } catch (const std::exception&) {  // from a sink, or a constraint that costs too much
       r.failed = true;
       r.error = std::current_exception();
       if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
@@ -383,7 +383,7 @@ void Scheduler::State::end(Running& r, std::exception_ptr error) {
   GenerateResult result;
   try {  // the owner of a sequence gets the error alone
     if (!error || r.own) result = r.answer.result();
-  } catch (const std::exception&) {  // of the sink, which receives the text held back
+  } catch (const std::exception&) {  // from the sink, which receives the text held back
     if (!error) error = std::current_exception();
   }
   if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
@@ -438,7 +438,7 @@ bool Scheduler::step(const std::atomic<bool>* stop) {
   const StopOn stop_on(state_->engine, stop);
   try {
     if (!state_->plan_step(stop)) {
-      state_->end_answers();  // of those that could not be added
+      state_->end_answers();  // answers that could not be added
       return !state_->queue.empty() || !state_->running.empty();
     }
     state_->batch.forward();

@@ -53,9 +53,9 @@ class SequenceDecoder {
   const bool every_row_;
   std::vector<TokenId> added_;               // in this pass: text, then draft
   std::size_t of_prompt_ = 0, of_text_ = 0;  // tokens of this pass
-  std::size_t known_ = 0, last_ = 0;     // positions before the pass; position of the last token
-  std::size_t agreed_ = 0, shifts_ = 0;  // tokens of the text in the sequence, after so many shifts
-  std::size_t first_row_ = 0, rows_ = 0;  // of the batch
+  std::size_t known_ = 0, last_ = 0;      // positions before the pass; position of the last token
+  std::size_t agreed_ = 0, shifts_ = 0;   // text tokens in the sequence; shifts up to then
+  std::size_t first_row_ = 0, rows_ = 0;  // rows of the batch
   std::size_t taken_ = 0, sampled_ = 0;   // rows of this pass
   bool begun_ = false, prompt_read_ = false, decoding_ = false, taking_ = false;
 };

@@ -23,10 +23,10 @@ struct Session::State {
   Engine engine;
   Sequence sequence;
   Batch batch;
-  std::size_t first_wanted = 0;  // of the batch
+  std::size_t first_wanted = 0;  // first requested token of the batch
   Scheduler scheduler;
   std::shared_ptr<const ChatTemplate> chat_template;  // the model's, after the first chat()
-  Transcript transcript;                              // of chat()
+  Transcript transcript;                              // transcript of chat()
 
   State(const Model& model, const SessionOptions& options)
       : engine(model, options), sequence(engine), batch(engine), scheduler(engine) {}

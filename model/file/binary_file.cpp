@@ -106,7 +106,7 @@ void OutputFile::replace() {
   ::close(std::exchange(file_, -1));
 }
 
-// A link cannot replace a file, so the unnamed file first gets a name beside it.
+// A link cannot replace a file, so the unnamed file first gets a name in the same directory.
 void OutputFile::give_name() {
   const std::string name = target_ + ".part-" + std::to_string(::getpid());
   const std::string open_file = "/proc/self/fd/" + std::to_string(file_);

@@ -28,7 +28,7 @@ void check_key(const std::string& key) {
   if (key.find('\0') != std::string::npos) throw Error("", "NUL byte in a key", at_key(key));
   if (!is_utf8(key)) throw Error("", "key is not UTF-8", at_key(key));
   if (is_layout(key))
-    throw Error("", "cannot be changed: it says how the file is laid out", at_key(key));
+    throw Error("", "cannot be changed: it describes the file's layout", at_key(key));
 }
 
 /// Rejects values that the reader would refuse, and strings that are not UTF-8.

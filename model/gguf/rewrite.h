@@ -54,11 +54,10 @@ struct GgufEdit {
 };
 
 /// Writes the file with the edit to path. A split model becomes one file without the keys of a
-/// split. Alignment and tensor data are kept. False if on_bytes stopped it; path is then unchanged.
-/// Throws Error before writing anything: for a key that is empty, too long, not UTF-8 or repeated;
-/// for a key to remove that does not exist; for general.alignment and split.*, which describe the
-/// file's layout; for a string, array or number of keys that readers refuse; if path is one of the
-/// input's files.
+/// split. Alignment and tensor data are kept. Returns false if on_bytes stopped it; path is then
+/// unchanged. Throws Error before writing anything if a key is empty, too long, not UTF-8 or
+/// repeated; if a key to remove does not exist; for general.alignment and split.*, which describe
+/// the file's layout; for values that readers reject; if path is an input file.
 bool write_edited(const GgufFile& file, const std::string& path, const GgufEdit& edit,
                   const OnBytes& on_bytes = {});
 

@@ -55,8 +55,8 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
   return array;
 }
 
-/// Copies a value of an open file (to copy metadata into another file). An array takes about as
-/// many bytes as in the file.
+/// Copies a value of an open file, to copy metadata into another file. An array needs about its
+/// size in the file.
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
 
 /// The order of calls: set() and declare() for everything, begin(), write() for the data of every

@@ -171,7 +171,7 @@ class Faults(unittest.TestCase):
         got = subprocess.run([PROGRAM, "run", "-m", DEMO, "-n", "1", "Hello"], capture_output=True, stdin=subprocess.DEVNULL,
                              env={**ENVIRONMENT, "PMI_SIZE": "2"})
         self.assertEqual((got.returncode, got.stdout), (1, b""))
-        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes are to compute together, but this one finds no other: ")
+        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes were started as ranks, but this one finds no other: ")
 
     def test_a_missing_module_is_told_by_its_path(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -179,7 +179,7 @@ class Faults(unittest.TestCase):
             got = subprocess.run([program, "run", "-m", DEMO, "-n", "1", "Hello"], capture_output=True, stdin=subprocess.DEVNULL,
                                  env={**ENVIRONMENT, "PMI_SIZE": "2"})
         self.assertEqual((got.returncode, got.stdout), (1, b""))
-        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes are to compute together, but there is no /[^.]*/cria/cria_mpi.so: "
+        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes were started as ranks, but /[^.]*/cria/cria_mpi.so does not exist: "
                          "this cria was built without MPI, or the package cria-mpi is not installed\n$")
 
     def on_two_files(self, change, first=lambda model: model):

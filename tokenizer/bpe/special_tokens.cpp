@@ -118,8 +118,10 @@ void check_vocabulary(const Vocabulary& v) {
   in_range(v.bos, "bos_token_id");
   in_range(v.eos, "eos_token_id");
   in_range(v.unk, "unknown_token_id");
-  expect(!v.add_bos || v.bos, "add_bos_token is set but there is no BOS token", "bos_token_id");
-  expect(!v.add_eos || v.eos, "add_eos_token is set but there is no EOS token", "eos_token_id");
+  expect(!v.add_bos || v.bos, "add_bos_token is set, but the vocabulary lacks a BOS token",
+         "bos_token_id");
+  expect(!v.add_eos || v.eos, "add_eos_token is set, but the vocabulary lacks an EOS token",
+         "eos_token_id");
 }
 
 namespace {

@@ -43,7 +43,7 @@ class AnswerSplitter {
 
  private:
   enum class State : std::uint8_t {
-    Start,     ///< only white space so far, or the beginning of `open`
+    Start,     ///< only white space or a part of `open` so far
     Thinking,  ///< until `close`
     Gap,       ///< after it: white space, perhaps `answer_open`
     Wrapped,   ///< after that, until `answer_close`

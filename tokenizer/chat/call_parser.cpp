@@ -19,8 +19,8 @@ std::string_view without_line_breaks(std::string_view text) {
   return text;
 }
 
-/// Removes the text up to and including a marker, and returns what stands before the marker;
-/// nullopt if there is none.
+/// Removes the text up to and including a marker, and returns the text before it; nullopt without
+/// the marker.
 std::optional<std::string_view> take_until(std::string_view& text, std::string_view marker) {
   const std::size_t at = text.find(marker);
   if (at == std::string_view::npos) return std::nullopt;

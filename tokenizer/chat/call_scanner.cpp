@@ -25,7 +25,7 @@ bool at_marker(std::string_view text, std::string_view marker) {
   return !marker.empty() && text.starts_with(marker);
 }
 
-/// True if the text is the beginning of a marker.
+/// True if a marker starts with the text.
 bool may_be(std::string_view text, std::string_view marker) {
   return !marker.empty() && marker.starts_with(text);
 }

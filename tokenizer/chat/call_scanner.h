@@ -67,7 +67,7 @@ class CallScanner {
   State state_;
   std::string pending_;
   std::string marker_;        // before the call, with the section's and their white space
-  JsonEnd end_;               // of the call
+  JsonEnd end_;               // end of the call's JSON
   std::size_t json_at_ = 0;   // where its JSON begins
   std::size_t seen_ = 0;      // without JSON: no marker begins before
   bool in_argument_ = false;  // at seen_

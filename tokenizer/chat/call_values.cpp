@@ -59,7 +59,7 @@ class ValueReader {
     if (!failed_) expect(close);
     --depth_;
   }
-  /// Reads up to one of these characters.
+  /// Reads up to one of the characters in `ends`.
   std::string_view until(std::string_view ends) {
     const std::size_t end = rest_.find_first_of(ends);
     if (end == std::string_view::npos) return fail(), "";

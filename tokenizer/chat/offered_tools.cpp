@@ -8,14 +8,14 @@ namespace {
 
 using ToolsJson = nlohmann::ordered_json;
 
-/// Returns null if the value is no object or has no such member.
+/// Returns the member of an object, or null.
 const ToolsJson* member(const ToolsJson& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
 
-/// Returns the definition that "#/$defs/Name" points to; null if there is none.
+/// Returns the definition that "#/$defs/Name" points to, or null.
 const ToolsJson* definition(const ToolsJson& root, std::string path) {
   if (!path.starts_with('#')) return nullptr;
   try {

@@ -1,4 +1,4 @@
-// What stands at the ends of a text that is still growing: white space, the beginning of a marker.
+// Ends of a text that is still growing: white space, partial markers.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-/// Bytes at the end of the text that may be the beginning of the marker.
+/// Returns the number of bytes at the end of the text that may start the marker.
 inline std::size_t begun(std::string_view text, std::string_view marker) {
   if (marker.empty()) return 0;
   std::size_t n = std::min(marker.size() - 1, text.size());

@@ -16,7 +16,7 @@ namespace cria {
 struct HfVocabularyOptions {
   std::size_t tokens = 0;            ///< rows of the embedding
   std::string pre;                   ///< name of the pre-tokenizer; "": detected by its expressions
-  std::optional<std::uint32_t> bos;  ///< of config.json, if the tokenizer's files lack it
+  std::optional<std::uint32_t> bos;  ///< from config.json, if the tokenizer's files lack it
   std::vector<std::uint32_t> eos;
   bool listed_merges = false;  ///< a byte-fallback tokenizer.json becomes a "gemma4" vocabulary
 };

@@ -2,7 +2,7 @@
 //  The language is described at https://jinja.palletsprojects.com/en/stable/templates/. As in
 //  Hugging Face's chat templates, blocks are trimmed (trim_blocks, lstrip_blocks), and break,
 //  continue, raise_exception and strftime_now exist. Values are immutable except namespaces. HTML
-//  is never escaped, so `safe` changes nothing. There is no access to files or other templates.
+//  is never escaped, so `safe` changes nothing. Files and other templates are not accessible.
 #pragma once
 
 #include <ctime>

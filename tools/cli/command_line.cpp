@@ -122,7 +122,7 @@ class Reader {
   /// The flag's value: what stands in its own word, or the next word whatever it looks like.
   void take(Flag& flag, const std::string& value, bool has_value) {
     if (flag.is_switch() || has_value) return flag.give(has_value ? value : "true");
-    if (at_ + 1 >= typed_.size()) throw UsageError(flag.shown_name(), "its value is missing");
+    if (at_ + 1 >= typed_.size()) throw UsageError(flag.shown_name(), "needs a value");
     flag.give(typed_[++at_]);
     if (!flag.is_list()) return;
     while (at_ + 1 < typed_.size() && !is_flag_word(typed_[at_ + 1]) && typed_[at_ + 1] != "--" &&

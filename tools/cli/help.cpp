@@ -52,7 +52,7 @@ Words headings_of(const Command& command) {
   return headings;
 }
 
-constexpr std::size_t kFewFlags = 40;  // all fit on a screen or two
+constexpr std::size_t kShortHelp = 40;  // all fit on a screen or two
 
 /// True for flags on the first screen of the help.
 bool is_common(const Flag& flag) {
@@ -163,7 +163,7 @@ std::string help_text(const Command& command, bool all) {
   const auto notes = [&] {
     if (!command.notes.empty()) out += "\n" + footer_text(command.notes, columns) + "\n";
   };
-  if (all || command.flags.size() <= kFewFlags) {
+  if (all || command.flags.size() <= kShortHelp) {
     for (const std::string& heading : headings_of(command))
       out += group_text(command, heading, columns);
     notes();

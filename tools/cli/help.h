@@ -19,7 +19,7 @@ std::string footer_text(const std::string& footer, std::size_t columns);
 
 /// The output of --help.
 std::string help_text(const Program& program);
-/// Of a command with many flags only the common ones, unless `all` is set.
+/// Help of a command. A command with many flags shows only the common ones, unless `all` is set.
 std::string help_text(const Command& command, bool all);
 
 }  // namespace cria::tools

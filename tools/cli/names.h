@@ -20,7 +20,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
 /// The meaning of a llama.cpp flag.
 struct ForeignName {
   std::string_view name;          ///< as typed there: "--ctx-size", "-ngl"
-  std::string_view ours;          ///< the flag that means the same, "--ctx"; "" if there is none
+  std::string_view ours;          ///< the equivalent flag of cria, "--ctx", or ""
   std::string_view why;           ///< without one: why it does not apply; "" if cria always does so
   unsigned values = 0;            ///< the number of values that it takes, without one of ours
   std::string_view command = {};  ///< the only command of this row; "": all that no row names
@@ -31,7 +31,7 @@ struct ForeignName {
 /// Null for an unknown name. Underscores count as hyphens.
 const ForeignName* find_foreign_name(std::string_view name, std::string_view command);
 
-/// What to type instead of a command of another program, such as "ls"; "" for others.
+/// Returns what to type instead of a command of another program, such as "ls"; "" for other names.
 std::string_view foreign_command_hint(std::string_view name);
 
 }  // namespace cria::tools

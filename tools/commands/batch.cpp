@@ -60,7 +60,7 @@ class BatchRun {
     prepare();
     if (std::ranges::any_of(ready_, &Ready::chat)) {
       std::string note = template_->note();
-      say_note(note);
+      print_and_clear(note);
     }
     if (!ready_.empty()) {
       Engine engine(model_, wanted_engine());
@@ -70,7 +70,7 @@ class BatchRun {
       progress_.reset();
       print_profile(engine.profile(), options_.model);
     }
-    say_end();
+    print_summary();
     return stop ? interrupted_exit() : 0;
   }
 
@@ -220,7 +220,7 @@ class BatchRun {
     ++errors_;
   }
 
-  void say_end() {
+  void print_summary() {
     if (const std::size_t errors = answers_.errors() + errors_; errors > 0)
       print_warning(counted(errors, "request") + " could not be answered: see \"error\" in " +
                     (options_.output == "-" ? "the answers" : options_.output));

@@ -230,7 +230,7 @@ class Bench {
   }
 
   const BenchOptions& options_;
-  const std::shared_ptr<const Leader> leader_ = rank_leader();  // of several ranks
+  const std::shared_ptr<const Leader> leader_ = rank_leader();  // null: a single process
   std::string label_;
   TokenCost cost_;
   Roofline limits_{};  ///< for the threads of now, if they are wanted

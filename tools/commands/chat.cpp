@@ -30,7 +30,7 @@ class Dialogue {
 
   /// A piece of an answer, or of the thinking before it.
   bool show(AnswerPart part, std::string_view piece) {
-    say_notes();
+    print_notes();
     if (part == AnswerPart::Answer)
       view_.answer(piece);
     else
@@ -92,13 +92,13 @@ class Dialogue {
     return true;
   }
 
-  void say_notes() {
-    for (std::string& note : chat_.notes()) say_note(note);
+  void print_notes() {
+    for (std::string& note : chat_.notes()) print_and_clear(note);
   }
 
   /// again: it is another answer to a message that has one.
   void end_answer(const GenerateResult& result, bool again) {
-    say_notes();
+    print_notes();
     const bool nothing_began = result.text.empty() && result.reason == StopReason::Interrupted;
     view_.finish();
     if (!nothing_began) write_stdout("\n");
@@ -157,7 +157,7 @@ int run(const ChatArguments& options) {
   if (has_session_file(options.session_file)) resume(chat, options);
   if (interactive) {
     say(chat.greeting());
-    for (std::string& note : chat.notes()) say_note(note);
+    for (std::string& note : chat.notes()) print_and_clear(note);
   } else if (is_terminal(stdin)) {
     say("reading messages from the terminal, a line each; Ctrl-D ends");
   }

@@ -138,8 +138,7 @@ void set_option(ChatState& state, const std::string& text) {
                         " (/set alone shows them)");
   }
   try {
-    if (value.empty() && !flag->is_switch())
-      throw UsageError(flag->shown_name(), "its value is missing");
+    if (value.empty() && !flag->is_switch()) throw UsageError(flag->shown_name(), "needs a value");
     flag->give(value.empty() ? "true" : value);
     set_values(command);
   } catch (const UsageError& error) {

@@ -55,7 +55,7 @@ GenerateResult ChatSession::answer_last(const GenerateOptions& options, const Te
   return *last_;
 }
 
-/// The index of the user's last message. Throws Error if there is none.
+/// Returns the index of the user's last message. Throws Error without one.
 std::size_t ChatSession::last_question() const {
   std::size_t at = talk_.messages.size();
   while (at > 0) {
@@ -132,8 +132,7 @@ void ChatSession::resume(const std::string& path) {
   evaluated_all_ = true;
 }
 
-/// Tokens of the conversation: those in the session, or those of its prompt if the session holds
-/// another.
+/// Tokens of the conversation. Counts its prompt if the session holds another conversation.
 std::size_t ChatSession::tokens() const {
   if (evaluated_all_) return session_.tokens().size();
   ChatOptions how = how_;

@@ -61,7 +61,9 @@ class ChatSession {
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;
-  std::vector<std::string>& notes() { return notes_; }  ///< notes on the template, for say_note()
+  std::vector<std::string>& notes() {
+    return notes_;
+  }  ///< notes on the template, for print_and_clear()
   [[nodiscard]] std::string stats() const;
   [[nodiscard]] std::string full_text() const;     ///< explains a full context and the ways out
   [[nodiscard]] std::string context_text() const;  ///< "120 of 512 tokens"

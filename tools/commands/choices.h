@@ -7,10 +7,10 @@
 
 namespace cria::tools {
 
-/// One JSON object per line: a question (or "ctx"), its choices (strings, or {"text": […], "label":
-/// […]}, or "endings"), the answer ("answer", "answerKey" or "label": a label, the text of a
-/// choice, or an index from 0). These are the forms of ARC, HellaSwag and others. Throws Error that
-/// names the line.
+/// Reads one JSON object per line, in the forms of ARC, HellaSwag and others. Fields are a question
+/// (or "ctx"), its choices (strings, or {"text": […], "label": […]}, or "endings") and the answer
+/// ("answer", "answerKey" or "label"). The answer is a label, the text of a choice, or an index
+/// from 0. Throws Error that names the line.
 std::vector<ChoiceQuestion> read_choices(const std::string& path);
 
 /// Scores them with progress; prints accuracy and its standard error. Throws Interrupted.

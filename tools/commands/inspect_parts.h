@@ -37,7 +37,7 @@ std::string keys_text(const GgufFile& file);
 std::string tensors_text(const GgufFile& file);
 nlohmann::ordered_json tensors_json(const GgufFile& file);
 
-/// The chat template as stored in the file. Throws Error if there is none.
+/// Returns the chat template as stored in the file. Throws Error without one.
 std::string template_text(const GgufFile& file);
 
 /// "no vocabulary" if it is missing or, with a warning, cannot be read.

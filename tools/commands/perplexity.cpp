@@ -228,8 +228,8 @@ void measure(PerplexityCommand& options, const Model& model) {
       throw Error(options.compare, "made with another text than " + *options.text);
   }
   if (reader) text = reader->text();
-  const TextWindows windows(text.size(),
-                            options.windows);  // what cannot be is said before memory is taken
+  // Windows are checked before memory is allocated.
+  const TextWindows windows(text.size(), options.windows);
   warn_of_long_windows(options, model);
   const auto session = open_session(model, options.model);
   std::optional<Base> base;
@@ -309,7 +309,7 @@ void add_perplexity(Program& program) {
       {"--compare",
        "FILE",
        "compare with the model whose log-probabilities --save-logits wrote to this file: KL "
-       "divergence; text and windows are those of the file",
+       "divergence; text and windows come from the file",
        into::text(o.compare),
        {.excludes = "--base"}},
       {"--base", "FILE", "compare with this model (GGUF): KL divergence; both are evaluated",

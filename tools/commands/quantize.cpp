@@ -126,10 +126,9 @@ std::string mixes_text() {
     stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
   return mixes_table.text(stdout) +
          "\nThe first rule that fits a tensor gives its type; without one it gets the main type. "
-         "most. "
-         "output: also an embedding that serves as output. spread: the first and last eighth of "
-         "the layers, "
-         "and every third of those between. Vectors, norms and routers of experts stay F32.\n\n" +
+         "\"output\" includes an embedding that serves as output. \"spread\" means the first and "
+         "last eighth of the layers and every third one between. Vectors, norms and routers of "
+         "experts stay F32.\n\n" +
          rules.text(stdout) + "\n" + stand_ins.text(stdout);
 }
 

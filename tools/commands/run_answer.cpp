@@ -35,7 +35,7 @@ bool notes_follow_answer() {
 }  // namespace
 
 void RunOutput::show(AnswerPart part, std::string_view piece) {
-  say_notes();
+  print_notes();
   if (options_.stream_json)
     write_stdout(json_line(piece_json(part, piece, facts_)));
   else if (!options_.json && part == AnswerPart::Answer)
@@ -46,7 +46,7 @@ void RunOutput::show(AnswerPart part, std::string_view piece) {
 }
 
 void RunOutput::show(const ToolCall& call) {
-  say_notes();
+  print_notes();
   if (options_.stream_json)
     write_stdout(json_line(call_piece_json(call, calls_++, facts_)));
   else if (!options_.json)
@@ -55,7 +55,7 @@ void RunOutput::show(const ToolCall& call) {
 }
 
 void RunOutput::finish(const GenerateResult& result) {
-  say_notes();
+  print_notes();
   view_.finish();
   if (options_.json)
     write_stdout(json_text(answer_json(result, facts_)));
@@ -66,8 +66,8 @@ void RunOutput::finish(const GenerateResult& result) {
   flush_stdout();
 }
 
-void RunOutput::say_notes() {
-  for (std::string& note : notes_) say_note(note);
+void RunOutput::print_notes() {
+  for (std::string& note : notes_) print_and_clear(note);
 }
 
 void print_answer_notes(const GenerateResult& result, const RunOptions& options) {
@@ -162,7 +162,7 @@ class Choices {
   void show(const GenerateResult& result, std::uint64_t seed) {
     const AnswerFacts facts{model_, seed, prompt_.how.chat_template != nullptr};
     if (options_.json) {
-      for (std::string& note : prompt_.notes) say_note(note);
+      for (std::string& note : prompt_.notes) print_and_clear(note);
       all_.push_back(answer_json(result, facts));
     } else {
       if (shown_ != 0) write_stdout(last_ends_line_ ? "---\n" : "\n---\n");

@@ -49,7 +49,7 @@ class RunOutput {
   void finish(const GenerateResult& result);
 
  private:
-  void say_notes();
+  void print_notes();
 
   const RunOptions& options_;
   const AnswerFacts& facts_;
@@ -61,8 +61,8 @@ class RunOutput {
 /// Prints notes on a complete answer to stderr.
 void print_answer_notes(const GenerateResult& result, const RunOptions& options);
 
-/// Computes options.choices answers on one engine with consecutive seeds; each equals the answer of
-/// its seed alone. Writes them in the order of their seeds. wanted: options of the first.
+/// Computes options.choices answers on one engine with consecutive seeds. Each equals a single
+/// answer with its seed. Writes them in the order of their seeds. wanted: options of the first.
 void answer_several(const RunOptions& options, const Model& model, RunPrompt& prompt,
                     const GenerateOptions& wanted);
 

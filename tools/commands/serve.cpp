@@ -106,7 +106,7 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   auto chat_template = std::make_shared<const ChatTemplate>(
       choose_template(options.chat_template, model->vocabulary()));
   std::string note = chat_template->note();
-  say_note(note);
+  print_and_clear(note);
   serve::ApiOptions api;
   api.defaults = default_answer(options, *model);
   api.strict_model = options.strict_model;

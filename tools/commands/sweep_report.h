@@ -17,7 +17,7 @@ struct SweepRow {
   std::uint64_t read_bytes = 0;  ///< weights that one decoded token reads
   double bits_per_weight = 0;
   Estimate ppl;
-  Estimate ratio{1, 0};  ///< of perplexities to the base's, token by token
+  Estimate ratio{1, 0};  ///< ratio of perplexities to the reference's, token by token
   Estimate kld, same_top{1, 0};
   Estimate prompt, decode;  ///< tokens per second; error: of the mean
   std::string error;        ///< the error of a failed measurement, or ""

@@ -244,7 +244,7 @@ int run(const TemplateOptions& options) {
   render.variables = options.variables.over(conversation.variables);
   const std::string text = chat_template.render(conversation.messages, render).bytes();
   for (std::string note : {chat_template.note(), options.variables.note(chat_template)})
-    say_note(note);
+    print_and_clear(note);
   write_stdout(for_stream(stdout, text));
   return 0;
 }

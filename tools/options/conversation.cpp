@@ -293,7 +293,7 @@ ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabu
   return named_template(wanted, TemplateTokens::of(vocabulary));
 }
 
-void say_note(std::string& note) {
+void print_and_clear(std::string& note) {
   if (!note.empty()) print_note(note);
   note.clear();
 }

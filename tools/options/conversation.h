@@ -69,7 +69,7 @@ ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tok
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
 
 /// Prints a template's note to stderr, if any, and empties it. Call it just before the first
-/// output, so that an error is printed alone.
-void say_note(std::string& note);
+/// output, so that an error comes without the note.
+void print_and_clear(std::string& note);
 
 }  // namespace cria::tools

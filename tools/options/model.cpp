@@ -361,7 +361,7 @@ void require_room(const Session& session, std::size_t n) {
 }
 
 EngineOptions fit_positions(const Model& model, EngineOptions wanted, bool verbose) {
-  constexpr double kMost = 0.5;  // of the available memory: the file needs some too
+  constexpr double kMost = 0.5;  // share of the available memory: the file needs some, too
   wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
   for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
     if (verbose) print_kv_memory(engine_memory(model, wanted), wanted.positions);

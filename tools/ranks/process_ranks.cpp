@@ -30,7 +30,7 @@ long started_processes() {
   return most;
 }
 
-/// Path of the module: beside the program in a build tree, below lib if installed.
+/// Path of the module: the program's directory in a build tree, below lib if installed.
 fs::path module_path() {
   std::error_code error;
   const fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -41,16 +41,17 @@ fs::path module_path() {
 // RTLD_GLOBAL: MPI's plug-ins need its symbols. The module is never unloaded, since its threads may
 // still run.
 std::unique_ptr<Ranks> join_ranks(long started) {
-  const std::string count = std::to_string(started) + " processes are to compute together, ";
+  const std::string count = std::to_string(started) + " processes were started as ranks, ";
   const fs::path path = module_path();
   void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) {
     std::error_code error;
-    throw Error(count + (fs::exists(path, error)
-                             ? "but " + std::string(dlerror())
-                             : "but there is no " + path.lexically_normal().string() +
-                                   ": this cria was built without MPI, or the package "
-                                   "cria-mpi is not installed"));
+    throw Error(count +
+                (fs::exists(path, error)
+                     ? "but " + std::string(dlerror())
+                     : "but " + path.lexically_normal().string() +
+                           " does not exist: this cria was built without MPI, or the package "
+                           "cria-mpi is not installed"));
   }
   const auto join = reinterpret_cast<JoinMpi>(dlsym(module, kMpiEntry));
   char reason[256] = {};
@@ -131,7 +132,7 @@ int run_among_ranks(const std::function<int()>& command) {
   const std::unique_ptr<Ranks> ranks = join_ranks(started);
   if (ranks->rank() != 0) return follow_rank_0(*ranks);
   leader_of_ranks = std::make_shared<Leader>(*ranks, program_version());
-  /// Ends the other ranks, whoever still holds a model.
+  /// Ends the other ranks, even if a model is still in use.
   const struct End {
     ~End() {
       leader_of_ranks->end();

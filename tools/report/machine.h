@@ -12,7 +12,7 @@ namespace cria::tools {
 struct CacheInfo {
   unsigned level = 0;
   std::string type;         ///< "Data", "Instruction", "Unified"
-  std::uint64_t bytes = 0;  ///< of one cache
+  std::uint64_t bytes = 0;  ///< size of one cache
 };
 
 struct MachineInfo {

@@ -48,7 +48,7 @@ Roofline measure_roofline(const KernelSet& kernels, unsigned threads,
 struct PassLimit {
   double read = 0;   ///< reading all weights from memory
   double first = 0;  ///< GEMV of one token with weights in L2, with unpacking
-  double token = 0;  ///< the products of one token among many
+  double token = 0;  ///< each further token, with many tokens
 
   [[nodiscard]] double products(std::size_t tokens) const {
     return first + token * static_cast<double>(tokens - 1);

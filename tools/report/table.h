@@ -15,7 +15,7 @@ class Table {
   /// the next line. If the numbers are too wide, some columns follow below the others, after the
   /// first column again.
   [[nodiscard]] std::string text(std::size_t columns = 0) const;
-  /// As wide as the stream's terminal; unlimited without a terminal.
+  /// Lines that fit the stream's terminal; unlimited without a terminal.
   [[nodiscard]] std::string text(std::FILE* stream) const;
 
  private:

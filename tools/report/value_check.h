@@ -29,7 +29,7 @@ std::vector<TensorValues> check_values(const GgufFile& file);
 struct ValueDifference {
   std::uint64_t values = 0, different = 0;  ///< NaN equals NaN
   std::uint64_t not_finite = 0;             ///< different values with NaN or infinity on a side
-  double largest = 0, rmse = 0;             ///< of the other different values
+  double largest = 0, rmse = 0;             ///< over the other different values
 };
 ValueDifference compare_values(const TensorView& a, const TensorView& b);
 

@@ -40,7 +40,7 @@ struct ConstraintFields {
   enum class Kind : std::uint8_t { None, JsonObject, JsonSchema, Grammar };
   Kind kind = Kind::None;
   std::string text;  ///< the schema as JSON, or the grammar
-  std::string path;  ///< of the field that gives it
+  std::string path;  ///< path of the field that gives it
 };
 
 /// True for 1 to 64 of [A-Za-z0-9_-], the names of schemas and tools.

@@ -13,15 +13,16 @@ constexpr std::size_t kMaxParts =
     1'000'000;  // each takes about 200 bytes in a template; numbers are free
 
 struct Shape {
-  std::size_t deepest = 0;      // nesting
-  std::size_t comparisons = 0;  // of names: nlohmann's ordered object compares each with the others
-  std::size_t parts = 0;        // strings, names, arrays and objects
+  std::size_t deepest = 0;  // nesting
+  std::size_t comparisons =
+      0;  // comparisons of names: nlohmann's ordered object compares each with the others
+  std::size_t parts = 0;  // strings, names, arrays and objects
 };
 
 /// Measures a text, which need not be JSON.
 Shape shape_of(std::string_view text) {
   Shape shape;
-  std::vector<std::size_t> members;  // of each object or array that is open
+  std::vector<std::size_t> members;  // members of each open object or array
   bool in_text = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];

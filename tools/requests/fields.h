@@ -23,7 +23,7 @@ class RequestError : public Error {
   /// "messages[1].role", or "".
   RequestError(std::string code_, std::string path, std::string_view message, int status_ = 400)
       : Error("", message), status(status_), code(std::move(code_)), param(std::move(path)) {}
-  int status;  ///< of HTTP
+  int status;  ///< HTTP status
   std::string code, param;
 };
 

@@ -29,7 +29,7 @@ std::string read_part(const RequestJson& json, const std::string& path) {
   return part.require_text("text");
 }
 
-/// Content may be absent only beside tool calls.
+/// Content may be absent only if the message has tool calls.
 std::string read_content(const Fields& message, bool may_lack) {
   const RequestJson* const content = message.find("content");
   const std::string path = message.path("content");

@@ -11,7 +11,7 @@
 namespace cria::tools {
 
 /// Reads "messages". The role developer becomes system, text parts are joined, and other members of
-/// a message are kept for the template. Throws RequestError with the path at fault.
+/// messages are kept for the template. Throws RequestError with the path at fault.
 std::vector<ChatMessage> read_messages(const Fields& body);
 
 /// The tools that a request offers, and if the model must call one.
@@ -19,7 +19,7 @@ struct ToolFields {
   enum class Choice : std::uint8_t { None, Auto, Required, Named };
   RequestJson tools;  ///< the array as it was sent, or null
   Choice choice = Choice::Auto;
-  std::string name;      ///< of the tool, if the choice is Named
+  std::string name;      ///< name of the tool, if the choice is Named
   bool parallel = true;  ///< false: at most one call per answer
 
   /// True if the template shows them to the model.

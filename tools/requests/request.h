@@ -18,9 +18,9 @@ using PromptText = std::variant<std::string, std::vector<TokenId>>;
 struct CompletionRequest {
   bool chat = true;
   std::string model;                  ///< the name that it asks for, or ""
-  std::vector<ChatMessage> messages;  ///< of a chat
+  std::vector<ChatMessage> messages;  ///< messages of a chat
   std::string variables;              ///< for the template, with the tools: a JSON object, or ""
-  std::vector<PromptText> prompts;    ///< of a completion
+  std::vector<PromptText> prompts;    ///< prompts of a completion
   bool one_prompt = true;             ///< the prompt is not a list
   GenerateOptions generate;           ///< with the seed of the first choice
   std::size_t choices = 1;            ///< for each prompt
@@ -55,10 +55,11 @@ std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
 ///   {"prompt": "What is …?", "temperature": 0}
 ///   {"messages": […], "tools": […]}
 struct BatchRequest {
-  std::string custom_id;      ///< "" if it has none
-  bool openai = false;        ///< it has a body, so its answer takes OpenAI's form
-  std::optional<bool> raw;    ///< continue the prompt as text; nullopt: if there is no template
-  std::string prompt;         ///< if there is no conversation
+  std::string custom_id;  ///< "" if it has none
+  bool openai = false;    ///< it has a body, so its answer takes OpenAI's form
+  std::optional<bool>
+      raw;             ///< continue the prompt as text; nullopt: unless the model has a template
+  std::string prompt;  ///< empty if there is a conversation
   Conversation conversation;  ///< empty if there is a prompt
   GenerateOptions generate;
 };

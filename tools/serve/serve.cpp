@@ -165,7 +165,7 @@ class Ending {
   bool finished_ = false;
 };
 
-void say_start(const Server& server, const Backend& backend, const ServeOptions& options) {
+void print_start(const Server& server, const Backend& backend, const ServeOptions& options) {
   const LogOptions& log = options.server.log;
   const auto say = [&log](const std::string& text) { tools::print_line(message_line(text, log)); };
   if (!server.loopback() && options.server.access.keys.empty())
@@ -211,7 +211,7 @@ int serve(const ServeOptions& options,
   server.set_routes(std::move(routes));
   ending.watch(&server);
   ready = true;
-  say_start(server, *backend, options);  // last: clients may call after this line
+  print_start(server, *backend, options);  // last: clients may call after this line
   signals.wait();
   deadline = std::make_unique<Deadline>(options.grace + kLatestEnd);
   end(server, *backend, options.grace);

@@ -16,8 +16,8 @@ struct ProgressState {
   long seconds_left = 0;
 };
 
-/// The line in at most `columns`: the bar shrinks first, then the speed, the note, the time left
-/// and the bar are dropped; the amount done and its share stay longest.
+/// Returns the line in at most `columns`. The bar shrinks first. Then the speed, the note, the time
+/// left and the bar are dropped. The amount done and its share stay longest.
 std::string progress_line(const ProgressState& state, std::size_t columns);
 
 /// A bar on stderr with speed and time left. It says nothing off a terminal, nor about work of less

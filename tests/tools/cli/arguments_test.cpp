@@ -136,7 +136,7 @@ TEST(Arguments, WrongValuesSayWhatWasExpected) {
                      {"--temp: expected a number", "got warm"});
   expect_usage_error({"run", "-p", "a", "-t", "2.5"},
                      {"--threads: expected a whole number from 1 to", "2.5"});
-  expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: its value is missing"});
+  expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: needs a value"});
   expect_usage_error({"run", "-p", "a", "-f", "b"},
                      {"--prompt cannot be used together with --file"});
   expect_usage_error({"logits", "-o", "x"}, {"--tokens is missing"});

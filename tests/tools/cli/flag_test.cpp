@@ -94,7 +94,7 @@ TEST_F(FlagTable, NamesTheChoices) {
 }
 
 TEST_F(FlagTable, NamesMissingValues) {
-  EXPECT_EQ(error_of({"--number"}), "--number: its value is missing");
+  EXPECT_EQ(error_of({"--number"}), "--number: needs a value");
 }
 
 TEST_F(FlagTable, RejectsOtherValuesOfSwitches) {

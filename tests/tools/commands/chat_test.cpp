@@ -186,7 +186,7 @@ TEST(Chat, SetSpeaksOfItsOwn) {
       "top_k;temperature\n/set\n");
   EXPECT_NE(result.err.find("cria: error: /set: unknown option help"), std::string::npos)
       << result.err;
-  EXPECT_NE(result.err.find("cria: error: /set: --temp: its value is missing\n"), std::string::npos)
+  EXPECT_NE(result.err.find("cria: error: /set: --temp: needs a value\n"), std::string::npos)
       << result.err;
   EXPECT_NE(result.err.find("stop                \"END\"\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("ignore-eos          on\n"), std::string::npos) << result.err;

@@ -212,7 +212,7 @@ Value raise_exception(Context& context, const Arguments& arguments) {
 Value strftime_now(Context& context, const Arguments& arguments) {
   const Bound args("strftime_now", arguments, {"format"}, 1);
   const Text& format = args.text(0);
-  // The leading byte tells an empty result from one that does not fit.
+  // The leading byte distinguishes an empty result from one that does not fit.
   const std::string wanted = "x" + format.bytes();
   char buffer[1024];
   const std::size_t n = wanted.find('\0') == std::string::npos

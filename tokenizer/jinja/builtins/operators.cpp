@@ -44,7 +44,8 @@ double modulo(double a, double b) {
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-/// As Python: subtracts fmod's remainder first, so that the quotient is almost a whole number.
+/// Divides like Python: subtracts fmod's remainder first, so that the quotient is almost a whole
+/// number.
 double floor_divide(double a, double b) {
   const double rest = std::fmod(a, b);
   const double quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0);

@@ -290,7 +290,8 @@ const std::string& name_argument(const Arguments& arguments, std::size_t i, cons
   return arguments.positional[i].text()->bytes();
 }
 
-// As in Jinja2, these four accept any false value: none|map(…) is empty for all arguments.
+// Jinja2's versions of these four accept any false value, too: none|map(…) is empty for all
+// arguments.
 Value map_filter(Context& context, const Value& input, const Arguments& arguments) {
   std::vector<Value> out;
   if (!input.truth()) return generator({});

@@ -211,7 +211,7 @@ std::optional<std::int64_t> bound(const Value& value) {
   return integer;
 }
 
-/// As Python's slice.indices: begin, end (exclusive) and step.
+/// Returns begin, end (exclusive) and step like Python's slice.indices.
 Bounds bounds(const Value& start, const Value& stop, const Value& step, std::size_t size) {
   const std::int64_t n = static_cast<std::int64_t>(size), stride = bound(step).value_or(1);
   if (stride == 0) throw Failure("slice step cannot be zero");

@@ -227,8 +227,8 @@ Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std:
     if (flow == Flow::Break) break;
     completed = completed || flow == Flow::Normal;
   }
-  // As in Jinja2, `else` runs if no iteration reached the end of the body, even if all of them met
-  // break or continue.
+  // Jinja2 runs `else` if no iteration reached the end of the body, even if all of them met break
+  // or continue.
   if (completed) return Flow::Normal;
   const InnerScope inner(*this, scope_);
   return run(block.otherwise);

@@ -373,7 +373,7 @@ Text pad(const Text& text, std::size_t width, const Text& fill, Side text_side) 
   const std::size_t shown = length(text.bytes());
   if (width <= shown) return text;
   const std::size_t missing = width - shown;
-  // As Python: with an odd number of fill characters, the left side gets more if the width is odd.
+  // Python gives the left side more of an odd number of fill characters if the width is odd.
   const std::size_t before = text_side == Side::Left    ? 0
                              : text_side == Side::Right ? missing
                                                         : missing / 2 + (missing & width & 1);

@@ -20,9 +20,9 @@ std::size_t offset_of(std::string_view text, std::size_t character);
 /// Byte offset of the last character before byte `at`, which is above 0.
 std::size_t previous_char(std::string_view text, std::size_t at);
 
-/// As Python's str.isspace and the \s of its regular expressions.
+/// True for white space by Python's str.isspace and the \s of its regular expressions.
 bool is_space(char32_t c) noexcept;
-/// As in str.splitlines; callers treat a CR LF pair as one break.
+/// True for line breaks of str.splitlines. Callers treat a CR LF pair as one break.
 bool is_line_break(char32_t c) noexcept;
 /// True if repr shows the character as it is: not control, format, private use or unassigned, and
 /// no white space except " ".

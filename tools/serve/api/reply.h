@@ -27,7 +27,7 @@ struct Prompt {
 
 /// The prompts of a request, and the request that all answers share except prompt and seed.
 struct Prompts {
-  AnswerRequest request;  ///< of the first choice, without a prompt
+  AnswerRequest request;  ///< request of the first choice, without a prompt
   std::vector<Prompt> all;
 };
 

@@ -68,7 +68,7 @@ void Connection::expect_request() {
   match_ = {};
   parser_.reset();
   head_only_ = keep_alive_said_ = stream_head_out_ = begun_ = false;
-  body_left_ = true;  // until the headers show that there is none
+  body_left_ = true;  // until the headers exclude a body
   blank_ = 0;
   began_ = Clock::now();
   state_ = State::Head;

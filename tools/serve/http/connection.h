@@ -50,7 +50,7 @@ struct ServerCore {
   std::shared_ptr<const RouteTable> routes;
   bool loading = true, refusing = false;
   std::set<std::shared_ptr<Connection>> connections;
-  std::uint64_t body_bytes = 0;  ///< of requests being read or answered
+  std::uint64_t body_bytes = 0;  ///< size of requests being read or answered
   std::array<char, 64 << 10> scratch{};
   std::mt19937_64 random{std::random_device{}()};
 

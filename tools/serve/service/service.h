@@ -21,13 +21,13 @@ class SlotWait {
   /// prompt_tokens: prefill tokens per step while other answers decode.
   explicit SlotWait(std::size_t prompt_tokens) : prompt_tokens_(prompt_tokens) {}
 
-  /// A step has taken so long.
+  /// Records the seconds of a step.
   void stepped(double seconds);
-  /// An answer of `tokens` has ended by itself.
+  /// Records an answer of `tokens` tokens that was not cancelled.
   void ended(std::size_t tokens);
 
   /// Whole seconds, 1 to kMost, until one more than `earlier` of the running answers have ended. A
-  /// running answer is expected to need as many tokens as others did, or twice what it has.
+  /// running answer is expected to need the average number of tokens, or twice what it has.
   [[nodiscard]] int seconds(std::span<const Scheduler::Progress> running,
                             std::size_t earlier) const;
 
