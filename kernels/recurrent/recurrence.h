@@ -10,6 +10,7 @@
 #include "kernels/recurrent/block_products.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/prefetch.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
@@ -77,6 +78,7 @@ class RecurrentRows {
   void run() {
     if (job_.first_pos + t_ == 0)
       __builtin_memset(state(0), 0, job_.shape.state_floats() * sizeof(float));
+    prefetch_next_rows();
     read_rows();
     job_.shape.key_decay ? multiply_keys_with_key_decays() : multiply_keys();
     const bool full = first_ + n_ == kBlock;
@@ -102,6 +104,20 @@ class RecurrentRows {
   /// The key's row of to_.rows, and the query's.
   float* key(std::size_t row) const { return to_.rows + row * per_row_ * dim_; }
   float* query(std::size_t row) const { return key(row) + (per_row_ - 1) * dim_; }
+
+  /// Rows of a head are far apart in memory, so hardware does not prefetch them.
+  CRIA_INLINE void prefetch_next_rows() const {
+    const std::size_t values = job_.shape.value_dim,
+                      key_head = head_ / job_.key_head_repeat % job_.n_key_heads * dim_;
+    for (std::size_t t = t_ + n_; t < job_.n_rows && t < t_ + n_ + kBlock; ++t) {
+      prefetch_row(job_.k + t * job_.k_stride + key_head, dim_);
+      prefetch_row(job_.q + t * job_.q_stride + key_head, dim_);
+      prefetch_row(job_.v + t * job_.v_stride + head_ * values, values);
+    }
+  }
+  CRIA_INLINE static void prefetch_row(const float* row, std::size_t n) {
+    prefetch_lines<3>(reinterpret_cast<const std::byte*>(row), 0, static_cast<int>((n + 15) / 16));
+  }
 
   /// Normalizes keys and queries, and appends keys and decays to the log. (Without the delta rule,
   /// a key is only logged.)
