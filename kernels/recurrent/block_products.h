@@ -7,6 +7,7 @@
 #include "kernels/isa/namespace.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
@@ -29,7 +30,7 @@ void multiply_by_keys(const float* rows, std::size_t n, std::size_t dim, const f
     CRIA_UNROLL
     for (std::size_t p = 0; p < 4; ++p) CRIA_UNROLL
     for (std::size_t r = 0; r < kSize; ++r) sums[p][r] = V::broadcast(0);
-    const auto add = [&](std::size_t i, std::size_t p) [[gnu::always_inline]] {
+    const auto add = [&](std::size_t i, std::size_t p) CRIA_INLINE {
       const V key = V::load(keys + i * kRecurrentBlock);
       CRIA_UNROLL
       for (std::size_t r = 0; r < kSize; ++r)
