@@ -1,8 +1,7 @@
-#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
 
 #include "engine/lora/adapters.h"
 #include "engine/model.h"
-#include "engine/model_parts.h"
 
 namespace cria {
 namespace {

@@ -8,12 +8,9 @@
 #include "engine/execute/machine.h"
 #include "model/error.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/help.h"
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
 #include "tools/ranks/process_ranks.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

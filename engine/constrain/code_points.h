@@ -1,4 +1,4 @@
-// Sets of code points, and how each is written in bytes.
+// Sets of code points, automata over them, regular expressions, and how all are written in bytes.
 #pragma once
 
 #include <cstddef>
@@ -67,5 +67,34 @@ CharDfa all_but(std::span<const std::string_view> texts, Budget& budget);
 /// Edges that read one of its texts as UTF-8, or as it may stand in a JSON string, without the
 /// quotes.
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to);
+
+struct RegexNode {
+  enum class Kind : std::uint8_t {
+    Codes,
+    Sequence,
+    Choice,
+    Repeat,
+    Begin,
+    End,
+    WordEdge,
+    NoWordEdge
+  };
+  Kind kind = Kind::Sequence;
+  CodeSet codes;
+  std::vector<RegexNode> parts;     ///< one of a Repeat
+  std::size_t least = 0, most = 0;  ///< for Repeat; kNoLimit: unlimited
+};
+
+/// Throws ConstraintError.
+RegexNode parse_regex(std::string_view expression, Budget& budget);
+/// The characters of \w.
+CodeSet word_codes();
+
+// Regular expressions of ECMA 262 (in Unicode mode, without look-around and back references) as
+// automata.
+
+/// Compiles the texts that match: as a whole, or with a match anywhere. Throws ConstraintError ("at
+/// character 5") for an invalid or unsupported expression.
+CharDfa regex_dfa(std::string_view expression, bool anywhere, Budget& budget);
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-#include "engine/constrain/regex.h"
+#include "engine/constrain/code_points.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,7 @@
-#include "engine/constrain/regex.h"
+#include "engine/constrain/code_points.h"
 
 #include <string>
 
-#include "engine/constrain/code_points.h"
 #include "model/file/utf8.h"
 
 namespace cria {

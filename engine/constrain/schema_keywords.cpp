@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/constrain/code_points.h"
 #include "engine/constrain/json_text.h"
-#include "engine/constrain/regex.h"
 #include "engine/constrain/schema.h"
 
 namespace cria {

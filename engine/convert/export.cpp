@@ -1,4 +1,4 @@
-#include "engine/convert/export.h"
+#include "engine/convert/convert.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

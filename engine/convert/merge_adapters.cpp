@@ -1,4 +1,4 @@
-#include "engine/convert/merge_adapters.h"
+#include "engine/convert/convert.h"
 
 #include <algorithm>
 #include <map>

@@ -16,7 +16,6 @@
 
 #include "engine/execute/graph_parts.h"
 #include "engine/execute/machine.h"
-#include "engine/fingerprint.h"
 #include "engine/model.h"
 #include "engine/model_parts.h"
 #include "kernels/kernels.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
 
 namespace cria {

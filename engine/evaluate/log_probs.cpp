@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
 #include "model/limits.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
 #include "model/file/binary_file.h"
 #include "model/plural.h"

@@ -1,5 +1,5 @@
-// Scores the tokens of texts by their probability, many texts at once on an engine; and divides a
-// text into windows.
+// Scores the tokens of texts by their probability, many texts at once on an engine. Also divides a
+// text into windows, and answers multiple-choice questions.
 //
 //   Scorer scorer(engine);
 //   scorer.add(tokens, first, scores);   // for each text
@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -113,5 +114,26 @@ class TextWindows {
  private:
   std::size_t n_tokens_, window_, stride_, count_;
 };
+
+struct ChoiceQuestion {
+  std::string question;
+  std::vector<std::string> choices;  ///< appended after a space unless there is white space
+  std::size_t answer = 0;            ///< index of the correct choice
+};
+
+struct ChoiceScores {
+  std::vector<double> log_p;      ///< per choice, given the question
+  std::size_t likeliest = 0;      ///< by log_p / bytes: independent of length
+  std::size_t likeliest_raw = 0;  ///< by log_p
+  std::size_t evaluated = 0;      ///< tokens
+};
+
+/// Scores a question's choices, one on each sequence of the engine at a time. With a prefix cache,
+/// common prefixes are evaluated once. Throws Error for an empty question or choice, for texts that
+/// exceed the context, and as Scorer.
+ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question);
+
+/// Throws Error as score_choices() would, without evaluating.
+void require_scorable(const Engine& engine, const ChoiceQuestion& question);
 
 }  // namespace cria

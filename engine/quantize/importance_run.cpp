@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "engine/execute/executor.h"
-#include "engine/fingerprint.h"
 #include "engine/graph/graph.h"
 #include "engine/model_parts.h"
 #include "model/file/binary_file.h"

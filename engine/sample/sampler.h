@@ -9,7 +9,6 @@
 
 #include "engine/sample/filters.h"
 #include "engine/sample/options.h"
-#include "engine/sample/repetition.h"
 
 namespace cria {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
 #include "engine/scheduler.h"
 #include "engine/session/engine_state.h"
 #include "kernels/simd/float_mode.h"

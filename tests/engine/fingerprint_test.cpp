@@ -1,6 +1,6 @@
 // Fingerprints, by which side files recognize their model. They depend on the activation's
 // parameters and on the last element of a tensor, too.
-#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include "tests/fuzz/target.h"
 #include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
+#include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/sampling.h"
 #include "tools/options/values.h"
 
 namespace cria::fuzz {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
-#include "engine/convert/export.h"
 #include "model/limits.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"

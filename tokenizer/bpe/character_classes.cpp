@@ -1,4 +1,4 @@
-#include "tokenizer/bpe/character_classes.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
 
 #include <algorithm>
 #include <charconv>

@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "tokenizer/chat/call_parser.h"
 #include "tokenizer/chat/partial_marker.h"
 
 namespace cria {

@@ -1,14 +1,37 @@
-// Values in tool calls: slices of JSON text, and what other notations say, as JSON.
+// The tools that a request offers, and values in calls as JSON: slices of JSON text, and other notations.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace cria {
+
+/// Parses the tools on first use, and once.
+class OfferedTools {
+ public:
+  /// json: the array of a request. Anything else offers nothing.
+  explicit OfferedTools(std::string json = "") : json_(std::move(json)) {}
+
+  /// Returns the types that the schema of a tool allows for an argument; empty if it has none.
+  const std::vector<std::string>& types(std::string_view tool, std::string_view argument);
+  /// True if a tool has this name, or no tools are known.
+  bool may_call(std::string_view tool);
+
+ private:
+  using Types = std::map<std::string, std::vector<std::string>, std::less<>>;  // by argument
+
+  void read();
+
+  std::string json_;  // empty after read()
+  std::set<std::string, std::less<>> names_;
+  std::map<std::string, Types, std::less<>> tools_;  // tools with properties
+};
 
 /// Finds the end of an object or array while its text is still growing.
 class JsonEnd {

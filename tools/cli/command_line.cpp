@@ -5,8 +5,6 @@
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
-#include "tools/cli/help.h"
-#include "tools/cli/names.h"
 #include "tools/options/model_store.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/terminal/terminal.h"

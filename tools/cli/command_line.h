@@ -1,6 +1,11 @@
-// Words of the command line to values of flags.
+// The command line: words to values of flags, help texts that fit the terminal, and names that are
+// not ours.
 #pragma once
+
+#include <cstdio>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/cli/flag.h"
 
@@ -22,5 +27,47 @@ void set_values(Command& command);
 std::string version_text();
 /// Version and commit: what two machines must agree in.
 std::string program_version();
+
+/// The columns of the stream's terminal, at most 110; 80 without a terminal.
+std::size_t help_columns(std::FILE* stream);
+
+/// "  run   Answer one prompt …", an entry for each command, in lines of at most `columns`.
+std::string command_list(const Program& program, std::size_t columns);
+
+/// Notes and examples: paragraphs are broken at words, and so are commands (lines that begin with
+/// blanks), so that a shell still reads them as one.
+std::string footer_text(const std::string& footer, std::size_t columns);
+
+/// The output of --help.
+std::string help_text(const Program& program);
+/// Help of a command. A command with many flags shows only the common ones, unless `all` is set.
+std::string help_text(const Command& command, bool all);
+
+/// Letters to insert, remove, replace or swap with the next one to get from one word to the other.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The name most like the word: at most a third of its letters differ, or it begins with the word.
+/// "" if no name is like it.
+std::string nearest_name(std::string_view word, const std::vector<std::string>& names);
+
+/// "; did you mean NAME?", or "" if no name is near.
+std::string suggestion(std::string_view word, const std::vector<std::string>& names);
+
+/// The meaning of a llama.cpp flag.
+struct ForeignName {
+  std::string_view name;          ///< as typed there: "--ctx-size", "-ngl"
+  std::string_view ours;          ///< the equivalent flag of cria, "--ctx", or ""
+  std::string_view why;           ///< without one: why it does not apply; "" if cria always does so
+  unsigned values = 0;            ///< the number of values that it takes, without one of ours
+  std::string_view command = {};  ///< the only command of this row; "": all that no row names
+  bool pipe_only = false;         ///< `why` holds in a pipe; on a terminal cria always does so
+  bool harmless = false;          ///< the answer is the same without it: a note, not an error
+};
+
+/// Null for an unknown name. Underscores count as hyphens.
+const ForeignName* find_foreign_name(std::string_view name, std::string_view command);
+
+/// Returns what to type instead of a command of another program, such as "ls"; "" for other names.
+std::string_view foreign_command_hint(std::string_view name);
 
 }  // namespace cria::tools

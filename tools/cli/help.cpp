@@ -1,4 +1,4 @@
-#include "tools/cli/help.h"
+#include "tools/cli/command_line.h"
 
 #include <algorithm>
 #include <sstream>

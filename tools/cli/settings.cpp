@@ -13,7 +13,7 @@
 #include "model/error.h"
 #include "model/file/binary_file.h"
 #include "model/plural.h"
-#include "tools/cli/names.h"
+#include "tools/cli/command_line.h"
 #include "tools/options/model_store.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/report/json.h"

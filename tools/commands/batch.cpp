@@ -11,13 +11,10 @@
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
-#include "tools/options/sampling.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/report/json.h"
 #include "tools/requests/request.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -11,7 +11,7 @@
 #include "model/error.h"
 #include "model/file/binary_file.h"
 #include "tools/options/values.h"
-#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 

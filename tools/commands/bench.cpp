@@ -23,8 +23,6 @@
 #include "tools/ranks/process_ranks.h"
 #include "tools/report/json.h"
 #include "tools/report/roofline.h"
-#include "tools/report/timing.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -9,9 +9,7 @@
 #include "engine/session/draft_control.h"
 #include "model/error.h"
 #include "model/plural.h"
-#include "tools/report/timing.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

@@ -2,14 +2,11 @@
 #include <iostream>
 
 #include "model/plural.h"
-#include "tools/commands/chat_commands.h"
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
 #include "tools/options/conversation.h"
 #include "tools/report/answer.h"
 #include "tools/terminal/line_reader.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"
 

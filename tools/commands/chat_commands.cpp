@@ -1,4 +1,4 @@
-#include "tools/commands/chat_commands.h"
+#include "tools/commands/chat_session.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,7 +10,6 @@
 #include "model/plural.h"
 #include "tokenizer/chat/partial_marker.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/names.h"
 #include "tools/report/json.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/evaluate/choices.h"
+#include "engine/evaluate/scorer.h"
 
 namespace cria::tools {
 

@@ -1,10 +1,8 @@
 #include "tools/commands/commands.h"
 
 #include "tools/cli/command_line.h"
-#include "tools/cli/help.h"
-#include "tools/cli/names.h"
 #include "tools/cli/settings.h"
-#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 

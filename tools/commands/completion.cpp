@@ -6,7 +6,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/conversation.h"
 #include "tools/options/values.h"
-#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

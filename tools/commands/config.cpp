@@ -6,7 +6,6 @@
 #include "tools/commands/commands.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
-#include "engine/convert/export.h"
 #include "engine/convert/hf_class.h"
 #include "engine/execute/machine.h"
 #include "model/plural.h"
@@ -10,9 +9,6 @@
 #include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/report/json.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

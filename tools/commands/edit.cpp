@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "engine/convert/merge_adapters.h"
+#include "engine/convert/convert.h"
 #include "engine/execute/machine.h"
 #include "model/gguf/rewrite.h"
 #include "model/gguf/writer.h"
@@ -14,9 +14,6 @@
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -13,9 +13,6 @@
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/report/json.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

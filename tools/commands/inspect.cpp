@@ -15,7 +15,6 @@
 #include "tools/report/json.h"
 #include "tools/report/machine.h"
 #include "tools/report/value_check.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -12,7 +12,6 @@
 #include "model/vocabulary.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

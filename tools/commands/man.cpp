@@ -1,7 +1,7 @@
 // `cria man`: the manual page in troff, from the command line's own declarations.
-#include "tools/cli/help.h"
+#include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
-#include "tools/terminal/output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/evaluate/perplexity.h"
-#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
 #include "model/file/binary_file.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
@@ -16,9 +16,6 @@
 #include "tools/report/answer.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

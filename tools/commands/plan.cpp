@@ -12,7 +12,6 @@
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -10,9 +10,6 @@
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

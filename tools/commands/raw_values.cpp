@@ -8,9 +8,7 @@
 #include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 

@@ -7,7 +7,7 @@
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
-#include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

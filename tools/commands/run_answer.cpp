@@ -16,7 +16,6 @@
 #include "tools/options/model_store.h"
 #include "tools/report/answer.h"
 #include "tools/report/json.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

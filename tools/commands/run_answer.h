@@ -9,7 +9,6 @@
 #include "engine/session.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/sampling.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/terminal/wrap.h"

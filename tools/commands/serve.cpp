@@ -12,7 +12,6 @@
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
-#include "tools/options/sampling.h"
 #include "tools/options/values.h"
 #include "tools/serve/api/api.h"
 #include "tools/serve/serve.h"

@@ -5,20 +5,16 @@
 #include <set>
 
 #include "engine/execute/machine.h"
-#include "engine/fingerprint.h"
+#include "engine/model_parts.h"
 #include "engine/quantize/quantize.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
-#include "tools/commands/sweep_measure.h"
 #include "tools/commands/sweep_report.h"
 #include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/machine.h"
 #include "tools/report/roofline.h"
-#include "tools/terminal/output.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"
 

@@ -1,4 +1,4 @@
-#include "tools/commands/sweep_measure.h"
+#include "tools/commands/sweep_report.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,10 +6,8 @@
 
 #include "engine/evaluate/divergence.h"
 #include "model/plural.h"
+#include "tools/commands/bench_passes.h"
 #include "tools/commands/inspect_parts.h"
-#include "tools/report/timing.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -12,9 +12,6 @@
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/report/machine.h"
-#include "tools/report/timing.h"
-#include "tools/terminal/process.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "tokenizer/jinja/values/json.h"
-#include "tools/cli/names.h"
+#include "tools/cli/command_line.h"
 #include "tools/options/values.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

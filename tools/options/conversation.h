@@ -1,5 +1,7 @@
-// Conversations in JSON files, chat templates and the variables that templates read.
+// Flags of an answer: messages and chat templates, how it is sampled, what ends it, and what form
+// it has.
 #pragma once
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,5 +73,22 @@ ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabu
 /// Prints a template's note to stderr, if any, and empties it. Call it just before the first
 /// output, so that an error comes without the note.
 void print_and_clear(std::string& note);
+
+struct SamplingOptions {
+  GenerateOptions generate;
+  Words biases;                      ///< ID+BIAS or ID-BIAS, as typed
+  const Command* command = nullptr;  ///< its given flags override the model's file
+
+  /// The options of a sampler (kSamplerOptions), --max-tokens, --stop and --ignore-eos.
+  Flags flags();
+  /// --json-schema, --grammar, --regex
+  Flags constraint_flags();
+  /// Returns the options, with a random seed if none was given, so that it can be shown. Throws
+  /// UsageError for a bad --logit-bias.
+  [[nodiscard]] GenerateOptions resolve() const;
+  /// Sets the options that the model's file has (general.sampling.*) and no flag sets. Call it
+  /// after parsing. Throws Error for a value out of range.
+  void follow(const GgufFile& file, SamplerOptions& sampler) const;
+};
 
 }  // namespace cria::tools

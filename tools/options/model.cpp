@@ -11,7 +11,7 @@
 #include "kernels/attention/attention.h"
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
-#include "tools/cli/names.h"
+#include "tools/cli/command_line.h"
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/ranks/process_ranks.h"

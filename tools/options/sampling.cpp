@@ -1,4 +1,4 @@
-#include "tools/options/sampling.h"
+#include "tools/options/conversation.h"
 
 #include <algorithm>
 #include <charconv>

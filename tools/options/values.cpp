@@ -22,9 +22,8 @@
 #include "kernels/formats/dtype.h"
 #include "model/error.h"
 #include "model/limits.h"
+#include "tools/cli/command_line.h"
 #include "tools/cli/flag.h"
-#include "tools/cli/names.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

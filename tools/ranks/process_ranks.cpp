@@ -12,7 +12,6 @@
 #include "engine/distribute/leader.h"
 #include "model/error.h"
 #include "tools/cli/command_line.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

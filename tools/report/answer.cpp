@@ -11,7 +11,6 @@
 #include "model/plural.h"
 #include "tools/commands/bench_report.h"
 #include "tools/report/table.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

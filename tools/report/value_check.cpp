@@ -10,7 +10,6 @@
 
 #include "model/plural.h"
 #include "tools/report/table.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -10,7 +10,6 @@
 
 #include "tools/serve/http/response.h"
 #include "tools/serve/page/page.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::serve {

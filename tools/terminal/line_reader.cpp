@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 #include "tools/terminal/terminal_reader.h"
 
 namespace cria::tools {

@@ -1,4 +1,4 @@
-#include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -14,7 +14,6 @@
 #include <cwchar>
 
 #include "tools/terminal/line_reader.h"
-#include "tools/terminal/process.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

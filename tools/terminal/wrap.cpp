@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "model/file/utf8.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
-#include "engine/convert/export.h"
 #include "model/safetensors/safetensors.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/model/safetensors/bytes.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <limits>
 
-#include "engine/evaluate/choices.h"
+#include "engine/evaluate/scorer.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/random.h"
 #include "tests/engine/session/bigram_model.h"

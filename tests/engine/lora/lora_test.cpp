@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "engine/convert/merge_adapters.h"
+#include "engine/convert/convert.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 
 namespace cria::test {

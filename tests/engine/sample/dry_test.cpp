@@ -1,5 +1,5 @@
 // DRY against its definition, read word by word.
-#include "engine/sample/repetition.h"
+#include "engine/sample/filters.h"
 
 #include <gtest/gtest.h>
 

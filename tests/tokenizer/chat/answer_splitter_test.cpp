@@ -1,5 +1,5 @@
 // Thinking and answers told apart, however the text is cut into pieces.
-#include "tokenizer/chat/answer_splitter.h"
+#include "tokenizer/chat/answer_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/tools/process.h"
-#include "tools/cli/names.h"
+#include "tools/cli/command_line.h"
 #include "tools/options/values.h"
 
 namespace cria::test {

@@ -5,7 +5,6 @@
 
 #include "model/error.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/help.h"
 #include "tools/commands/commands.h"
 
 namespace cria::test {

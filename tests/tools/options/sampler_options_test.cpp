@@ -9,7 +9,7 @@
 #include "tests/tools/process.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tools/cli/command_line.h"
-#include "tools/options/sampling.h"
+#include "tools/options/conversation.h"
 #include "tools/requests/request.h"
 
 namespace cria::test {

@@ -1,4 +1,4 @@
-#include "tools/report/timing.h"
+#include "tools/commands/bench_passes.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/tools/process.h"
-#include "tools/cli/help.h"
+#include "tools/cli/command_line.h"
 #include "tools/terminal/wrap.h"
 
 namespace cria::test {

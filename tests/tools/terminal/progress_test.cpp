@@ -1,5 +1,5 @@
 // Progress lines in any width, and text that is made to fit a terminal.
-#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
 
 namespace cria::serve {

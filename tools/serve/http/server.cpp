@@ -10,7 +10,7 @@
 
 #include "model/error.h"
 #include "tools/serve/http/connection.h"
-#include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::serve {
 namespace {
