@@ -16,10 +16,17 @@ class ConvolutionTile {
   using V = F32x16<Isa>;
 
  public:
-  static constexpr std::size_t kChannels = 128;
+  /// Channels of a tile: few taps leave room for long runs of memory.
+  static constexpr std::size_t channels(std::size_t taps) {
+    return kFloats / taps / kFloatLanes * kFloatLanes;
+  }
 
   ConvolutionTile(const ConvolutionJob& job, std::size_t first, std::size_t channels)
-      : job_(job), first_(first), channels_(channels), taps_(job.shape.taps) {
+      : job_(job),
+        first_(first),
+        channels_(channels),
+        taps_(job.shape.taps),
+        stride_(ConvolutionTile::channels(taps_)) {
     if (channels % kFloatLanes != 0) {  // lanes after the end are computed, too
       __builtin_memset(weights_, 0, sizeof weights_);
       __builtin_memset(rows_, 0, sizeof rows_);
@@ -37,7 +44,7 @@ class ConvolutionTile {
     for (std::size_t back = taps_ - 1; back > 0; --back) {
       const bool exists = job.first_pos >= back;
       const std::size_t pos = job.first_pos - back;  // (wraps around before position 0)
-      float* const row = rows_[slot_before(back)];
+      float* const row = rows_ + slot_before(back) * stride_;
       if (exists) {
         __builtin_memcpy(row, ring_row(pos), channels_ * sizeof(float));
       } else {
@@ -51,7 +58,8 @@ class ConvolutionTile {
       const std::size_t at = t * job_.x_stride + first_;
       read(job_.x + at, job_.factor == nullptr ? nullptr : job_.factor + at);
       if (t + job_.shape.ring_rows() >= job_.n_rows)
-        __builtin_memcpy(ring_row(job_.first_pos + t), rows_[newest_], channels_ * sizeof(float));
+        __builtin_memcpy(ring_row(job_.first_pos + t), rows_ + newest_ * stride_,
+                         channels_ * sizeof(float));
       write(job_.out + t * job_.out_stride + first_,
             job_.out_factor == nullptr ? nullptr : job_.out_factor + at);
       newest_ = newest_ + 1 == taps_ ? 0 : newest_ + 1;
@@ -59,13 +67,17 @@ class ConvolutionTile {
   }
 
  private:
+  static constexpr std::size_t kFloats = 2048;
+  static_assert(kFloats / kMaxConvolutionTaps >= kFloatLanes);
+
   /// Transposes the taps; n: their number, 0: any.
   template <std::size_t n>
   void read_weights() {
-    const std::size_t taps = n == 0 ? taps_ : n;
+    const std::size_t taps = n == 0 ? taps_ : n, stride = ConvolutionTile::channels(taps);
     const float* const from = job_.weights + first_ * taps;
     for (std::size_t c = 0; c < channels_; ++c)
-      for (std::size_t tap = 0; tap < taps; ++tap) weights_[tap][c] = from[c * taps + tap];
+      for (std::size_t tap = 0; tap < taps; ++tap)
+        weights_[tap * stride + c] = from[c * taps + tap];
   }
   float* ring_row(std::size_t pos) const {
     return job_.memory + pos % job_.shape.ring_rows() * job_.shape.channels + first_;
@@ -75,7 +87,7 @@ class ConvolutionTile {
     return newest_ >= back ? newest_ - back : newest_ + taps_ - back;
   }
   void read(const float* x, const float* factor) {
-    float* const row = rows_[newest_];
+    float* const row = rows_ + newest_ * stride_;
     for_each_group(channels_, [&](std::size_t i, std::size_t lanes) {
       const V v = load_group<Isa>(x + i, lanes);
       store_group(factor == nullptr ? v : load_group<Isa>(factor + i, lanes) * v, row + i, lanes);
@@ -83,14 +95,15 @@ class ConvolutionTile {
   }
   void write(float* out, const float* factor) const {
     const float* rows[kMaxConvolutionTaps];
-    for (std::size_t tap = 0; tap < taps_; ++tap) rows[tap] = rows_[slot_before(taps_ - 1 - tap)];
+    for (std::size_t tap = 0; tap < taps_; ++tap)
+      rows[tap] = rows_ + slot_before(taps_ - 1 - tap) * stride_;
     for_each_group(channels_, [&](std::size_t i, std::size_t lanes) {
-      const V first = V::load(weights_[0] + i), oldest = V::load(rows[0] + i);
+      const V first = V::load(weights_ + i), oldest = V::load(rows[0] + i);
       V y = job_.bias == nullptr
                 ? first * oldest
                 : fma(first, oldest, load_group<Isa>(job_.bias + first_ + i, lanes));
       for (std::size_t tap = 1; tap < taps_; ++tap)
-        y = fma(V::load(weights_[tap] + i), V::load(rows[tap] + i), y);
+        y = fma(V::load(weights_ + tap * stride_ + i), V::load(rows[tap] + i), y);
       if (job_.silu) y = y / (V::broadcast(1) + exp(V::broadcast(0) - y));
       if (factor != nullptr) y = load_group<Isa>(factor + i, lanes) * y;
       store_group(y, out + i, lanes);
@@ -98,17 +111,18 @@ class ConvolutionTile {
   }
 
   const ConvolutionJob& job_;
-  std::size_t first_, channels_, taps_, newest_ = 0;
-  alignas(64) float weights_[kMaxConvolutionTaps][kChannels];
-  alignas(64) float rows_[kMaxConvolutionTaps][kChannels];
+  std::size_t first_, channels_, taps_, stride_, newest_ = 0;
+  alignas(64) float weights_[kFloats];  ///< [taps][stride_]
+  alignas(64) float rows_[kFloats];     ///< [taps][stride_]
 };
 
 /// KernelSet::convolution.
 template <class Isa>
 void convolution(const ConvolutionJob& job, std::size_t channel_begin, std::size_t channel_end) {
   using Tile = ConvolutionTile<Isa>;
-  for (std::size_t c = channel_begin; c < channel_end; c += Tile::kChannels)
-    Tile(job, c, channel_end - c < Tile::kChannels ? channel_end - c : Tile::kChannels).run();
+  const std::size_t step = Tile::channels(job.shape.taps);
+  for (std::size_t c = channel_begin; c < channel_end; c += step)
+    Tile(job, c, channel_end - c < step ? channel_end - c : step).run();
 }
 
 }  // namespace CRIA_ISA_NAMESPACE

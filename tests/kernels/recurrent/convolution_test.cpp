@@ -14,8 +14,8 @@ struct ConvolutionCase {
 };
 
 constexpr ConvolutionCase kConvolutions[] = {
-    {300, 4, false, true, false}, {129, 4, true, true, false}, {48, 3, false, false, true},
-    {7, 1, true, false, true},    {1, 2, false, true, false},  {144, 32, true, false, false},
+    {1050, 4, false, true, false}, {129, 4, true, true, false}, {48, 3, false, false, true},
+    {7, 1, true, false, true},     {1, 2, false, true, false},  {144, 32, true, false, false},
 };
 
 /// A sequence whose rows are given to a kernel in pieces.
