@@ -116,7 +116,7 @@ class Calibration {
     TensorView view = table.weight;
     view.dtype = *type_of(head);
     view.data = done_.find(head.weight.name)->second.data();
-    present_.replace_table(0, 0, view);
+    present_.replace(0, 0, view);
     return true;
   }
 
@@ -258,14 +258,10 @@ class Calibration {
   // The present stream continues with the quantized matrix.
   void use(std::size_t node, std::size_t matrix) {
     const Matrix& m = model_.graph().nodes[node].matrices[matrix];
-    const std::size_t n = m.weight.cols(), rows = m.weight.rows();
-    const DTypeInfo& info = dtype_info(*type_of(m));
-    const std::byte* const blocks = place_of(m);
-    std::vector<float> values(rows * n);
-    for_each_chunk(rows, [&](std::size_t begin, std::size_t size) {
-      info.dequantize_rows(blocks + begin * info.row_bytes(n), &values[begin * n], size, n);
-    });
-    present_.replace(node, matrix, std::move(values));
+    TensorView rows = m.weight;
+    rows.dtype = *type_of(m);
+    rows.data = place_of(m);
+    present_.replace(node, matrix, rows);
   }
 
   // Quantizes each expert with its own tokens. Its moments are mixed with the moments of all

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/calibrate/feedback.h"
+#include "engine/quantize/plan.h"
 
 namespace cria {
 namespace {
@@ -22,14 +23,38 @@ Graph in_floats(const Graph& graph, const KernelSet& kernels) {
   return floats;
 }
 
-KvShape shape_of(std::size_t window) {
-  return {.type = KvType::F32, .n_ctx = window, .n_batch = window, .positions = window};
+constexpr std::size_t kLogitRows = 64;
+
+std::optional<std::uint32_t> layer_of(const Node& node) { return tensor_role(node.name).layer; }
+
+// True if a layer reads keys that another one has written.
+bool shares_keys(const Graph& graph) {
+  std::vector<std::optional<std::uint32_t>> writer(graph.caches.size());
+  for (const Node& node : graph.nodes) {
+    const auto* const heads = node.as<HeadsOp>();
+    const auto* const attention = node.as<AttentionOp>();
+    if (heads != nullptr && heads->cache != kNoIndex) writer[heads->cache] = layer_of(node);
+    if (attention != nullptr && writer[attention->cache] != layer_of(node)) return true;
+  }
+  return false;
 }
 
-PageTables pages_of(KvPool& pool, std::size_t window) {
-  PageTables tables(pool.groups());
-  for (std::size_t group = 0; group < pool.groups(); ++group)
-    for (std::size_t at = 0; at < window; at += kKeyTile) tables[group].push_back(pool.take(group));
+KvShape shape_of(const Graph& graph, const CalibrationTokens& tokens) {
+  const std::size_t n = tokens.window, tiles = (n + kKeyTile - 1) / kKeyTile;
+  return {.type = KvType::F32,
+          .n_ctx = n,
+          .n_batch = n,
+          .positions = shares_keys(graph) ? tokens.windows() * tiles * kKeyTile : n};
+}
+
+std::vector<PageTables> pages_of(KvPool& pool, const Graph& graph,
+                                 const CalibrationTokens& tokens) {
+  std::vector<PageTables> tables(shares_keys(graph) ? tokens.windows() : 1,
+                                 PageTables(pool.groups()));
+  for (PageTables& table : tables)
+    for (std::size_t group = 0; group < pool.groups(); ++group)
+      for (std::size_t at = 0; at < tokens.window; at += kKeyTile)
+        table[group].push_back(pool.take(group));
   return tables;
 }
 
@@ -37,54 +62,65 @@ bool has_experts(const Node& node) {
   return node.as<ExpertsUpOp>() != nullptr || node.as<ExpertsDownOp>() != nullptr;
 }
 
+// Converts the matrices of nodes [begin, end) to float32 for its lifetime. Matrices that are
+// float32 in the file are read in place.
+class FloatWeights {
+ public:
+  FloatWeights(Graph& graph, std::size_t begin, std::size_t end, unsigned threads) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (Matrix& m : graph.nodes[i].matrices)
+        if (m.multiplies() && m.weight.dtype != DType::F32) convert(m, threads);
+  }
+  ~FloatWeights() {
+    for (const auto& [matrix, weight] : before_) matrix->weight = weight;
+  }
+  FloatWeights(const FloatWeights&) = delete;
+  FloatWeights& operator=(const FloatWeights&) = delete;
+
+ private:
+  void convert(Matrix& m, unsigned threads) {
+    const TensorView from = m.weight;
+    before_.emplace_back(&m, from);
+    std::vector<float>& values = values_.emplace_back(from.rows() * from.cols());
+    for_each_on(threads, from.rows(), [&](std::size_t row) {
+      dtype_info(from.dtype)
+          .dequantize(from.data + row * from.row_bytes(), &values[row * from.cols()], from.cols());
+    });
+    m.weight.dtype = DType::F32;
+    m.weight.data = reinterpret_cast<const std::byte*>(values.data());
+    m.weight.bytes = values.size() * sizeof(float);
+  }
+  std::vector<std::pair<Matrix*, TensorView>> before_;
+  std::vector<std::vector<float>> values_;
+};
+
 }  // namespace
 
 LayerStream::LayerStream(const Model& model, const CalibrationTokens& tokens,
                          const KernelSet& kernels, unsigned threads)
     : tokens_(tokens),
       graph_(in_floats(model.graph(), kernels)),
-      pool_(graph_, shape_of(tokens.window)),
+      pool_(graph_, shape_of(graph_, tokens)),
       parts_(GraphParts::whole(graph_)),
-      pages_(pages_of(pool_, tokens.window)),
-      executor_(
-          graph_, kernels, pool_,
-          {.n_batch = tokens.window, .logit_rows = 1, .threads = threads, .n_ctx = tokens.window},
-          {threads, threads}, model.context_length(), parts_, nullptr),
+      pages_(pages_of(pool_, graph_, tokens)),
+      executor_(graph_, kernels, pool_,
+                {.n_batch = tokens.window,
+                 .logit_rows = std::min(tokens.window, kLogitRows),
+                 .threads = threads,
+                 .n_ctx = tokens.window},
+                {threads, threads}, model.context_length(), parts_, nullptr),
       plan_(tokens.window),
-      kept_(graph_.values.size()),
-      weights_(graph_.nodes.size()) {
-  for (std::size_t i = 0; i < weights_.size(); ++i)
-    weights_[i].resize(graph_.nodes[i].matrices.size());
+      kept_(graph_.values.size()) {}
+
+void LayerStream::start_from(const LayerStream& other) {
+  position_ = other.position_;
+  kept_ = other.kept_;
+  for (std::size_t i = position_; i < graph_.nodes.size(); ++i)
+    graph_.nodes[i].matrices = other.graph_.nodes[i].matrices;
 }
 
-void LayerStream::replace(std::size_t node, std::size_t matrix, std::vector<float> values) {
-  weights_[node][matrix] = std::move(values);
-}
-
-void LayerStream::replace_table(std::size_t node, std::size_t matrix, const TensorView& table) {
-  graph_.nodes[node].matrices[matrix].weight = table;
-}
-
-// Float32 matrices of the file are read where they lie; others become float32 now.
-void LayerStream::convert_weights(std::size_t begin, std::size_t end) {
-  for (std::size_t i = begin; i < end; ++i) {
-    for (std::size_t k = 0; k < weights_[i].size(); ++k) {
-      Matrix& m = graph_.nodes[i].matrices[k];
-      if (!m.multiplies() || (m.weight.dtype == DType::F32 && weights_[i][k].empty())) continue;
-      std::vector<float>& values = weights_[i][k];
-      if (values.empty()) {
-        values.resize(m.weight.rows() * m.weight.cols());
-        const std::size_t cols = m.weight.cols(), row_bytes = m.weight.row_bytes();
-        const DTypeInfo& info = dtype_info(m.weight.dtype);
-        for_each_on(executor_.shape().threads, m.weight.rows(), [&](std::size_t row) {
-          info.dequantize(m.weight.data + row * row_bytes, &values[row * cols], cols);
-        });
-      }
-      m.weight.dtype = DType::F32;
-      m.weight.data = reinterpret_cast<const std::byte*>(values.data());
-      m.weight.bytes = values.size() * sizeof(float);
-    }
-  }
+void LayerStream::replace(std::size_t node, std::size_t matrix, const TensorView& rows) {
+  graph_.nodes[node].matrices[matrix].weight = rows;
 }
 
 std::size_t LayerStream::router_of(std::size_t node) const {
@@ -107,11 +143,17 @@ std::vector<bool> LayerStream::live_at(std::size_t node) const {
   return live;
 }
 
+// In parts, so that only one layer's weights are float32, and what a router overwrites is kept.
 void LayerStream::run_to(std::size_t end) {
-  if (end <= position_) return;
   for (std::size_t i = position_ + 1; i < end; ++i)
-    if (graph_.nodes[i].as<RouteOp>() != nullptr) run_to(i);  // keeps what the router overwrites
-  convert_weights(position_, end);
+    if (graph_.nodes[i].as<RouteOp>() != nullptr ||
+        layer_of(graph_.nodes[i]) != layer_of(graph_.nodes[i - 1]))
+      run_part(i);
+  if (end > position_) run_part(end);
+}
+
+void LayerStream::run_part(std::size_t end) {
+  const FloatWeights weights(graph_, position_, end, executor_.shape().threads);
   const std::vector<bool> live = live_at(end);
   // A router overwrites its input, which must stay as it was for the next time.
   std::vector<bool> fixed(live.size());
@@ -123,16 +165,19 @@ void LayerStream::run_to(std::size_t end) {
   }
   for (std::size_t id = 0; id < kept_.size(); ++id)
     if (!live[id]) std::vector<float>().swap(kept_[id]);
-  for (std::size_t i = position_; i < end; ++i)
-    for (std::vector<float>& values : weights_[i]) std::vector<float>().swap(values);
   position_ = end;
 }
 
-void LayerStream::run_window(std::size_t window, std::size_t begin, std::size_t end) {
+void LayerStream::plan_window(std::size_t window) {
   plan_.clear();
-  plan_.add(std::span(tokens_.ids).subspan(window * tokens_.window, tokens_.window), 0, 0, pages_);
+  plan_.add(std::span(tokens_.ids).subspan(window * tokens_.window, tokens_.window), 0, 0,
+            pages_[pages_.size() > 1 ? window : 0]);
   plan_.finish();
   load(window);
+}
+
+void LayerStream::run_window(std::size_t window, std::size_t begin, std::size_t end) {
+  plan_window(window);
   std::size_t routed = graph_.nodes.size();
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t router = router_of(i);
@@ -170,6 +215,22 @@ void LayerStream::visit_experts(std::size_t node,
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
     run_window(w, router, router + 1);
     f(w, executor_.expert_rows(n));
+  }
+}
+
+void LayerStream::visit_logits(std::size_t first,
+                               const std::function<void(std::size_t window, std::size_t token,
+                                                        std::span<const float> logits)>& f) {
+  const std::size_t n = tokens_.window;
+  const FloatWeights weights(graph_, position_, position_ + 1, executor_.shape().threads);
+  for (std::size_t w = 0; w < tokens_.windows(); ++w) {
+    plan_window(w);
+    for (std::size_t begin = first; begin < n; begin += kLogitRows) {
+      const std::size_t rows = std::min(kLogitRows, n - begin);
+      const std::span<const float> logits = executor_.logits(plan_, begin, begin + rows);
+      for (std::size_t r = 0; r < rows; ++r)
+        f(w, begin + r, logits.subspan(r * (logits.size() / rows), logits.size() / rows));
+    }
   }
 }
 

@@ -29,11 +29,11 @@ class LayerStream {
   [[nodiscard]] const Graph& graph() const { return graph_; }
   /// Nodes [0, position()) have been run.
   [[nodiscard]] std::size_t position() const { return position_; }
-  /// Replaces a matrix of a node that was not run yet; values: its rows as float32, kept until the
+  /// Continues where another stream of the same model and text is, with its matrices.
+  void start_from(const LayerStream& other);
+  /// Replaces a matrix of a node that was not run yet. The rows, in any type, must stay until the
   /// node has been run.
-  void replace(std::size_t node, std::size_t matrix, std::vector<float> values);
-  /// The same for rows that are only looked up, in any type; they must outlive the stream.
-  void replace_table(std::size_t node, std::size_t matrix, const TensorView& table);
+  void replace(std::size_t node, std::size_t matrix, const TensorView& rows);
   /// Runs nodes up to `end`.
   void run_to(std::size_t end);
   /// Rows of a value that a later node reads, or changes: of all tokens, [rows][width].
@@ -41,11 +41,17 @@ class LayerStream {
   /// For a node over experts: f(window, rows) for every window, with the tokens of each expert.
   void visit_experts(std::size_t node,
                      const std::function<void(std::size_t window, const ExpertRows& rows)>& f);
+  /// After run_to(the last node): f(window, token, logits) for tokens [first, window) of each
+  /// window.
+  void visit_logits(std::size_t first,
+                    const std::function<void(std::size_t window, std::size_t token,
+                                             std::span<const float> logits)>& f);
   /// Bytes of what it keeps.
   [[nodiscard]] std::size_t bytes() const;
 
  private:
-  void convert_weights(std::size_t begin, std::size_t end);
+  void run_part(std::size_t end);
+  void plan_window(std::size_t window);
   void load(std::size_t window);
   void save(std::size_t window, const std::vector<bool>& live, const std::vector<bool>& fixed);
   [[nodiscard]] std::vector<bool> live_at(std::size_t node) const;
@@ -57,12 +63,11 @@ class LayerStream {
   Graph graph_;
   KvPool pool_;
   GraphParts parts_;
-  PageTables pages_;
+  std::vector<PageTables> pages_;  // one, or one for each window if layers share keys
   Executor executor_;
   BatchPlan plan_;
   std::size_t position_ = 0;
-  std::vector<std::vector<float>> kept_;                  // by value; empty: nothing reads it later
-  std::vector<std::vector<std::vector<float>>> weights_;  // by node and matrix
+  std::vector<std::vector<float>> kept_;  // by value; empty: nothing reads it later
 };
 
 }  // namespace cria

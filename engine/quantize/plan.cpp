@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <map>
 
 #include "model/file/utf8.h"
@@ -123,6 +124,12 @@ std::string does_not_divide(const TensorView& tensor, DType type) {
          std::to_string(dtype_info(type).block_values) + ": not " + std::string(name(type));
 }
 
+std::string damage_text(double damage) {
+  char text[32];
+  std::snprintf(text, sizeof text, "divergence %.3g", damage);
+  return text;
+}
+
 class Planner {
  public:
   Planner(const GgufFile& file, const QuantizeOptions& options)
@@ -160,39 +167,52 @@ class Planner {
   }
 
   PlannedTensor choose(const TensorView& tensor, TensorRole role) {
-    const Mix& mix = *options_.mix;
+    const bool output = role.role == "output" || (role.role == "token_embd" && facts_.tied);
+    if (const auto type = asked_for(tensor, role, output)) return {&tensor, *type, "as asked for"};
+    PlannedTensor planned{&tensor, options_.mix->type, "", true};
+    if (const auto found = options_.chosen.find(tensor.name); found != options_.chosen.end()) {
+      planned.type = found->second.type;
+      if (const double damage = found->second.damage; damage > 0)
+        planned.note = damage_text(damage);
+    } else if (output) {
+      role.role = "output";
+      by_rules(planned, role);
+      if (!options_.pure && !is_float(options_.mix->type) && !divides(tensor, options_.mix->type)) {
+        planned.type = DType::Q8_0;
+        planned.note = does_not_divide(tensor, options_.mix->type);
+      }
+    } else {
+      by_rules(planned, role);
+    }
+    return planned;
+  }
+
+  std::optional<DType> asked_for(const TensorView& tensor, const TensorRole& role, bool output) {
     for (std::size_t i = 0; i < searches_.size(); ++i) {
       if (!is_utf8(tensor.name) || !searches_[i].next(tensor.name, 0)) continue;
       used_[i] = true;
-      return {&tensor, options_.tensor_types[i].second, "as asked for"};
+      return options_.tensor_types[i].second;
     }
-    const bool embedding = role.role == "token_embd";
-    const bool output = role.role == "output" || (embedding && facts_.tied);
-    if (output && options_.output_type) return {&tensor, *options_.output_type, "as asked for"};
-    if (embedding && options_.token_embedding_type)
-      return {&tensor, *options_.token_embedding_type, "as asked for"};
-    if (options_.pure || is_float(mix.type)) return {&tensor, mix.type, ""};
-    if (output) {
-      role.role = "output";
-      if (!divides(tensor, mix.type))
-        return {&tensor, DType::Q8_0, does_not_divide(tensor, mix.type)};
-    }
+    if (output && options_.output_type) return options_.output_type;
+    if (role.role == "token_embd") return options_.token_embedding_type;
+    return std::nullopt;
+  }
+
+  void by_rules(PlannedTensor& planned, const TensorRole& role) const {
+    const Mix& mix = *options_.mix;
+    if (options_.pure || is_float(mix.type)) return;
     for (const MixRule& rule : mix_rules()) {
-      if (fits(rule, mix, role, facts_))
-        return {&tensor, rule.type, rule.type == mix.type ? "" : "rule"};
+      if (!fits(rule, mix, role, facts_)) continue;
+      planned.type = rule.type;
+      planned.note = rule.type == mix.type ? "" : "rule";
+      return;
     }
-    return {&tensor, mix.type, ""};
   }
 
   static void fall_back(PlannedTensor& planned) {
-    const TensorView& tensor = *planned.source;
     const DType wanted = planned.type;
-    if (divides(tensor, wanted)) return;
-    for (const Fallback& fallback : fallbacks()) {
-      if (fallback.from == wanted) planned.type = fallback.to;
-    }
-    if (!divides(tensor, planned.type)) planned.type = DType::F16;
-    planned.note = does_not_divide(tensor, wanted);
+    planned.type = dividing_type(*planned.source, wanted);
+    if (planned.type != wanted) planned.note = does_not_divide(*planned.source, wanted);
   }
 
   void require_lossless(const PlannedTensor& planned) const {
@@ -216,6 +236,13 @@ class Planner {
 };
 
 }  // namespace
+
+DType dividing_type(const TensorView& tensor, DType wanted) noexcept {
+  if (divides(tensor, wanted)) return wanted;
+  for (const Fallback& fallback : fallbacks())
+    if (fallback.from == wanted && divides(tensor, fallback.to)) return fallback.to;
+  return DType::F16;
+}
 
 TensorRole tensor_role(std::string_view name) noexcept {
   TensorRole role{name, std::nullopt};

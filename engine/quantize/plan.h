@@ -76,6 +76,8 @@ struct Fallback {
   DType from, to;
 };
 std::span<const Fallback> fallbacks() noexcept;
+/// The type, its fallback if its blocks do not divide the tensor's rows, or F16 if neither does.
+DType dividing_type(const TensorView& tensor, DType wanted) noexcept;
 
 /// "ffn_down": a tensor name without "blk.N." and ".weight"; and the layer, if it has one.
 struct TensorRole {
@@ -86,6 +88,15 @@ TensorRole tensor_role(std::string_view name) noexcept;
 /// False for norms, biases, routers and tables of positions, which are small and sensitive.
 bool is_quantizable(std::string_view name) noexcept;
 
+/// A type that a tensor has, or may get.
+struct TypeCost {
+  DType type{};
+  std::uint64_t bytes = 0;  ///< size of the tensor; 0: not known
+  double damage = 0;        ///< KL divergence from the exact model that the type adds
+};
+/// Types by the tensors' names.
+using ChosenTypes = std::map<std::string, TypeCost, std::less<>>;
+
 /// The user's choices.
 struct QuantizeOptions {
   const Mix* mix = nullptr;
@@ -94,12 +105,15 @@ struct QuantizeOptions {
   bool weighted = false;          ///< with an importance matrix
   std::optional<DType> output_type, token_embedding_type;
   std::vector<std::pair<Regex, DType>> tensor_types;  ///< the first match in a name wins
+  ChosenTypes
+      chosen;  ///< instead of the mix's, for tensors whose types the fields above leave open
 };
 
 struct PlannedTensor {
   const TensorView* source = nullptr;
   DType type = DType::F32;  ///< in the result
   std::string note;         ///< why it differs from the mix, or ""
+  bool free = false;        ///< a matrix whose type the user has left open
 
   [[nodiscard]] bool copied() const { return type == source->dtype; }
   [[nodiscard]] std::uint64_t bytes() const {

@@ -2,11 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "engine/calibrate/calibrate.h"
-#include "engine/calibrate/calibration_text.h"
-#include "engine/quantize/quantize.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/quantize_job.h"
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
@@ -18,9 +16,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct QuantizeCommand {
-  std::string input, output, type, imatrix, output_type, embedding_type;
-  std::vector<std::string> tensor_types, calibrate;
-  std::uint64_t calibrate_tokens = 0;
+  std::string input, output, type, output_type, embedding_type, plan, save_plan;
+  std::vector<std::string> tensor_types;
+  QuantizeSources sources;
+  Budget budget;
   unsigned threads = 0;
   bool pure = false, allow_requantize = false, dry_run = false, mixes = false, verbose = false,
        json = false;
@@ -36,11 +35,13 @@ DType parse_type(const std::string& option, const std::string& text) {
 
 QuantizeOptions parse(const QuantizeCommand& command) {
   QuantizeOptions options;
-  options.mix = find_mix(command.type);
-  if (options.mix == nullptr) throw UsageError("TYPE", unknown_mix_text(command.type));
+  if (!command.type.empty()) {
+    options.mix = find_mix(command.type);
+    if (options.mix == nullptr) throw UsageError("TYPE", unknown_mix_text(command.type));
+  }
   options.pure = command.pure;
   options.allow_requantize = command.allow_requantize;
-  options.weighted = !command.imatrix.empty() || !command.calibrate.empty();
+  options.weighted = !command.sources.imatrix.empty() || !command.sources.calibrate.empty();
   if (!command.output_type.empty())
     options.output_type = parse_type("--output-type", command.output_type);
   if (!command.embedding_type.empty())
@@ -75,7 +76,7 @@ struct BitsPerWeight {
 };
 
 /// "model-Q4_K_M.gguf" in the same directory for "model-F16.gguf".
-std::string derived_output(const std::string& input, const Mix& mix) {
+std::string derived_output(const std::string& input, std::string_view quantization) {
   const std::filesystem::path path(input);
   std::string stem = path.stem().string();
   if (const std::size_t shard = stem.rfind("-00001-of-"); shard != std::string::npos)
@@ -86,7 +87,7 @@ std::string derived_output(const std::string& input, const Mix& mix) {
     if (find_mix(last) != nullptr || find_dtype(std::string_view(last)) != nullptr)
       stem.resize(separator);
   }
-  return (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
+  return (path.parent_path() / (stem + "-" + std::string(quantization) + ".gguf")).string();
 }
 
 /// Only a file that the user named is replaced.
@@ -164,18 +165,17 @@ Json tensor_json(const PlannedTensor& tensor) {
 class Quantization {
  public:
   explicit Quantization(const QuantizeCommand& command)
-      : command_(command), options_(parse(command)), file_(GgufFile::open(command.input)) {
-    for (const std::string& warning : file_.warnings()) print_warning(warning);
-    require_other_file(file_, command.output);
-    require_other_file(command.imatrix, command.output);
-    read_importance();
-    plan_ = plan_quantize(file_, options_);
-    writer_.emplace(command.output, file_.alignment());
-    declare(*writer_, file_, plan_);
-    if (!command.calibrate.empty()) read_calibration();
-    if (importance_)
-      declare_importance(*writer_, *importance_,
-                         std::filesystem::path(command.imatrix).filename().string());
+      : command_(command),
+        options_(parse(command)),
+        job_(command.input, command.sources, command.threads) {
+    for (const std::string& warning : job_.file().warnings()) print_warning(warning);
+    require_other_file(job_.file(), command.output);
+    require_other_file(command.sources.imatrix, command.output);
+    if (options_.mix != nullptr) advise_importance();
+    plan_ = chosen_plan();
+    writer_.emplace(command.output, job_.file().alignment());
+    job_.declare(*writer_, plan_);
+    if (!command.save_plan.empty()) save_plan();
   }
 
   void run() {
@@ -189,82 +189,42 @@ class Quantization {
   }
 
  private:
-  void read_importance() {
+  void advise_importance() const {
     const std::string_view advice = advice_without_importance(*options_.mix);
-    if (command_.imatrix.empty()) {
-      if (!advice.empty() && command_.calibrate.empty())
-        print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
-      return;
-    }
-    importance_ = ImportanceMatrix::read(command_.imatrix);
-    require_importance_of(file_, *importance_, command_.imatrix);  // before anything is written
+    if (!advice.empty() && !job_.weighted())
+      print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
   }
 
-  void read_calibration() {
-    model_ = Model::load(command_.input);
-    std::vector<std::string> texts;
-    std::string names;
-    for (const std::string& path : command_.calibrate) {
-      constexpr std::size_t kOwnWindows = 64;
-      texts.push_back(path == "self" ? own_text(*model_, kOwnWindows, command_.threads)
-                                     : read_file(path));
-      names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
-    }
-    tokens_ = calibration_tokens(*model_, texts, command_.calibrate, command_.calibrate_tokens);
-    declare_calibration(*writer_, names, tokens_.ids.size());
+  QuantizePlan chosen_plan() {
+    if (command_.budget.given()) return job_.plan(options_, command_.budget);
+    if (command_.plan.empty()) return plan_quantize(job_.file(), options_);
+    return job_.plan(options_,
+                     read_type_plan(read_file(command_.plan), job_.file(), command_.plan));
   }
 
-  /// Quantizes what has inputs by their second moments.
-  CalibratedTensors calibrated() {
-    const std::atomic<bool>& interrupted = catch_interrupts();
-    std::uint64_t weights = 0, done = 0;
-    for (const PlannedTensor& tensor : plan_.tensors)
-      if (!tensor.copied()) weights += tensor.source->rows() * tensor.source->cols();
-    Progress progress("calibrating", "weights", weights);
-    CalibrationOptions options;
-    options.feedback.threads = command_.threads != 0 ? command_.threads : usable_cores();
-    options.on_note = [](const std::string& note) { print_warning(note); };
-    options.on_matrix = [&](const std::string& tensor, std::uint64_t n,
-                            const Feedback::Loss& loss) {
-      progress.update(done += n);
-      if (command_.verbose && loss.encoded > 0)
-        print_line(without_controls(tensor) + ": loss " + significant(loss.found / loss.encoded) +
-                   " of the encoder's");
-      return !interrupted;
-    };
-    CalibratedTensors tensors = calibrate(*model_, plan_, tokens_, options);
-    if (interrupted) throw Interrupted();
-    return tensors;
+  void save_plan() const {
+    OutputFile file(command_.save_plan);
+    file.write(type_plan_text(plan_, std::to_string(writer_->file_bytes()) + " bytes" +
+                                         (command_.budget.given() ? ", " + predicted() : "")));
+    file.finish();
   }
 
   void write() {
-    const std::atomic<bool>& interrupted = catch_interrupts();
-    const CalibratedTensors made = model_ ? calibrated() : CalibratedTensors();
-    std::uint64_t total = 0;
-    for (const PlannedTensor& tensor : plan_.tensors) total += tensor.bytes();
-    Progress progress("quantizing", "bytes", total);
-    QuantizeRun run;
-    run.threads = command_.threads;
-    run.importance = importance_ ? &*importance_ : nullptr;
-    run.made = [&](const PlannedTensor& tensor) -> std::span<const std::byte> {
-      const auto found = made.find(tensor.source->name);
-      return found == made.end() ? std::span<const std::byte>() : std::span(found->second);
-    };
-    run.measure = command_.verbose || command_.json;
-    run.on_progress = [&](std::uint64_t bytes) {
-      progress.update(bytes, "of " + human_bytes(total));
-      return !interrupted;
-    };
-    run.on_tensor = [&](const PlannedTensor& tensor, const std::optional<QuantizeError>& error) {
-      errors_.push_back(error);
-      if (command_.verbose) say(tensor, error);
-    };
-    if (!quantize(file_, plan_, *writer_, run)) throw Interrupted();
+    const bool measure = command_.verbose || command_.json;
+    job_.write(plan_, *writer_, command_.verbose, measure,
+               [&](const PlannedTensor& tensor, const std::optional<QuantizeError>& error) {
+                 errors_.push_back(error);
+                 if (command_.verbose) say(tensor, error);
+               });
+  }
+
+  [[nodiscard]] std::string predicted() const {
+    return "predicted KL divergence " + significant(job_.predicted()) +
+           (command_.sources.calibrate.empty() ? "" : ", of which --calibrate leaves about half");
   }
 
   void say(const PlannedTensor& tensor, const std::optional<QuantizeError>& error) const {
-    const bool unweighted =
-        importance_ && error && !importance_->entries.contains(tensor.source->name);
+    const bool unweighted = error && job_.lacks_importance(tensor.source->name);
     std::string text = without_controls(tensor.source->name) + ' ' + tensor.source->shape_string() +
                        ' ' + types_text(tensor) + ", " + human_bytes(tensor.bytes());
     if (error) text += ", RMSE " + significant(error->rmse) + " (" + percent(*error) + ')';
@@ -279,11 +239,11 @@ class Quantization {
       fallen_back += tensor.note.starts_with("rows") ? 1U : 0U;
     const std::uint64_t bytes = writer_->file_bytes();
     const BitsPerWeight bits(plan_);
-    std::string text = without_controls(command_.output) + ": " + std::string(plan_.mix->name) +
-                       ", " + counted(bytes, "byte") + " (" + human_bytes(bytes) + "), " +
-                       fixed(bits.after, 2) +
-                       " bits per weight; before: " + human_bytes(file_.file_bytes()) + ", " +
-                       fixed(bits.before, 2) + "\n";
+    std::string text =
+        without_controls(command_.output) + ": " + quantization() + ", " + counted(bytes, "byte") +
+        " (" + human_bytes(bytes) + "), " + fixed(bits.after, 2) +
+        " bits per weight; before: " + human_bytes(job_.file().file_bytes()) + ", " +
+        fixed(bits.before, 2) + (command_.budget.given() ? "; " + predicted() : "") + "\n";
     if (fallen_back > 0)
       text += std::to_string(fallen_back) + " of " + counted(plan_.tensors.size(), "tensor") +
               (fallen_back == 1 ? " is" : " are") +
@@ -302,23 +262,27 @@ class Quantization {
       tensors.push_back(std::move(tensor));
     }
     const std::uint64_t bytes = writer_->file_bytes();
-    return {{"output", command_.output},
-            {"file", command_.output},
-            {"type", plan_.mix->name},
-            {"file_type", plan_.mix->file_type},
-            {"bytes", bytes},
-            {"input_bytes", file_.file_bytes()},
-            {"bits_per_weight", BitsPerWeight(plan_).after},
-            {"written", !command_.dry_run},
-            {"tensors", tensors}};
+    Json object = {{"output", command_.output},
+                   {"file", command_.output},
+                   {"type", quantization()},
+                   {"file_type", plan_.mix->file_type},
+                   {"bytes", bytes},
+                   {"input_bytes", job_.file().file_bytes()},
+                   {"bits_per_weight", BitsPerWeight(plan_).after},
+                   {"written", !command_.dry_run},
+                   {"tensors", tensors}};
+    if (command_.budget.given()) object["predicted_kld"] = job_.predicted();
+    return object;
+  }
+
+  /// "Q4_K_M"
+  [[nodiscard]] std::string quantization() const {
+    return options_.mix != nullptr ? std::string(options_.mix->name) : "types by tensor";
   }
 
   const QuantizeCommand& command_;
   QuantizeOptions options_;
-  GgufFile file_;
-  std::optional<ImportanceMatrix> importance_;
-  std::shared_ptr<const Model> model_;  // to be calibrated; null: not
-  CalibrationTokens tokens_;
+  QuantizeJob job_;
   QuantizePlan plan_;
   std::optional<GgufWriter> writer_;
   std::vector<std::optional<QuantizeError>> errors_;
@@ -329,15 +293,23 @@ int run(QuantizeCommand command) {
     command.json ? write_stdout(json_text(mixes_json())) : write_text(mixes_text());
     return 0;
   }
-  if (command.type.empty() && !command.output.empty() &&
-      command.output.find('.') == std::string::npos) {
+  const bool chosen = command.budget.given() || !command.plan.empty();
+  if (command.type.empty() && !chosen && !command.output.empty() &&
+      command.output.find('.') == std::string::npos)
     command.type = std::exchange(command.output, {});
-    if (const Mix* mix = find_mix(command.type); mix != nullptr) {
-      command.output = derived_output(command.input, *mix);
+  if (!command.type.empty() && chosen)
+    throw UsageError("TYPE", "--size, --bits and --plan choose types themselves: leave it out");
+  if (command.output.empty()) {
+    std::string quantization = command.budget.given() ? command.budget.text() : "";
+    if (const Mix* const mix = find_mix(command.type); mix != nullptr) quantization = mix->name;
+    if (!quantization.empty()) {
+      command.output = derived_output(command.input, quantization);
       if (!command.dry_run) require_absent(command.output);
+    } else if (!command.plan.empty()) {
+      throw UsageError("OUT is missing; cria quantize IN OUT --plan FILE");
     }
   }
-  if (command.type.empty())
+  if (command.type.empty() && !chosen)
     throw UsageError("TYPE is missing; cria quantize IN [OUT] TYPE, for example Q4_K_M");
   Quantization(command).run();
   return 0;
@@ -357,17 +329,32 @@ void add_quantize(Program& program) {
        into::output_file(options->output)},
       {"TYPE", "", "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)",
        into::text(options->type)},
-      {"--imatrix", "FILE",
-       "importance matrix (made by cria imatrix): columns that matter more are kept "
-       "more precise",
-       into::text(options->imatrix)},
-      {"--calibrate", "FILE",
-       "quantize with error feedback, by the inputs that the matrices have on a text; self: a text "
-       "that the model writes; may be repeated, and texts alternate",
-       into::each(options->calibrate)},
-      {"--calibrate-tokens", "N",
-       "tokens to calibrate with (default: 43 for each column of the widest matrix)",
-       into::number(options->calibrate_tokens, 1, 1 << 30)},
+  });
+  command.add(source_flags(options->sources));
+  command.add({
+      {"--size",
+       "SIZE",
+       "in place of TYPE: choose the type of each tensor so that the file has at most this size "
+       "(4.6GiB, 500MB) and diverges least from IN",
+       into::text(options->budget.size),
+       {.excludes = "--bits,--plan,--pure", .needs = "--imatrix,--calibrate"}},
+      {"--bits",
+       "N",
+       "the same with at most N bits per weight, without metadata",
+       into::number(options->budget.bits, 0.1, 32),
+       {.excludes = "--size,--plan,--pure", .needs = "--imatrix,--calibrate"}},
+      {"--types",
+       "K|all|TYPE,TYPE...",
+       "types for --size and --bits. K: Q2_K to Q6_K and Q8_0; all: the IQ types, too",
+       into::text(options->sources.types),
+       {.needs = "--size,--bits"}},
+      {"--save-plan", "FILE", "write the types of tensors to a text file that --plan reads",
+       into::output_file(options->save_plan)},
+      {"--plan",
+       "FILE",
+       "in place of TYPE: the types of tensors, a line \"TENSOR TYPE\" for each",
+       into::text(options->plan),
+       {.excludes = "--pure"}},
   });
   command.add({
       {"--tensor-type", "REGEX=TYPE",
@@ -382,7 +369,9 @@ void add_quantize(Program& program) {
       {"--allow-requantize", "",
        "accept a model that is already quantized, which loses more than starting from F16",
        into::flag(options->allow_requantize)},
-      {"--dry-run", "", "show what would be written, and its exact size",
+      {"--dry-run", "",
+       "show what would be written, its exact size, and with --size or --bits the divergence to "
+       "expect",
        into::flag(options->dry_run)},
       {"--mixes", "", "show all quantizations and the rules that make them, and exit",
        into::flag(options->mixes)},
@@ -399,6 +388,7 @@ void add_quantize(Program& program) {
       "  cria quantize model-F16.gguf small.gguf IQ2_M --imatrix imatrix.gguf\n"
       "  cria quantize model-F16.gguf Q3_K_M --calibrate self --calibrate text.txt\n"
       "  cria quantize model-F16.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS'\n"
+      "  cria quantize model-F16.gguf small.gguf --size 4.6GiB --calibrate text.txt\n"
       "  cria quantize --mixes";
   command.run = [options] { return run(*options); };
 }

@@ -6,7 +6,6 @@
 
 #include "engine/execute/machine.h"
 #include "engine/model_parts.h"
-#include "engine/quantize/quantize.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/sweep_report.h"
@@ -43,6 +42,27 @@ std::vector<TokenId> evaluated_text(const SweepOptions& options, const Model& ba
   return text;
 }
 
+/// A word for a POSIX shell.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "+,-./:=@_";
+  const auto plain = [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// A file to make of the base: a mix, or types under a budget.
+struct Recipe {
+  const Mix* mix;  ///< null: by the budget
+  Budget budget;
+  [[nodiscard]] std::string text() const {
+    return mix != nullptr ? std::string(mix->name) : budget.text();
+  }
+};
+
 class Sweep {
  public:
   Sweep(SweepOptions options, const Model& base)
@@ -50,14 +70,11 @@ class Sweep {
         base_(base),
         measurer_(options_, base, evaluated_text(options_, base)) {
     for (const std::string& type : options_.types) {  // a mix may have two names
-      const Mix* const mix = find_mix(type);
-      if (std::ranges::find(mixes_, mix) == mixes_.end()) mixes_.push_back(mix);
+      const Recipe recipe{find_mix(type), {}};
+      if (std::ranges::find(recipes_, recipe.mix, &Recipe::mix) == recipes_.end())
+        recipes_.push_back(recipe);
     }
-    if (!options_.imatrix.empty()) {
-      importance_bytes_ = read_file(options_.imatrix);
-      importance_ = ImportanceMatrix::read(options_.imatrix);
-      require_importance_of(base.file(), *importance_, options_.imatrix);
-    }
+    for (const std::string& size : options_.sizes) recipes_.push_back({nullptr, {size, 0}});
     fs::create_directories(options_.directory);
     machine_.cpu = cpu_name();
     machine_.isa = kernels_in_use().isa;
@@ -76,14 +93,17 @@ class Sweep {
   /// The base first: its predictions are what the others are compared with.
   void run() {
     require_names();
-    for (const Mix* mix : mixes_)
-      static_cast<void>(plan_of(base_.file(), *mix));  // reports impossible types at once
+    // Without overrides of the base's keys.
+    if (!recipes_.empty()) job_.emplace(base_.file().path(), options_.sources, machine_.threads);
+    for (const Recipe& recipe : recipes_)
+      if (recipe.mix != nullptr)
+        static_cast<void>(plan_of(recipe));  // reports impossible types at once
     add(model_name(base_), base_);
     for (const std::string& file : options_.files)
       attempt(fs::path(file).stem().string(),
               [&](const std::string& name) { add(name, *load(file)); });
-    for (const Mix* mix : mixes_)
-      attempt(name_of(*mix), [&](const std::string& name) { add_quantized(name, *mix); });
+    for (const Recipe& recipe : recipes_)
+      attempt(name_of(recipe), [&](const std::string& name) { add_quantized(name, recipe); });
   }
 
   void report() {
@@ -116,10 +136,10 @@ class Sweep {
     };
     for (const std::string& file : options_.files)
       require_new(fs::path(file).stem().string(), file);
-    for (const Mix* mix : mixes_) require_new(name_of(*mix), name_of(*mix));
+    for (const Recipe& recipe : recipes_) require_new(name_of(recipe), name_of(recipe));
   }
-  [[nodiscard]] std::string name_of(const Mix& mix) const {
-    return model_name(base_) + "-" + std::string(mix.name);
+  [[nodiscard]] std::string name_of(const Recipe& recipe) const {
+    return model_name(base_) + "-" + recipe.text();
   }
 
   /// A failed model becomes a row with its error; the others continue.
@@ -148,19 +168,42 @@ class Sweep {
 
   /// A row that was measured needs no file: what is made of the base follows from the base and the
   /// type.
-  void add_quantized(const std::string& name, const Mix& mix) {
+  void add_quantized(const std::string& name, const Recipe& recipe) {
+    const std::string command = command_of(name, recipe);
     Hash hash;
     hash.add_number(weights_fingerprint(base_));
-    hash.add(mix.name.data(), mix.name.size());
-    hash.add(importance_bytes_.data(), importance_bytes_.size());
+    hash.add(command.data(), command.size());
+    std::vector<std::string> inputs = options_.sources.calibrate;
+    inputs.push_back(options_.sources.imatrix);
+    for (const std::string& input : inputs) {
+      const std::string bytes = input.empty() || input == "self" ? input : read_file(input);
+      hash.add(bytes.data(), bytes.size());
+    }
     const std::string id = identity(hash.value());
     if (take_measured(name, id)) return;
     // Temporary models have other names: "NAME.gguf" may be a file of the user.
     const std::string file = options_.path(name + (options_.keep ? ".gguf" : ".part.gguf"));
     const TemporaryFile remove_it(options_.keep ? "" : file);
-    make(mix, file);
+    const QuantizePlan plan = plan_of(recipe);
+    GgufWriter writer(file, job_->file().alignment());
+    job_->declare(writer, plan);
+    job_->write(plan, writer, false, false, {});
     const auto model = load(file);
-    measure(name, *model, id);
+    measure(name, *model, id, command);
+  }
+
+  /// The command that makes the file. Names are quoted for a shell.
+  [[nodiscard]] std::string command_of(const std::string& name, const Recipe& recipe) const {
+    const QuantizeSources& sources = options_.sources;
+    std::string text = "cria quantize " + shell_word(base_.file().path()) + " " +
+                       shell_word(name + ".gguf") + (recipe.mix != nullptr ? " " : " --size ") +
+                       shell_word(recipe.text());
+    if (recipe.mix == nullptr && sources.types != "K") text += " --types " + sources.types;
+    if (!sources.imatrix.empty()) text += " --imatrix " + shell_word(sources.imatrix);
+    for (const std::string& path : sources.calibrate) text += " --calibrate " + shell_word(path);
+    if (sources.calibrate_tokens != 0)
+      text += " --calibrate-tokens " + std::to_string(sources.calibrate_tokens);
+    return text + (options_.allow_requantize ? " --allow-requantize" : "");
   }
 
   /// Removes a file at the end of its life, whatever happens.
@@ -178,31 +221,13 @@ class Sweep {
     std::string file_;
   };
 
-  [[nodiscard]] QuantizePlan plan_of(const GgufFile& base, const Mix& mix) const {
+  QuantizePlan plan_of(const Recipe& recipe) {
     QuantizeOptions options;
-    options.mix = &mix;
-    options.weighted = importance_.has_value();
+    options.mix = recipe.mix;
+    options.weighted = job_->weighted();
     options.allow_requantize = options_.allow_requantize;
-    return plan_quantize(base, options);
-  }
-
-  void make(const Mix& mix, const std::string& file) const {
-    const std::atomic<bool>& interrupted = catch_interrupts();
-    const GgufFile base = GgufFile::open(base_.file().path());  // without overrides of its keys
-    const QuantizePlan plan = plan_of(base, mix);
-    GgufWriter writer(file, base.alignment());
-    declare(writer, base, plan);
-    if (importance_)
-      declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
-    Progress progress("quantizing", "bytes", writer.file_bytes());
-    QuantizeRun run;
-    run.threads = machine_.threads;
-    run.importance = importance_ ? &*importance_ : nullptr;
-    run.on_progress = [&](std::uint64_t bytes) {
-      progress.update(bytes, mix.name);
-      return !interrupted;
-    };
-    if (!quantize(base, plan, writer, run)) throw Interrupted();
+    return recipe.mix != nullptr ? plan_quantize(job_->file(), options)
+                                 : job_->plan(std::move(options), recipe.budget);
   }
 
   /// Identifies the inputs of a row, so that rows of another sweep in the directory are not reused.
@@ -245,10 +270,12 @@ class Sweep {
     return true;
   }
 
-  void measure(const std::string& name, const Model& model, const std::string& id) {
+  void measure(const std::string& name, const Model& model, const std::string& id,
+               const std::string& command = "") {
     // The row of the base shows that predictions in the directory were made with it.
     if (&model == &base_) fs::remove(options_.path(name + kRow));
     SweepRow row = measurer_.measure(name, model);
+    row.command = command;
     print_line(name + ": perplexity " + fixed(row.ppl.value, 4) + ", prompt " +
                fixed(row.prompt.value, 1) + ", decode " + fixed(row.decode.value, 1) + " tokens/s");
     write_file(options_.path(name + kRow), json_text({{"identity", id}, {"row", to_json(row)}}));
@@ -258,9 +285,8 @@ class Sweep {
   SweepOptions options_;
   const Model& base_;
   const SweepMeasurer measurer_;
-  std::vector<const Mix*> mixes_;
-  std::string importance_bytes_;
-  std::optional<ImportanceMatrix> importance_;
+  std::vector<Recipe> recipes_;
+  std::optional<QuantizeJob> job_;  // makes files by recipes
   SweepMachine machine_;
   std::vector<SweepRow> rows_;
   bool failed_ = false;
@@ -278,11 +304,12 @@ int run_sweep(SweepOptions options, const Model& base) {
 namespace {
 
 int run(SweepOptions options) {
-  if (options.files.empty() && options.types.empty())
-    throw UsageError("quantizations to compare are missing: files, or --types");
+  if (options.files.empty() && options.types.empty() && options.sizes.empty())
+    throw UsageError("quantizations to compare are missing: files, --types or --sizes");
   for (const std::string& type : options.types) {
     if (find_mix(type) == nullptr) throw UsageError("--types", unknown_mix_text(type));
   }
+  for (const std::string& size : options.sizes) static_cast<void>(parse_size("--sizes", size));
   const auto base = load_model(options.model);
   return run_sweep(std::move(options), *base);
 }
@@ -299,12 +326,22 @@ void add_sweep(Program& program) {
       {"--types", "TYPE,TYPE...",
        "quantizations to make of the model and measure (see cria quantize --mixes)",
        into::words_or_list(o.types)},
-      {"--imatrix", "FILE", "importance matrix for --types", into::text(o.imatrix)},
-      {"--allow-requantize", "", "accept a quantized model for --types, which costs quality",
+      {"--sizes",
+       "SIZE,SIZE...",
+       "files of at most these sizes to make of the model, with the type of each tensor chosen "
+       "(see cria quantize --size), and measure",
+       into::words_or_list(o.sizes),
+       {.needs = "--imatrix,--calibrate"}},
+      {"--size-types",
+       "K|all|TYPE,TYPE...",
+       "types that --sizes chooses from",
+       into::text(o.sources.types),
+       {.needs = "--sizes"}},
+      {"--allow-requantize", "", "accept a quantized model to make others of, which costs quality",
        into::flag(o.allow_requantize)},
       {"--keep", "",
-       "keep the models made by --types (MODEL-TYPE.gguf; existing ones are replaced) and the base "
-       "model's predictions (large)",
+       "keep the models made by --types and --sizes (MODEL-TYPE.gguf; existing ones are replaced) "
+       "and the base model's predictions (large)",
        into::flag(o.keep)},
       {"-f,--file",
        "FILE",
@@ -318,6 +355,7 @@ void add_sweep(Program& program) {
        into::text(o.directory),
        {.required = true}},
   });
+  command.add(source_flags(o.sources));
   command.add(without(model_flags(o.model), "--ctx,--profile"));
   command.add({
       {"-m,--model",
@@ -339,6 +377,8 @@ void add_sweep(Program& program) {
   command.notes =
       "Examples:\n"
       "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep --types Q8_0,Q4_K_M\n"
+      "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep --sizes 4GiB,5GiB --calibrate "
+      "text.txt\n"
       "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep model-Q8_0.gguf model-Q4_K_M.gguf";
   command.run = [options] { return run(*options); };
 }

@@ -32,6 +32,7 @@ nlohmann::ordered_json to_json(const SweepRow& row) {
     object[name] = (row.*member).value;
     object[std::string(name) + "_stderr"] = (row.*member).error;
   }
+  if (!row.command.empty()) object["command"] = row.command;
   if (!row.error.empty()) object["error"] = row.error;
   return object;
 }
@@ -47,6 +48,7 @@ SweepRow sweep_row(const nlohmann::ordered_json& object) {
     object.at(name).get_to((row.*member).value);
     object.at(std::string(name) + "_stderr").get_to((row.*member).error);
   }
+  row.command = object.value("command", "");
   return row;
 }
 
@@ -148,7 +150,8 @@ std::string sweep_advice(const std::vector<SweepRow>& rows, const SweepMachine& 
               ? best
               : names + (by_speed ? " decode equally fast" : " are equally good") +
                     " within the error, and " + short_name(rows[*choice.best], good) +
-                    " is the smallest.");
+                    " is the smallest.") +
+         (rows[*choice.best].command.empty() ? "" : "\nMake it: " + rows[*choice.best].command);
 }
 
 namespace {
@@ -221,6 +224,7 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
   std::string head, body;
   for (const SweepRow& row : rows) {
     nlohmann::ordered_json object = to_json(row);
+    object.erase("command");
     if (row.error.empty()) object["error"] = "";
     std::string names, cells;
     for (const auto& [name, value] : object.items()) {

@@ -11,6 +11,7 @@
 
 #include "engine/evaluate/divergence.h"
 #include "engine/evaluate/perplexity.h"
+#include "tools/commands/quantize_job.h"
 #include "tools/options/model.h"
 
 namespace cria::tools {
@@ -25,6 +26,7 @@ struct SweepRow {
   Estimate ratio{1, 0};  ///< ratio of perplexities to the reference's, token by token
   Estimate kld, same_top{1, 0};
   Estimate prompt, decode;  ///< tokens per second; error: of the mean
+  std::string command;      ///< the command that makes the file; "": it existed
   std::string error;        ///< the error of a failed measurement, or ""
 };
 
@@ -68,8 +70,9 @@ std::string sweep_speed_svg(const std::vector<SweepRow>& rows, const SweepMachin
 
 struct SweepOptions {
   ModelOptions model;  ///< the base
-  std::vector<std::string> files, types;
-  std::string text, directory, imatrix;
+  std::vector<std::string> files, types, sizes;
+  QuantizeSources sources;  ///< inputs for types and sizes
+  std::string text, directory;
   PerplexityOptions windows{.window = 512, .stride = 0, .max_windows = 40};
   std::size_t prompt = 512, decode = 64;
   unsigned repetitions = 3;

@@ -68,27 +68,24 @@ std::string unknown_mix_text(const std::string& name) {
 }
 
 std::uint64_t parse_size(const std::string& option, const std::string& text) {
-  const UsageError wrong(option, "expected a size (2G, 500MB, 300MiB), got " + text);
-  std::uint64_t number = 0;
+  const UsageError wrong(option, "expected a size (2G, 500MB, 4.6GiB), got " + text);
+  double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size());
   std::ranges::transform(unit, unit.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (error != std::errc() || number == 0) throw wrong;
+  if (error != std::errc() || !(number > 0) || !std::isfinite(number)) throw wrong;
   unit.erase(0, unit.find_first_not_of(' ') == std::string::npos ? unit.size()
                                                                  : unit.find_first_not_of(' '));
   constexpr std::string_view kUnits = "kmgt";
-  if (unit.empty() || unit == "b") return number;
-  const std::size_t power = kUnits.find(unit[0]);
-  const std::string rest = unit.substr(1);
-  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib"))
-    throw wrong;
-  const std::uint64_t base = rest == "ib" ? 1024 : 1000;
-  for (std::size_t i = 0; i <= power; ++i) {
-    if (number > std::numeric_limits<std::uint64_t>::max() / base) throw wrong;
-    number *= base;
-  }
-  return number;
+  const bool bytes = unit.empty() || unit == "b";
+  const std::size_t power = bytes ? 0 : kUnits.find(unit[0]) + 1;
+  const std::string rest = bytes ? "" : unit.substr(1);
+  if ((!bytes && power == 0) || (!rest.empty() && rest != "b" && rest != "ib")) throw wrong;
+  for (std::size_t i = 0; i < power; ++i) number *= rest == "ib" ? 1024 : 1000;
+  constexpr double kTooLarge = 0x1p63;
+  if (number < 1 || number >= kTooLarge) throw wrong;
+  return static_cast<std::uint64_t>(number);
 }
 
 namespace {

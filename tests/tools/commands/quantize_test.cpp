@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
@@ -27,6 +28,14 @@ std::string demo_f16(const TempDirectory& directory) {
   const Result result = cria({"quantize", kDemo, path, "F16"});
   EXPECT_EQ(result.code, 0) << result.err;
   return path;
+}
+
+std::string prose(int sentences) {
+  std::string text;
+  for (int i = 0; i < sentences; ++i)
+    text += " In " + std::to_string(1000 + i) + " , the river rose by " + std::to_string(i % 7) +
+            " metres .";
+  return text;
 }
 
 /// Writes a file of many small matrices, whose report is larger than a terminal's buffer.
@@ -116,6 +125,59 @@ TEST(Quantize, BytesDoNotDependOnThreads) {
         cria({"quantize", f16, directory.path(threads), "Q4_0", "--pure", "-t", threads}).code, 0);
   EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("2")));
   EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("3")));
+}
+
+TEST(Quantize, ChoosesTypesUnderABudget) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), plan = directory.path("plan.txt"),
+                    text = directory.write("text", prose(3000)),
+                    importance = directory.path("im.gguf"), made = directory.path("made.gguf");
+  ASSERT_EQ(cria({"imatrix", "-m", f16, "-f", text, "-o", importance, "-c", "128"}).code, 0);
+  const std::vector<std::string> command = {"quantize",  f16,        made,          "--size",
+                                            "3.9MB",     "--json",   "-t",          "2",
+                                            "--imatrix", importance, "--save-plan", plan};
+  std::vector<std::string> dry = command;
+  dry.emplace_back("--dry-run");
+  const Json expected = Json::parse(cria(dry).out), done = Json::parse(cria(command).out);
+  EXPECT_EQ(fs::file_size(made), expected.at("bytes"));
+  EXPECT_LE(fs::file_size(made), 3'900'000U);
+  EXPECT_GT(fs::file_size(made), 3'880'000U) << "nothing is left that a tensor could use";
+  EXPECT_GT(expected.at("predicted_kld"), 0);
+  EXPECT_EQ(done.at("predicted_kld"), expected.at("predicted_kld"));
+  std::set<std::string> types;
+  for (const Json& tensor : done.at("tensors")) types.insert(tensor.at("type"));
+  EXPECT_GT(types.size(), 3U) << "F32 norms and at least three types";
+
+  const std::string again = directory.path("again.gguf");
+  ASSERT_EQ(cria({"quantize", f16, again, "--plan", plan, "--imatrix", importance}).code, 0);
+  EXPECT_EQ(read_file(again), read_file(made));
+  directory.write("plan.txt", "blk.0.attn_q.weight Q5_K # edited\n");
+  ASSERT_EQ(cria({"quantize", f16, again, "--plan", plan, "--tensor-type", "attn_v=Q4_0"}).code, 0);
+  const Json tensors =
+      Json::parse(cria({"inspect", again, "--json", "--tensors"}).out).at("tensors");
+  for (const Json& tensor : tensors) {
+    const std::string name = tensor.at("name");
+    if (name.find("attn_v.") != std::string::npos) {
+      EXPECT_EQ(tensor.at("type"), "Q4_0") << name;
+    }
+    if (name.find("attn_q.") != std::string::npos) {
+      EXPECT_EQ(tensor.at("type"), "Q5_K") << name;
+    }
+  }
+}
+
+TEST(Quantize, ReportsImpossibleBudgets) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), out = directory.path("out.gguf"),
+                    text = directory.write("text", prose(3000));
+  const Result small = cria({"quantize", f16, out, "--bits", "2", "--calibrate", text});
+  EXPECT_EQ(small.code, 1);
+  EXPECT_NE(small.err.find("at least 2.6"), std::string::npos) << small.err;
+  EXPECT_EQ(cria({"quantize", f16, out, "--size", "3MB"}).code, 2) << "without a text";
+  EXPECT_EQ(cria({"quantize", f16, out, "Q4_K", "--size", "3MB", "--calibrate", text}).code, 2);
+  EXPECT_EQ(
+      cria({"quantize", f16, out, "--size", "3MB", "--types", "Q9", "--calibrate", text}).code, 2);
+  EXPECT_FALSE(fs::exists(out));
 }
 
 TEST(Quantize, ShowsItsRules) {

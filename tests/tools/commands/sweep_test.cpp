@@ -100,6 +100,25 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
 }
 
+TEST_F(Sweep, MakesFilesOfGivenSizes) {
+  std::vector<std::string> all = arguments({});
+  for (const char* word : {"--sizes", "3.6MB,5MB", "--allow-requantize", "--calibrate", "self",
+                           "--calibrate-tokens", "512"})
+    all.emplace_back(word);
+  const Result result = cria(all);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json rows = Json::parse(result.out).at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[1].at("name"), "base-3.6MB");
+  EXPECT_LE(rows[1].at("file_bytes"), 3'600'000);
+  EXPECT_LE(rows[2].at("file_bytes"), 5'000'000);
+  EXPECT_LT(rows[2].at("kld"), rows[1].at("kld"));
+  const std::string command = rows[1].at("command");
+  EXPECT_NE(command.find(" base-3.6MB.gguf --size 3.6MB --calibrate self --calibrate-tokens 512"),
+            std::string::npos)
+      << command;
+}
+
 TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
   const std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
   ASSERT_EQ(cria(wanted).code, 0);

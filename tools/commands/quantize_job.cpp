@@ -1,0 +1,244 @@
+#include "tools/commands/quantize_job.h"
+
+#include <filesystem>
+
+#include "engine/calibrate/calibration_text.h"
+#include "engine/calibrate/damage.h"
+#include "engine/execute/machine.h"
+#include "engine/model.h"
+#include "engine/model_parts.h"
+#include "model/plural.h"
+#include "tools/options/values.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::size_t kOwnWindows = 64;     // of text that the model writes to be calibrated
+constexpr std::size_t kDamageWindows = 2;   // at least, and one of each text
+constexpr std::size_t kDamageTokens = 512;  // in each
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+std::uint64_t padded(std::uint64_t bytes, std::uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// The first mix whose type most weights have.
+const Mix* mix_of(const std::map<DType, std::uint64_t>& weights) {
+  const auto most = most_of(weights);
+  const Mix* const mix = most ? find_mix(name(*most)) : nullptr;
+  return mix != nullptr ? mix : find_mix("Q8_0");
+}
+
+}  // namespace
+
+Flags source_flags(QuantizeSources& sources) {
+  return {
+      {"--imatrix", "FILE",
+       "importance matrix (made by cria imatrix): columns that matter more are kept "
+       "more precise",
+       into::text(sources.imatrix)},
+      {"--calibrate", "FILE",
+       "quantize with error feedback, by the inputs that the matrices have on a text; self: a text "
+       "that the model writes; may be repeated, and texts alternate",
+       into::each(sources.calibrate)},
+      {"--calibrate-tokens", "N",
+       "tokens to calibrate with (default: 43 for each column of the widest matrix)",
+       into::number(sources.calibrate_tokens, 1, 1 << 30)},
+  };
+}
+
+QuantizeJob::QuantizeJob(const std::string& input, const QuantizeSources& sources, unsigned threads)
+    : sources_(sources),
+      threads_(threads != 0 ? threads : usable_cores()),
+      file_(GgufFile::open(input)) {
+  try {
+    types_ = types_named(sources.types);
+  } catch (const Error& error) {
+    throw UsageError("--types, --size-types", error.what());
+  }
+  if (!sources.imatrix.empty()) {
+    importance_ = ImportanceMatrix::read(sources.imatrix);
+    require_importance_of(file_, *importance_, sources.imatrix);  // before anything is written
+  }
+}
+
+const Model& QuantizeJob::model() const {
+  if (!model_) model_ = Model::load(file_.path());
+  return *model_;
+}
+
+const CalibrationTokens& QuantizeJob::tokens() const {
+  if (!tokens_.ids.empty()) return tokens_;
+  const std::size_t asked = sources_.calibrate_tokens / kDamageTokens;
+  const std::size_t windows = asked == 0 ? kOwnWindows : std::min(asked, kOwnWindows);
+  for (const std::string& path : sources_.calibrate)
+    texts_.push_back(path == "self" ? own_text(model(), windows, threads_) : read_file(path));
+  tokens_ = calibration_tokens(model(), texts_, sources_.calibrate, sources_.calibrate_tokens);
+  return tokens_;
+}
+
+QuantizePlan QuantizeJob::plan(QuantizeOptions options, ChosenTypes chosen) const {
+  std::map<DType, std::uint64_t> weights;
+  for (const auto& [name, cost] : chosen) {
+    const TensorView& tensor = *file_.tensor(name);
+    weights[cost.type] += tensor.rows() * tensor.cols();
+  }
+  options.mix = mix_of(weights);
+  options.pure = true;
+  options.chosen = std::move(chosen);
+  return plan_quantize(file_, options);
+}
+
+QuantizePlan QuantizeJob::plan(QuantizeOptions options, const Budget& budget) {
+  options.mix = find_mix("Q8_0");
+  options.pure = true;
+  const QuantizePlan open = plan_quantize(file_, options);
+  measure(open);
+  const Allowance allowance = allowance_of(open, budget);
+  std::vector<std::string_view> names;
+  std::vector<std::vector<TypeCost>> costs;
+  std::uint64_t least = allowance.taken;
+  for (const PlannedTensor& tensor : open.tensors) {
+    if (!tensor.free) continue;
+    names.push_back(tensor.source->name);
+    std::vector<TypeCost>& types = costs.emplace_back(costs_.find(names.back())->second);
+    for (TypeCost& type : types) type.bytes = padded(type.bytes, allowance.alignment);
+    least += types.front().bytes;
+  }
+  const auto best =
+      allowance.bytes < least ? std::nullopt : best_types(costs, allowance.bytes - allowance.taken);
+  if (!best)
+    throw Error(file_.path(), "these types need at least " + allowance.text(least) +
+                                  ": raise the budget or add smaller types (--types all)");
+  ChosenTypes chosen;
+  predicted_ = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const TypeCost& type = costs[i][(*best)[i]];
+    chosen.emplace(names[i], type);
+    predicted_ += type.damage;
+  }
+  return plan(std::move(options), std::move(chosen));
+}
+
+QuantizeJob::Allowance QuantizeJob::allowance_of(const QuantizePlan& open,
+                                                 const Budget& budget) const {
+  Allowance allowance;
+  for (const PlannedTensor& tensor : open.tensors)
+    allowance.weights += static_cast<double>(tensor.source->rows() * tensor.source->cols());
+  if (budget.size.empty()) {
+    allowance.bytes = static_cast<std::uint64_t>(budget.bits * allowance.weights / 8);
+    for (const PlannedTensor& tensor : open.tensors)
+      if (!tensor.free) allowance.taken += tensor.bytes();
+    return allowance;
+  }
+  allowance.bytes = parse_size("--size", budget.size);
+  allowance.alignment = file_.alignment();
+  GgufWriter writer("", file_.alignment());  // for its size alone
+  declare(writer, open);
+  allowance.taken = writer.file_bytes();
+  for (const PlannedTensor& tensor : open.tensors)
+    if (tensor.free) allowance.taken -= padded(tensor.bytes(), allowance.alignment);
+  return allowance;
+}
+
+std::string QuantizeJob::Allowance::text(std::uint64_t used) const {
+  return alignment > 1 ? counted(used, "byte")
+                       : fixed(8 * static_cast<double>(used) / weights, 3) + " bits per weight";
+}
+
+void QuantizeJob::measure(const QuantizePlan& open) {
+  std::vector<const TensorView*> unknown;
+  for (const PlannedTensor& tensor : open.tensors)
+    if (tensor.free && !costs_.contains(tensor.source->name))
+      unknown.push_back(model().file().tensor(tensor.source->name));
+  const std::vector<std::vector<TypeCost>> measured = damages(unknown);
+  for (std::size_t i = 0; i < unknown.size(); ++i) costs_.emplace(unknown[i]->name, measured[i]);
+}
+
+std::vector<std::vector<TypeCost>> QuantizeJob::damages(
+    std::span<const TensorView* const> tensors) const {
+  if (tensors.empty()) return {};
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  if (!sources_.calibrate.empty()) static_cast<void>(tokens());
+  std::vector<std::string> texts = texts_, names = sources_.calibrate;
+  if (texts.empty()) {
+    texts.push_back(own_text(model(), kDamageWindows, threads_));
+    names.emplace_back("self");
+  }
+  const CalibrationTokens tokens = calibration_tokens(
+      model(), texts, names, kDamageTokens * std::max(kDamageWindows, texts.size()));
+  Progress progress("measuring", "tensors", tensors.size());
+  DamageOptions options;
+  options.types = types_;
+  options.importance = importance_ ? &*importance_ : nullptr;
+  options.threads = threads_;
+  options.on_tensor = [&](std::size_t done, std::size_t) {
+    progress.update(done);
+    return !interrupted;
+  };
+  auto costs = measure_damage(model(), tensors, tokens, options);
+  if (costs.empty()) throw Interrupted();
+  return costs;
+}
+
+void QuantizeJob::declare(GgufWriter& writer, const QuantizePlan& plan) const {
+  cria::declare(writer, file_, plan);
+  if (!sources_.calibrate.empty()) {
+    std::string names;
+    for (const std::string& path : sources_.calibrate)
+      names += (names.empty() ? "" : ", ") + file_name(path);
+    declare_calibration(writer, names, tokens().ids.size());
+  }
+  if (importance_) declare_importance(writer, *importance_, file_name(sources_.imatrix));
+}
+
+CalibratedTensors QuantizeJob::calibrated(const QuantizePlan& plan, bool verbose) const {
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  std::uint64_t weights = 0, done = 0;
+  for (const PlannedTensor& tensor : plan.tensors)
+    if (!tensor.copied()) weights += tensor.source->rows() * tensor.source->cols();
+  Progress progress("calibrating", "weights", weights);
+  CalibrationOptions options;
+  options.feedback.threads = threads_;
+  options.on_note = [](const std::string& note) { print_warning(note); };
+  options.on_matrix = [&](const std::string& tensor, std::uint64_t n, const Feedback::Loss& loss) {
+    progress.update(done += n);
+    if (verbose && loss.encoded > 0)
+      print_line(without_controls(tensor) + ": loss " + significant(loss.found / loss.encoded) +
+                 " of the encoder's");
+    return !interrupted;
+  };
+  CalibratedTensors tensors = calibrate(model(), plan, tokens(), options);
+  if (interrupted) throw Interrupted();
+  return tensors;
+}
+
+void QuantizeJob::write(const QuantizePlan& plan, GgufWriter& writer, bool verbose, bool measure,
+                        const OnTensor& on_tensor) const {
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  const CalibratedTensors made =
+      sources_.calibrate.empty() ? CalibratedTensors() : calibrated(plan, verbose);
+  std::uint64_t total = 0;
+  for (const PlannedTensor& tensor : plan.tensors) total += tensor.bytes();
+  Progress progress("quantizing", "bytes", total);
+  QuantizeRun run;
+  run.threads = threads_;
+  run.importance = importance_ ? &*importance_ : nullptr;
+  run.made = [&](const PlannedTensor& tensor) -> std::span<const std::byte> {
+    const auto found = made.find(tensor.source->name);
+    return found == made.end() ? std::span<const std::byte>() : std::span(found->second);
+  };
+  run.measure = measure;
+  run.on_progress = [&](std::uint64_t bytes) {
+    progress.update(bytes, "of " + human_bytes(total));
+    return !interrupted;
+  };
+  run.on_tensor = on_tensor;
+  if (!quantize(file_, plan, writer, run)) throw Interrupted();
+}
+
+}  // namespace cria::tools
