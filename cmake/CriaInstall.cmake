@@ -49,6 +49,7 @@ set(CRIA_PUBLIC_HEADERS
     engine/engine.h=engine.h
     engine/scheduler.h=scheduler.h
     engine/session.h=session.h
+    engine/vectors.h=vectors.h
     engine/model.h=model.h
     engine/sample/options.h=sampler_options.h
     model/error.h=error.h

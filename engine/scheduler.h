@@ -8,13 +8,11 @@
 #include <optional>
 
 #include "engine/session.h"
+#include "engine/vectors.h"
 
 namespace cria {
 
 class Transcript;
-
-/// Turns the hidden states of a text's tokens into one vector.
-enum class Pooling : std::uint8_t { Mean, Last };
 
 /// A requested answer.
 struct AnswerRequest {
@@ -26,7 +24,7 @@ struct AnswerRequest {
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
   /// Called before on_end with the exception that ended the answer; may be empty.
   std::function<void(const std::exception_ptr& error)> on_error;
-  /// Requests the prompt's embedding, a vector of length 1, instead of an answer.
+  /// Requests the prompt's vector instead of an answer, as embed() returns it.
   std::optional<Pooling> embedding;
   std::uint64_t scope = 0;   ///< prefix-cache scope
   bool cache_prompt = true;  ///< use the prefix cache and add this prompt to it
@@ -51,11 +49,6 @@ AnswerRequest chat_request(const Model& model, std::size_t n_ctx,
                            const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                            const ChatOptions& how, Transcript* transcript = nullptr,
                            bool context_shift = false);
-
-/// Embeds prompts: [n_prompts][n_embd], each vector of length 1. Throws Error if one cannot be
-/// evaluated.
-std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
-                                      Pooling pooling, std::uint64_t scope = 0);
 
 /// Options of a scheduler.
 struct SchedulerOptions {

@@ -119,7 +119,7 @@ struct GenerateResult {
   std::vector<TokenLogprobs> logprobs;  ///< the answer's tokens, if requested
   std::vector<TokenLogprobs>
       prompt_logprobs;                    ///< the prompt's tokens after the first, if requested
-  std::vector<float> embedding;           ///< [n_embd] for the prompt, if requested
+  std::vector<float> embedding;           ///< the prompt's, as embed()'s, if requested
   std::string stop;                       ///< stop string that was found, or ""
   std::size_t prompt_tokens = 0;          ///< prompt tokens evaluated
   std::size_t cached_tokens = 0;          ///< prompt tokens found in the KV cache

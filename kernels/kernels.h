@@ -85,6 +85,7 @@ using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n
 enum class ActivationKind : std::uint8_t {
   Silu,           ///< z·sigmoid(z)
   Gelu,           ///< by tanh
+  GeluErf,        ///< z·Φ(z), Φ the normal distribution (BERT)
   ReluSquared,    ///< max(z, 0)²
   Xielu,          ///< with its four parameters
   ClampedSwiglu,  ///< gpt-oss: clamped gate and up, sigmoid of 1.702 times the gate, up + 1; needs

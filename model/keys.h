@@ -1,6 +1,7 @@
 // The metadata keys of one architecture ("qwen3.block_count"), each checked when it is read.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,6 +45,11 @@ class Keys {
   /// Booleans, or integers that are 0 or not, one per layer; empty if the key is missing or no
   /// array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;
+
+  /// An integer of a key that is given in full; nullopt if it is missing.
+  [[nodiscard]] std::optional<std::uint64_t> whole_key(std::string_view key) const {
+    return file_.find_uint(key);
+  }
 
   /// Throws Error if the key is neither `value` nor `other` and was never read.
   void expect(std::string_view suffix, double value, double other) const;

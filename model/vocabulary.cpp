@@ -149,6 +149,10 @@ class VocabularyReader {
     out_.unk = token_id("tokenizer.ggml.unknown_token_id", otherwise(0));
     out_.sep = token_id_or_null("tokenizer.ggml.seperator_token_id");  // spelt so in the format
     out_.pad = token_id_or_null("tokenizer.ggml.padding_token_id");
+    if (out_.model == "bert") {  // [CLS] text [SEP]
+      if (!out_.bos) out_.bos = token_id("tokenizer.ggml.cls_token_id", std::nullopt);
+      if (!out_.eos) out_.eos = out_.sep;
+    }
     out_.eot = token_id("tokenizer.ggml.eot_token_id", std::nullopt);
     out_.eom = token_id("tokenizer.ggml.eom_token_id", std::nullopt);
   }
@@ -172,11 +176,15 @@ class VocabularyReader {
   }
 
   void flags() {
+    const bool bert = out_.model == "bert", unigram = out_.model == "t5";
     const bool bos_by_default =
-        sentencepiece() || out_.model == "gemma4" || contains(kPreWithBos, out_.pre);
+        sentencepiece() || bert || out_.model == "gemma4" || contains(kPreWithBos, out_.pre);
     out_.add_bos = file_.find_bool("tokenizer.ggml.add_bos_token")
                        .value_or(bos_by_default && out_.bos.has_value());
-    out_.add_eos = file_.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
+    out_.add_eos = file_.find_bool("tokenizer.ggml.add_eos_token")
+                       .value_or((bert || unigram) && out_.eos.has_value());
+    out_.add_sep =
+        out_.sep && !bert && file_.find_bool("tokenizer.ggml.add_sep_token").value_or(true);
     if (out_.add_bos && !out_.bos)
       throw file_.error("add_bos_token without a BOS token", "key tokenizer.ggml.add_bos_token");
     if (out_.add_eos && !out_.eos)
@@ -187,7 +195,7 @@ class VocabularyReader {
       warn("add_bos_token is false, which no Gemma 4 model means: a BOS is put before texts");
     }
     out_.add_space_prefix =
-        file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece());
+        file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece() || unigram);
     out_.remove_extra_whitespaces =
         file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
   }

@@ -44,6 +44,7 @@ struct Vocabulary {
   std::vector<TokenId> strip_before,
       strip_after;                        ///< tokens that swallow the white space there, sorted
   bool add_bos = false, add_eos = false;  ///< defaults by model where the file says nothing
+  bool add_sep = false;                   ///< sep divides pairs of texts, after eos
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty

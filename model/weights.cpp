@@ -178,8 +178,10 @@ void Weights::refuse_contradiction(std::string_view name) const {
   constexpr std::string_view prefix = "blk.";
   if (name.starts_with("output_norm.") || name.starts_with("token_embd_norm."))
     fail("a norm that this architecture does not have", name);
-  if (name.starts_with("position_embd."))
+  if (name.starts_with("position_embd.") || name.starts_with("token_types."))
     fail("an embedding that this architecture does not have", name);
+  if (name.starts_with("cls.") || name.starts_with("dense_"))
+    fail("a classifier or projection that this architecture does not have", name);
   if (!name.starts_with(prefix)) return;
   std::uint64_t layer = 0;
   const auto [end, status] =

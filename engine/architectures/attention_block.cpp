@@ -60,6 +60,7 @@ AttentionOp ModelBuilder::attention_op(const AttentionBlock& a, const HeadsOp& h
   op.n_heads = h.n_heads;
   op.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
   op.softcap = a.softcap;
+  op.causal = causal;
   op.window = a.window;
   op.chunk = a.chunk;
   if (a.sinks) op.sinks = vector("attn_sinks.weight", h.n_heads);
@@ -102,9 +103,9 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
     h.q_matrix = h.k_matrix = false;
   }
 
-  const std::uint32_t cache =
-      own ? graph.cache({h.n_kv_heads, h.dim_k, h.dim_v, std::max(a.window, a.chunk), false})
-          : a.shared_cache;
+  const std::uint32_t cache = own ? graph.cache({h.n_kv_heads, h.dim_k, h.dim_v,
+                                                 causal ? std::max(a.window, a.chunk) : 0, false})
+                                  : a.shared_cache;
   h.k_matrix = own && h.k_matrix;
   h.v_matrix = own && p.v.has_value();
   if (own) h.cache = cache;

@@ -128,14 +128,15 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
       for (std::uint64_t i = 0; i < n; ++i)
         up.push_back(rows_of(both, i * 2 * width + half, width));
   } else {
-    up = expert_matrices("ffn_gate", n_embd, width, e.biases);
+    if (e.gated) up = expert_matrices("ffn_gate", n_embd, width, e.biases);
     for (Matrix& m : expert_matrices("ffn_up", n_embd, width, e.biases)) up.push_back(std::move(m));
   }
 
   const ValueId products = product("ffn_gate_inp", router, router_in, "router");
   graph.add(route, "ffn_experts", products, products);
   const ValueId ffn = graph.value("experts", width, used),
-                ups = graph.value("experts_up", width, used), sum = graph.value("moe", n_embd);
+                ups = e.gated ? graph.value("experts_up", width, used) : kNoValue,
+                sum = graph.value("moe", n_embd);
   graph.add(ExpertsUpOp{{}, n, used, e.weight_at_input, ups, e.activation}, "ffn_gate_up_exps", in,
             ffn, std::move(up));
   graph.add(ExpertsDownOp{{}, n, used, e.weight_at_input}, "ffn_down_exps", ffn, sum,

@@ -123,8 +123,10 @@ void build_gemma2(ModelBuilder& m) {
   m.output(1, m.keys.number_or("final_logit_softcapping", 30));
 }
 
+namespace {
+
 // Norms of heads; sliding-window layers, five of six, have a RoPE base of their own.
-void build_gemma3(ModelBuilder& m) {
+void gemma3_layers(ModelBuilder& m) {
   // The key is required; 0: no layer has a window.
   const std::uint32_t window = m.keys.get("attention.sliding_window", 0, limits::kContext);
   // Ollama's converter names the bases differently.
@@ -134,17 +136,40 @@ void build_gemma3(ModelBuilder& m) {
   const std::uint32_t rope =
                           m.window_rope(m.keys.positive_or("rope.local.freq_base", 10000), false),
                       full = m.graph.rope(whole);
+  // An encoder's window has two sides, of half the length each.
+  const std::uint32_t side = m.causal ? window : window / 2 + 1;
   const std::vector<bool> windowed =
       window != 0 ? m.windowed(6) : std::vector<bool>(m.config.n_layers);
   const float scale = gemma_attention_scale(m, 62);
   m.embed(gemma_embedding_scale(m));
   m.layers([&](std::uint32_t i) {
     gemma_layer(m, {.rope = windowed[i] ? rope : full,
-                    .window = windowed[i] ? window : 0,
+                    .window = windowed[i] ? side : 0,
                     .scale = scale,
                     .qk_norm = QkNorm::PerHead});
   });
+}
+
+}  // namespace
+
+void build_gemma3(ModelBuilder& m) {
+  gemma3_layers(m);
   m.output(1, m.keys.number_or("final_logit_softcapping", 0));
+}
+
+// Gemma 3 as an encoder, and one or two projections of its vectors.
+void build_gemma_embedding(ModelBuilder& m) {
+  m.encoder();
+  gemma3_layers(m);
+  ValueId hidden = m.output_norm();
+  for (const std::string name : {"dense_2", "dense_3"}) {
+    const auto shape = m.weights.shape_of(name + ".weight");
+    if (!shape) continue;
+    const std::uint64_t rows = shape->back();
+    const TensorView& weight = m.weights.matrix(name + ".weight", m.graph.width(hidden), rows);
+    hidden = m.product(name, m.graph.matrix(weight), hidden, name);
+  }
+  m.vectors(hidden);
 }
 
 // Two head sizes, shared keys, inputs of each layer, experts in addition to a feed-forward part.

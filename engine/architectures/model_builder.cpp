@@ -28,21 +28,58 @@ void ModelBuilder::leave_out_prediction() {
                    "blocks that predict further tokens are not used");
 }
 
-void ModelBuilder::output(float scale, float softcap) {
+void ModelBuilder::encoder() {
+  causal = false;
+  if (keys.flag_or("attention.causal", false))
+    keys.fail("attention.causal", "an encoder attends both ways: expected false");
+}
+
+ValueId ModelBuilder::output_norm() {
   NormSpec spec{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
   if (norm_weights) spec.weight = weights.vector("output_norm.weight", config.n_embd);
   if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
     spec.bias = weights.vector("output_norm.bias", config.n_embd);
-  const std::string name = weights.has("output.weight") ? "output.weight" : "token_embd.weight";
-  const TensorView& tensor = weights.matrix(name, config.n_embd, config.n_vocab);
   const ValueId normed = graph.value("norm", config.n_embd);
   graph.add(NormOp{{}, spec}, "output_norm", x, normed);
+  return normed;
+}
+
+// cls.output of the hidden states, or of tanh(cls·hidden + bias).
+void ModelBuilder::vectors(ValueId hidden) {
+  const auto shape = weights.shape_of("cls.output.weight");
+  if (!shape) return graph.set_outputs(Head::None, hidden, kNoValue, causal);
+  const auto product = [&](const std::string& name, ValueId in, ValueId out, float softcap) {
+    const std::uint64_t rows = graph.width(out);
+    const TensorView& weight = weights.matrix(name + ".weight", graph.width(in), rows);
+    std::optional<TensorView> bias;
+    if (weights.has(name + ".bias")) bias = weights.vector(name + ".bias", rows);
+    graph.add(MatMulOp{{}, false, 1, softcap}, name, in, out, {graph.matrix(weight, bias)});
+  };
+  ValueId in = hidden;
+  if (weights.has("cls.weight")) {
+    in = graph.value("cls", graph.width(hidden));
+    product("cls", hidden, in, 1);
+  }
+  const ValueId labels = graph.value("labels", shape->size() < 2 ? 1 : shape->back());
+  product("cls.output", in, labels, 0);
+  graph.set_outputs(Head::Labels, hidden, labels, causal);
+}
+
+void ModelBuilder::output(float scale, float softcap) {
+  const ValueId normed = output_norm();
+  if (weights.has("cls.output.weight")) {
+    weights.ignore("output.", "a model with a classifier predicts no tokens");
+    return vectors(normed);
+  }
+  const std::string name = weights.has("output.weight") ? "output.weight" : "token_embd.weight";
+  const TensorView& tensor = weights.matrix(name, config.n_embd, config.n_vocab);
   std::optional<TensorView> bias;
   if (weights.has("output.bias")) bias = weights.vector("output.bias", config.n_vocab);
   Matrix m = graph.matrix(tensor, bias);
   m.scale = weights.scale(name, config.n_vocab);
-  graph.add(MatMulOp{{}, false, scale, softcap}, "output", normed,
-            graph.value("logits", config.n_vocab), {std::move(m)});
+  const ValueId logits = graph.value("logits", config.n_vocab);
+  graph.add(MatMulOp{{}, false, scale, softcap}, "output", normed, logits, {std::move(m)});
+  graph.set_outputs(Head::Vocabulary, normed, logits, causal);
 }
 
 Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,

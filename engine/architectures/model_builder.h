@@ -64,6 +64,7 @@ struct ExpertsBlock {
   bool selection_bias = false;   ///< uses exp_probs_b if the file has it
   bool weight_at_input = false;  ///< an expert's weight multiplies its input instead of its output
   bool biases = false;           ///< requires biases of router and experts
+  bool gated = true;             ///< false: no ffn_gate_exps
   bool shared = false;           ///< requires a shared expert; else it is optional
   bool shared_gate = false;      ///< multiplies its output by a sigmoid
   std::uint32_t groups = 1, groups_used = 1;  ///< experts are chosen from the best groups only
@@ -87,7 +88,10 @@ class ModelBuilder {
   std::uint32_t layer = 0;   ///< the current layer
   bool rms_bias = false;     ///< RMS norms add a bias (phimoe)
   bool norm_weights = true;  ///< false: norms have no weights (olmo)
+  bool causal = true;        ///< false: an encoder; set by encoder()
 
+  /// Makes all attention look both ways. Throws Error if attention.causal says otherwise.
+  void encoder();
   /// x = scale · the token's row of token_embd. Call it before all layers.
   void embed(float scale = 1);
   /// Leaves out the last nextn_predict_layers, the MTP layers.
@@ -102,8 +106,13 @@ class ModelBuilder {
     graph.set_prefix("");
   }
   /// Adds output_norm and logits by output (or token_embd), times scale; softcap as in
-  /// AttentionBlock. Call it after all layers.
+  /// AttentionBlock. A file with cls.output has that classifier instead of logits. Call it after
+  /// all layers.
   void output(float scale = 1, float softcap = 0);
+  /// Adds output_norm and returns its output.
+  ValueId output_norm();
+  /// Ends the graph with these hidden states, and with the classifier if the file has one.
+  void vectors(ValueId hidden);
 
   [[nodiscard]] std::string prefix() const { return "blk." + std::to_string(layer) + "."; }
   /// Returns true if the layer has NAME.weight.

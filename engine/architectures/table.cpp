@@ -12,7 +12,9 @@ using Build = void(ModelBuilder&);
 Build build_llama, build_mistral3, build_plain, build_seed_oss, build_smollm3, build_arcee,
     build_qwen3, build_qwen3moe, build_qwen2moe, build_minicpm, build_granite, build_hunyuan;
 // gemma.cpp
-Build build_gemma, build_gemma2, build_gemma3, build_gemma4;
+Build build_gemma, build_gemma2, build_gemma3, build_gemma4, build_gemma_embedding;
+// encoders.cpp
+Build build_bert, build_nomic_bert, build_nomic_bert_moe;
 // deepseek_like.cpp
 Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe;
 // other_blocks.cpp
@@ -66,6 +68,10 @@ constexpr Architecture kArchitectures[] = {
     {"nemotron", kHalfSplit, kLayer, build_nemotron},
     {"apertus", kHalfSplit, kRms, build_apertus},
     {"llama4", kAdjacent, kRms, build_llama4},
+    {"bert", kHalfSplit, kLayer, build_bert},
+    {"nomic-bert", kHalfSplit, kLayer, build_nomic_bert},
+    {"nomic-bert-moe", kHalfSplit, kLayer, build_nomic_bert_moe},
+    {"gemma-embedding", kHalfSplit, kRms, build_gemma_embedding},
 };
 
 std::string known_architectures() {

@@ -366,8 +366,16 @@ CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result)
 CRIA_API cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                  size_t first, float* logits, size_t capacity, size_t* count);
 
-enum { CRIA_POOL_MEAN = 0, CRIA_POOL_LAST = 1 };
-/** The embedding of a text's tokens, of length 1: [n_embd]. pooling: CRIA_POOL_… */
+enum {
+  CRIA_POOL_MEAN = 0,    /**< the mean of the tokens' vectors */
+  CRIA_POOL_LAST = 1,    /**< the last token's vector */
+  CRIA_POOL_DEFAULT = 2, /**< as the file says; the mean if it says nothing */
+  CRIA_POOL_FIRST = 3,   /**< the first token's vector ("cls") */
+  CRIA_POOL_NONE = 4,    /**< all tokens' vectors, one after the other */
+  CRIA_POOL_RANK = 5     /**< the classifier's outputs, one per label */
+};
+/** The embedding of a text's tokens: vectors of length 1, or a classifier's outputs as they are.
+ * pooling: CRIA_POOL_… */
 CRIA_API cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                 int32_t pooling, float* embedding, size_t capacity, size_t* count);
 

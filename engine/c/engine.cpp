@@ -144,6 +144,7 @@ void Evaluator::pass() {
 /// Checks the caller's array for rows of logits.
 void check_rows(const EngineObject& engine, std::size_t rows, const float* logits,
                 std::size_t capacity, std::size_t* count) {
+  check_output(*engine.model->model, std::nullopt);
   const std::size_t n_vocab = engine.model->model->vocabulary_size();
   if (rows > PTRDIFF_MAX / sizeof(float) / n_vocab)
     throw Failure(CRIA_ERROR_ARGUMENT, "too many logits");
@@ -174,13 +175,19 @@ std::vector<Evaluation> evaluations(std::span<const cria_slice> slices) {
   return out;
 }
 
-AnswerRequest embedding_request(std::span<const TokenId> tokens, std::int32_t pooling) {
-  if (pooling != CRIA_POOL_MEAN && pooling != CRIA_POOL_LAST)
-    throw Failure(CRIA_ERROR_ARGUMENT, "unknown pooling");
-  AnswerRequest request;
-  request.prompt.assign(tokens.begin(), tokens.end());
-  request.embedding = pooling == CRIA_POOL_MEAN ? Pooling::Mean : Pooling::Last;
-  return request;
+Pooling pooling_of(const Model& model, std::int32_t number) {
+  constexpr std::pair<std::int32_t, Pooling> kPoolings[] = {{CRIA_POOL_MEAN, Pooling::Mean},
+                                                            {CRIA_POOL_LAST, Pooling::Last},
+                                                            {CRIA_POOL_FIRST, Pooling::First},
+                                                            {CRIA_POOL_NONE, Pooling::None},
+                                                            {CRIA_POOL_RANK, Pooling::Rank}};
+  if (number == CRIA_POOL_DEFAULT) return default_pooling(model);
+  for (const auto& [known, pooling] : kPoolings) {
+    if (known != number) continue;
+    check_output(model, pooling);
+    return pooling;
+  }
+  throw Failure(CRIA_ERROR_ARGUMENT, "unknown pooling");
 }
 
 }  // namespace
@@ -248,10 +255,15 @@ cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_to
                        int32_t pooling, float* embedding, size_t capacity, size_t* count) {
   return call([&] {
     const auto of = object<EngineObject>(engine.id);
-    cria::AnswerRequest request = embedding_request(array(tokens, n_tokens, "tokens"), pooling);
-    const std::size_t n_embd = of->model->model->config().n_embd;
-    required(count, "count") = n_embd;
-    if (capacity < n_embd) throw too_small(std::to_string(n_embd) + " floats", capacity);
+    const cria::Model& model = *of->model->model;
+    const auto prompt = array(tokens, n_tokens, "tokens");
+    cria::AnswerRequest request;
+    request.prompt.assign(prompt.begin(), prompt.end());
+    request.embedding = pooling_of(model, pooling);
+    const std::size_t rows = request.embedding == cria::Pooling::None ? n_tokens : 1,
+                      floats = rows * cria::vector_size(model, *request.embedding);
+    required(count, "count") = floats;
+    if (capacity < floats) throw too_small(std::to_string(floats) + " floats", capacity);
     required(embedding, "embedding");
     const auto writing = std::make_shared<AnswerBuffer>();
     of->begin(std::move(request), writing);

@@ -103,6 +103,7 @@ class Calibration {
   // errors. It is looked up, too, where every column counts the same: hence its large damping.
   bool quantize_tied_table() {
     const std::vector<Node>& nodes = model_.graph().nodes;
+    if (model_.graph().head != Head::Vocabulary) return true;
     const Matrix& head = nodes.back().matrices.front();
     const Matrix& table = nodes.front().matrices.front();
     if (head.weight.data != table.weight.data || !type_of(head)) return true;

@@ -80,7 +80,7 @@ void Executor::forward(const BatchPlan& batch) {
   const auto start = Clock::now();
   compute(batch.all);
   const auto evaluation = team_.begin(one ? threads_.decode : threads_.prefill);
-  for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < graph_.body(); ++i) {
     if (ranks_ == nullptr && stopped()) throw EvaluationStopped();
     if (i == graph_.first_sparse) {
       move_rows(batch);
@@ -112,20 +112,21 @@ void Executor::move_rows(const BatchPlan& batch) {
 
 std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begin,
                                         std::size_t end) {
-  assert(begin < end && end <= batch.wanted.count() && end - begin <= shape_.logit_rows);
+  assert(graph_.logits != kNoValue && begin < end && end <= batch.wanted.count() &&
+         end - begin <= shape_.logit_rows);
   compute(batch.wanted);
   pass_.end = pass_.begin + end;
   pass_.begin += begin;
   const auto evaluation = team_.begin(end - begin == 1 ? threads_.decode : threads_.prefill);
   run(graph_.nodes.back());
-  const Value& logits = work_[graph_.nodes.back().out];
+  const Value& logits = work_[graph_.logits];
   return {logits.f32, (end - begin) * logits.width};
 }
 
 std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begin,
                                         std::size_t end) const {
   assert(begin <= end && end <= batch.wanted.count());
-  const Value& value = work_.values[graph_.nodes.back().in];
+  const Value& value = work_.values[graph_.hidden];
   return {value.row(batch.wanted.begin + begin), (end - begin) * value.width};
 }
 

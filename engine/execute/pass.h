@@ -144,7 +144,7 @@ class Pass {
   }
   /// Returns the first row of a value that is computed now. Logits have rows of their own.
   [[nodiscard]] std::size_t first_row(ValueId value) const {
-    return value == graph.nodes.back().out ? 0 : begin;
+    return value == graph.logits ? 0 : begin;
   }
   [[nodiscard]] std::byte* scratch(unsigned worker) const {
     return work.scratch + worker * work.scratch_stride;

@@ -111,6 +111,7 @@ std::vector<std::vector<Span>> spans_of(const Graph& graph) {
       if (std::find(reads.begin(), reads.end(), id) == reads.end()) spans[id].push_back({i, i});
     }
   }
+  if (graph.hidden != kNoValue) spans[graph.hidden].back().last = graph.nodes.size();
   return spans;
 }
 
@@ -184,7 +185,7 @@ void place_all(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape
                std::byte* block) {
   const WorkNeeds needs = needs_of(graph, shape);
   const auto tokens = [&](ValueId id) {
-    return id == graph.nodes.back().out ? shape.logit_rows : shape.n_batch;
+    return id == graph.logits ? shape.logit_rows : shape.n_batch;
   };
   std::vector<std::size_t> sizes;
   work.values.resize(graph.values.size());
@@ -311,13 +312,14 @@ WorkMemory WorkMemory::place(const Graph& graph, const WorkShape& shape, std::by
 }
 
 WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads,
-                   std::size_t n_ctx) {
-  const std::size_t logit_bytes = graph.values[graph.nodes.back().out].width * sizeof(float);
+                   std::size_t n_ctx, std::size_t least) {
+  const std::size_t logit_bytes =
+      graph.logits == kNoValue ? 1 : graph.values[graph.logits].width * sizeof(float);
   for (std::size_t n_batch = wanted_batch;;
-       n_batch = n_batch > 64 ? round_up(n_batch / 2, 32) : n_batch / 2) {
+       n_batch = std::max(least, n_batch > 64 ? round_up(n_batch / 2, 32) : n_batch / 2)) {
     const WorkShape shape{n_batch, std::clamp<std::size_t>(kLogitLimit / logit_bytes, 1, n_batch),
                           threads, n_ctx};
-    if (n_batch == 1 || WorkMemory::bytes(graph, shape) <= kWorkLimit) return shape;
+    if (n_batch <= least || WorkMemory::bytes(graph, shape) <= kWorkLimit) return shape;
   }
 }
 

@@ -101,8 +101,8 @@ inline constexpr std::size_t kCountdownStride = 16;
 inline constexpr std::size_t kChunksPerThread = 6;
 
 /// Returns the largest batch (up to wanted) and number of logit rows for which the work memory
-/// stays within 64 MiB, if any does.
+/// stays within 64 MiB, if any does; `least` otherwise.
 WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads,
-                   std::size_t n_ctx);
+                   std::size_t n_ctx, std::size_t least = 1);
 
 }  // namespace cria

@@ -100,8 +100,8 @@ std::string norm_text(const NormSpec& norm, std::string_view of) {
 }
 
 std::string activation_text(const Activation& a) {
-  constexpr std::array<std::string_view, 6> kNames{"silu",  "gelu",           "relu squared",
-                                                   "xielu", "clamped swiglu", "sigmoid"};
+  constexpr std::array<std::string_view, 7> kNames{
+      "silu", "gelu", "gelu by erf", "relu squared", "xielu", "clamped swiglu", "sigmoid"};
   std::string text(kNames[static_cast<std::size_t>(a.kind)]);
   if (a.kind == ActivationKind::Xielu)
     text += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " +
@@ -232,6 +232,13 @@ void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
   for (const auto& [tensor, added] : adapters.all())
     if (!used.contains(tensor))
       throw file.error("an adapter adds to a matrix that no product uses", "tensor " + tensor);
+}
+
+void GraphBuilder::set_outputs(Head head, ValueId hidden, ValueId logits, bool causal) {
+  graph_.head = head;
+  graph_.hidden = hidden;
+  graph_.logits = logits;
+  graph_.causal = causal;
 }
 
 Graph GraphBuilder::finish() {

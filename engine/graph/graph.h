@@ -100,6 +100,13 @@ struct Node {
   [[nodiscard]] std::vector<ValueId> reads() const, writes() const;
 };
 
+/// The last node's product.
+enum class Head : std::uint8_t {
+  Vocabulary,  ///< logits of the next token
+  Labels,      ///< outputs of a classifier
+  None,        ///< the hidden states are the result
+};
+
 struct Graph {
   std::vector<Node> nodes;
   std::vector<ValueInfo> values;
@@ -108,7 +115,14 @@ struct Graph {
   /// From this node on, after the last that fills a cache, only tokens with requested logits are
   /// computed.
   std::size_t first_sparse = 0;
+  Head head = Head::Vocabulary;
+  ValueId hidden = kNoValue;  ///< rows of the last hidden states, which pooling reads
+  ValueId logits = kNoValue;  ///< output of the last node; kNoValue: Head::None
+  /// False: an encoder, whose tokens attend to later ones. A text is one slice of a batch.
+  bool causal = true;
 
+  /// Nodes that every pass runs: all but the one that computes logits.
+  [[nodiscard]] std::size_t body() const { return nodes.size() - (logits == kNoValue ? 0 : 1); }
   /// One line per node: name, operation, operands and all that it does. forms: also the forms in
   /// which the kernels in use need values; they do not change the result.
   [[nodiscard]] std::string to_string(bool forms = true) const;
@@ -151,6 +165,9 @@ class GraphBuilder {
   /// Adds the products of adapters to the graph. Throws Error naming the tensor unless a
   /// dense operation has it. file: the model's, of which the matrices are views.
   void adapt(const Adapters& adapters, const GgufFile& file);
+
+  /// Sets Graph's members of the same names.
+  void set_outputs(Head head, ValueId hidden, ValueId logits, bool causal);
 
   /// Decides which forms of values are needed and for which tokens. The builder is empty
   /// afterwards.

@@ -16,6 +16,7 @@
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/gguf/gguf.h"
+#include "model/token_id.h"
 
 namespace cria {
 
@@ -120,10 +121,14 @@ struct OpBase {
 
 // operations/rows.cpp: operations on single rows
 
-/// out = scale · row of the token in the table, matrices[0], which has no kernel.
+/// out = scale · a row of the table, matrices[0], which has no kernel.
 struct EmbedOp : OpBase {
   static constexpr std::string_view kName = "embed";
+  enum class Row : std::uint8_t { Token, Position, Segment };
   float scale = 1;
+  Row row = Row::Token;
+  /// Segment: the row is 1 after the text's first token of this id, else 0.
+  TokenId separator = -1;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;
@@ -245,7 +250,8 @@ struct AttentionOp : OpBase {
   static constexpr std::string_view kName = "attention";
   std::size_t n_heads = 0;
   float scale = 0, softcap = 0;
-  std::size_t window = 0, chunk = 0;  ///< 0: all positions
+  bool causal = true;                 ///< false: tokens also attend to later ones
+  std::size_t window = 0, chunk = 0;  ///< 0: all positions; not causal: window on each side
   std::optional<TensorView> sinks;    ///< F32 [n_heads]
   std::size_t kv_groups = 0;          ///< latent caches: groups of heads that read them in parallel
   std::uint32_t cache = kNoIndex;     ///< index in Graph::caches
@@ -274,12 +280,12 @@ struct RouteOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-/// FeedForwardOp for every chosen expert. Matrices: all gates, then all ups.
+/// FeedForwardOp for every chosen expert. Matrices: all gates if there are any, then all ups.
 struct ExpertsUpOp : OpBase {
   static constexpr std::string_view kName = "experts_up";
   std::size_t n = 0, used = 0;   ///< as RouteOp
   bool weight_at_input = false;  ///< multiplies products of gate and up by the expert's weight
-  ValueId up = kNoValue;
+  ValueId up = kNoValue;         ///< products of up if there are gates
   Activation activation;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;

@@ -18,6 +18,7 @@ class AttentionRun {
         spec_(pass.graph.caches[op.cache]),
         cache_(op.cache),
         own_(pass.part_of(node).own),
+        causal_(op.causal),
         shared_(pass.cache.attention_job(op.cache, op)),
         heads_(op.heads_together(spec_)),
         first_group_(own_.begin / heads_),
@@ -52,6 +53,7 @@ class AttentionRun {
     if (threads == 1 || jobs >= threads * kChunksPerThread) return;
     std::size_t segments = 1, tokens = 0;
     for (const QueryBlock& block : blocks) {
+      shared_.text = text_of(pass_.batch->slices[block.slice]);
       const SegmentRange first = shared_.segments_of(positions[block.begin]),
                          last = shared_.segments_of(positions[block.end - 1]);
       segments = std::max(segments, last.end - first.begin);
@@ -59,6 +61,11 @@ class AttentionRun {
     }
     state_floats_ = segment_state_floats(tokens * heads_, shared_.value_dim);
     if (segments * state_floats_ * jobs <= pass_.work.segment_floats) segments_ = segments;
+  }
+
+  // AttentionJob::text. A slice of an encoder ends with its text.
+  [[nodiscard]] std::size_t text_of(const BatchSlice& slice) const {
+    return causal_ ? 0 : slice.first_pos + slice.end - slice.begin;
   }
 
   // Returns the job of a group of heads, which read the same keys, in a block.
@@ -79,6 +86,7 @@ class AttentionRun {
       job.v += stored * job.v_head_bytes;
     }
     job.first_pos = slice.first_pos;
+    job.text = text_of(slice);
     job.pages = (*slice.pages)[pass_.cache.group_of(cache_)].data();
     return job;
   }
@@ -114,6 +122,7 @@ class AttentionRun {
   const CacheSpec& spec_;
   const std::uint32_t cache_;
   const UnitRange own_;
+  const bool causal_;
   AttentionJob shared_;
   const std::size_t heads_, first_group_, groups_;  // query heads of a group
   std::size_t segments_ = 1;                        // 1: all keys together
@@ -130,6 +139,7 @@ std::size_t AttentionOp::heads_together(const CacheSpec& spec) const {
 NodeFacts AttentionOp::facts(const Graph& graph, const Node& node) const {
   const CacheSpec& spec = graph.caches[cache];
   std::string text = ", scale " + number_text(scale);
+  if (!causal) text += ", both ways";
   if (window != 0) text += ", window " + std::to_string(window);
   if (chunk != 0) text += ", chunks of " + std::to_string(chunk);
   if (softcap != 0) text += ", softcap " + number_text(softcap);

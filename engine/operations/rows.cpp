@@ -1,4 +1,6 @@
 // Operations on single rows: embedding, norms, sums, factors, gates.
+#include <algorithm>
+
 #include "engine/execute/pass.h"
 
 namespace cria {
@@ -23,8 +25,24 @@ void change_rows(const Node& node, Pass& pass, F&& f) {
 }  // namespace
 
 NodeFacts EmbedOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
-  return {factor_text(scale), "tokens", ""};
+  constexpr std::string_view kRows[] = {"tokens", "positions", "segments"};
+  return {factor_text(scale), std::string(kRows[static_cast<std::size_t>(row)]), ""};
 }
+
+namespace {
+
+// Returns the row of the table that a token of the batch takes.
+std::size_t row_of(const EmbedOp& op, const BatchRows& batch, std::size_t token) {
+  if (op.row == EmbedOp::Row::Token) return static_cast<std::size_t>(batch.tokens[token]);
+  if (op.row == EmbedOp::Row::Position) return batch.positions[token];
+  if (op.separator < 0) return 0;
+  const auto begin = batch.tokens.begin() + static_cast<std::ptrdiff_t>(token);
+  const auto slice = std::ranges::upper_bound(batch.slices, token, {}, &BatchSlice::begin) - 1;
+  const auto first = batch.tokens.begin() + static_cast<std::ptrdiff_t>(slice->begin);
+  return std::find(first, begin, op.separator) == begin ? 0 : 1;
+}
+
+}  // namespace
 
 // The first node also makes the RoPE tables of the batch.
 void EmbedOp::run(const Node& node, Pass& pass) const {
@@ -32,9 +50,9 @@ void EmbedOp::run(const Node& node, Pass& pass) const {
   const std::size_t width = pass.work[node.out].width;
   const bool first = pass.index_of(node) == 0;
   change_rows(node, pass, [&](float* out, std::size_t token) {
-    const auto row = static_cast<std::size_t>(pass.batch->tokens[token]);
-    dtype_info(table.weight.dtype).dequantize(table.row(row), out, width);
-    const float factor = scale * table.scale_of(row);
+    const std::size_t from = row_of(*this, *pass.batch, token);
+    dtype_info(table.weight.dtype).dequantize(table.row(from), out, width);
+    const float factor = scale * table.scale_of(from);
     if (factor != 1) pass.kernels.scale(out, factor, width);
     for (std::size_t i = 0; first && i < pass.graph.ropes.size(); ++i) {
       const RopeTable& rope = pass.graph.ropes[i];

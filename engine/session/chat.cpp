@@ -161,28 +161,6 @@ AnswerRequest choice(const AnswerRequest& request, std::uint64_t index) {
   return one;
 }
 
-std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
-                                      Pooling pooling, std::uint64_t scope) {
-  std::vector<std::vector<float>> vectors(prompts.size());
-  std::optional<Error> failed;
-  Scheduler scheduler(engine);
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    AnswerRequest request;
-    request.prompt = prompts[i];
-    request.embedding = pooling;
-    request.scope = scope;
-    request.on_end = [&vector = vectors[i], &failed](GenerateResult result,
-                                                     const std::optional<Error>& error) {
-      if (error && !failed) failed = error;
-      vector = std::move(result.embedding);
-    };
-    scheduler.add(std::move(request));
-  }
-  while (!failed && scheduler.step()) continue;
-  if (failed) throw *failed;
-  return vectors;
-}
-
 std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,
                                 const ChatOptions& how) {
   const auto count = [&](const ChatTemplate& chat_template) {

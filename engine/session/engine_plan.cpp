@@ -47,8 +47,14 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   if (o.kernels == nullptr) o.kernels = active_kernels();
   if (o.rope_ctx == 0) o.rope_ctx = o.n_ctx == 0 ? config.n_ctx_train : o.n_ctx;
   if (o.n_ctx == 0) o.n_ctx = std::min(config.n_ctx_train, kDefaultContext);
-  if (o.n_ctx > kMaxContext)
-    throw model.file().error("context too long: expected at most " + std::to_string(kMaxContext) +
+  plan.graph = o.kernels == active_kernels()
+                   ? model.graph()
+                   : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
+  const bool causal = plan.graph.causal;
+  if (!causal) o.prefix_cache = false;  // keys depend on later tokens
+  const std::uint32_t most_context = causal ? kMaxContext : config.n_ctx_train;
+  if (o.n_ctx > most_context)
+    throw model.file().error("context too long: expected at most " + std::to_string(most_context) +
                              " positions, got " + std::to_string(o.n_ctx));
   if (o.threads == 0) o.threads = default_threads(cluster == nullptr ? nullptr : &cluster->ranks());
   if (o.threads_prefill == 0) o.threads_prefill = o.threads;
@@ -59,14 +65,14 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   const std::uint64_t all = std::uint64_t{round_up(o.n_ctx, kKeyTile)} * o.sequences;
   o.positions = o.positions == 0 ? all : std::max<std::uint64_t>(o.positions, o.n_ctx);
   if (o.positions > kMaxPositions) throw too_many("positions", kMaxPositions, o.positions);
+  const std::uint32_t least_batch = causal ? 1 : o.n_ctx;  // an encoder's text is one slice
   o.n_batch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      o.n_batch, 1, std::min<std::uint64_t>(std::uint64_t{o.n_ctx} * o.sequences, kMaxBatch)));
-  plan.graph = o.kernels == active_kernels()
-                   ? model.graph()
-                   : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
+      o.n_batch, least_batch,
+      std::max<std::uint64_t>(
+          least_batch, std::min<std::uint64_t>(std::uint64_t{o.n_ctx} * o.sequences, kMaxBatch))));
   plan.parts = cluster == nullptr ? GraphParts::whole(plan.graph)
                                   : GraphParts::of(plan.graph, cluster->shares(), 0);
-  plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx);
+  plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx, least_batch);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
   plan.kv = {o.kv_type,      o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
              o.prefix_cache, 0,       plan.parts.head_counts()};

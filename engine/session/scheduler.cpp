@@ -10,6 +10,7 @@
 
 #include "engine/session/draft_control.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/pooled_states.h"
 #include "engine/session/sequence_decoder.h"
 #include "kernels/simd/float_mode.h"
 
@@ -33,6 +34,8 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
   return request.n_ctx == 0 ? n_ctx : std::min(n_ctx, request.n_ctx);
 }
 
+bool causal(const Engine& engine) { return engine.graph().causal; }
+
 // Converts an exception for AnswerRequest::on_end.
 std::optional<Error> as_error(const std::exception_ptr& thrown) {
   if (!thrown) return std::nullopt;
@@ -54,33 +57,6 @@ std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
   return std::min(n_ctx, request.prompt.size() + std::min(most, n_ctx));
 }
 
-/// Pools hidden states into one vector.
-class PooledStates {
- public:
-  PooledStates(Pooling pooling, std::size_t width) : pooling_(pooling), sum_(width) {}
-
-  /// Adds rows of the text, in order: [n][width].
-  void add(std::span<const float> rows) {
-    for (; !rows.empty(); rows = rows.subspan(sum_.size()))
-      for (std::size_t i = 0; i < sum_.size(); ++i)
-        sum_[i] = (pooling_ == Pooling::Mean ? sum_[i] : 0) + double{rows[i]};
-  }
-  /// Scales the sum to length 1; zeros stay zeros.
-  [[nodiscard]] std::vector<float> unit() const {
-    const double length =
-        std::sqrt(std::inner_product(sum_.begin(), sum_.end(), sum_.begin(), 0.0));
-    std::vector<float> out(sum_.size());
-    if (length > 0)
-      std::ranges::transform(sum_, out.begin(),
-                             [&](double x) { return static_cast<float>(x / length); });
-    return out;
-  }
-
- private:
-  const Pooling pooling_;
-  std::vector<double> sum_;
-};
-
 // An answer in prefill or decode.
 struct Running {
   Scheduler::Id id;
@@ -101,15 +77,19 @@ struct Running {
       : id(queued.id),
         request(std::move(queued.request)),
         since(queued.since),
-        answer(engine.model(), {context(engine, request), engine.options().context_shift},
+        answer(engine.model(),
+               {context(engine, request), engine.options().context_shift && !request.embedding},
                request.prompt, request.options, request.sink),
         sequence(request.sequence != nullptr
                      ? *request.sequence
                      : own.emplace(engine, request.scope, request.cache_prompt)),
-        decoder(sequence, answer, request.embedding == Pooling::Mean) {
+        decoder(sequence, answer,
+                request.embedding && PooledStates::needs_all(*request.embedding, causal(engine))) {
+    check_output(engine.model(), request.embedding);
     if (own) own->reserve(pages);
     draft.reserve(kMaxDraft);
-    if (request.embedding) pooled.emplace(*request.embedding, engine.model().config().n_embd);
+    if (request.embedding)
+      pooled.emplace(*request.embedding, vector_size(engine.model(), Pooling::None));
   }
   /// The draft model's view of the text; created on first use.
   Sequence& draft_sequence(DraftModel& model) {
@@ -257,7 +237,8 @@ void Scheduler::State::add_prompts() {
                                        : std::min(batch.capacity_left(), options.prompt_tokens);
   for (Running* const r : readers) {
     const std::size_t before = batch.size();
-    if (left > 0 && add(*r, left)) left -= batch.size() - before;
+    const bool fits = causal(engine) ? left > 0 : left >= r->answer.text().size();
+    if (fits && add(*r, left)) left -= batch.size() - before;
   }
 }
 
@@ -373,8 +354,15 @@ void Scheduler::State::take_hidden(Running& r) {
   const std::span<const float> rows = batch.hidden(r.decoder.first_row(), r.decoder.end_row());
   r.failed = !all_finite(rows);
   if (r.failed || r.answer.ended()) return;  // ended by a callback of another answer
-  r.pooled->add(rows);
-  if (r.decoder.decoding()) r.answer.end(StopReason::Length);
+  if (r.request.embedding != Pooling::Rank) {
+    r.pooled->add(rows);
+  } else if (r.decoder.decoding()) {  // of the last row, or an encoder's first
+    const std::size_t row = causal(engine) ? r.decoder.end_row() - 1 : r.decoder.first_row();
+    const std::span<const float> labels = batch.logits(row, row + 1);
+    r.failed = !all_finite(labels);
+    r.pooled->set_labels(labels);
+  }
+  if (r.decoder.decoding() && !r.failed) r.answer.end(StopReason::Length);
 }
 
 void Scheduler::State::end(Running& r, std::exception_ptr error) {
@@ -386,7 +374,7 @@ void Scheduler::State::end(Running& r, std::exception_ptr error) {
   } catch (const std::exception&) {  // from the sink, which receives the text held back
     if (!error) error = std::current_exception();
   }
-  if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
+  if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->result();
   result.dropped = r.request.dropped;
   r.over = true;
   if (error && r.request.on_error) r.request.on_error(error);

@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "engine/session/engine_state.h"
+#include "engine/vectors.h"
 #include "kernels/formats/round.h"
+#include "model/plural.h"
 
 namespace cria {
 
 Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
-    : engine(e), scope(s), shared(shares), tables(e.pool.groups()) {
+    : engine(e), scope(s), shared(shares && e.plan.graph.causal), tables(e.pool.groups()) {
   if (engine.sequences.size() == engine.plan.options.sequences)
     throw Error("too many sequences: expected at most " + std::to_string(engine.sequences.size()));
   const std::size_t n_ctx = engine.plan.options.n_ctx;
@@ -131,7 +133,7 @@ bool Sequence::State::has_window(std::size_t n) const {
 
 std::size_t Sequence::State::truncate(std::size_t n) {
   if (n >= tokens.size() && n != 0) return tokens.size();  // n == 0 also frees pages without tokens
-  if (!has_window(n)) n = 0;
+  if (!has_window(n) || !engine.plan.graph.causal) n = 0;
   if (cache() != nullptr) cache()->touch(prefix);
   for (std::size_t group = 0; group < tables.size(); ++group)
     release_from(group, divide_up(n, kKeyTile));
@@ -210,6 +212,7 @@ void Sequence::State::become(const Found& found, std::span<const TokenId> wanted
 }
 
 std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
+  if (!engine.plan.graph.causal) return truncate(0);
   const std::size_t common = common_prefix(tokens, wanted);
   const Found found = find(wanted);
   if (found.n <= (has_window(common) ? common : 0)) return truncate(common);
@@ -266,6 +269,10 @@ std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens,
   Sequence::State& s = StateAccess::of(sequence);
   assert(tokens.size() <= capacity_left() && std::ranges::count(state_->sequences, &s) == 0);
   s.check(tokens);
+  if (!s.engine.plan.graph.causal && !s.tokens.empty())
+    throw s.engine.model.file().error(
+        "an encoder evaluates a text at once: expected an empty sequence, got one of " +
+        counted(s.tokens.size(), "token"));
   s.make_room(tokens.size());
   state_->plan.add(tokens, s.tokens.size(), first_wanted, s.tables);
   state_->sequences.push_back(&s);
@@ -304,6 +311,7 @@ void Batch::forward() {
 std::span<const float> Batch::logits(std::size_t begin, std::size_t end) {
   Engine::State& engine = state_->engine;
   assert(engine.last == state_.get());
+  if (engine.plan.graph.logits == kNoValue) check_output(engine.model, std::nullopt);
   Cluster::Turn turn;
   if (engine.cluster_engine != 0)
     turn = engine.model.cluster()->logits(engine.cluster_engine, begin, end);

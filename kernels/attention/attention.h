@@ -35,9 +35,12 @@ struct AttentionJob {
   float* out;  ///< [n_tokens][out_stride], heads × value_dim
   std::size_t out_stride;
   std::size_t n_heads, n_kv_heads, head_dim, value_dim;
-  /// Absolute position of token 0; token t attends to positions 0 … first_pos+t (causal).
-  std::size_t first_pos;
-  std::size_t window = 0;  ///< sliding window in positions, the query's own among them; 0: none
+  std::size_t first_pos;  ///< absolute position of token 0
+  /// Positions of the whole text, if queries also attend to later ones (encoders). 0: token t
+  /// attends to positions 0 … first_pos+t (causal).
+  std::size_t text = 0;
+  /// Sliding window in positions, the query's own among them; encoders: on each side. 0: none.
+  std::size_t window = 0;
   std::size_t chunk =
       0;              ///< positions are attended to from the last multiple of this on; 0: from all
   float scale;        ///< usually 1/sqrt(head_dim)
@@ -66,9 +69,14 @@ struct AttentionJob {
     const std::size_t first = window == 0 || pos < window ? 0 : pos + 1 - window;
     return first > from ? first : from;
   }
+  /// The end of the keys that the query at pos sees.
+  [[nodiscard]] std::size_t end_key(std::size_t pos) const {
+    if (text == 0) return pos + 1;
+    return window == 0 || text - pos < window ? text : pos + window;
+  }
   /// Segments that the query at pos sees.
   [[nodiscard]] SegmentRange segments_of(std::size_t pos) const {
-    return {first_key(pos) / kKeySegment, pos / kKeySegment + 1};
+    return {first_key(pos) / kKeySegment, (end_key(pos) - 1) / kKeySegment + 1};
   }
   /// Segments that at least one of the tokens sees.
   [[nodiscard]] SegmentRange segments_of(std::size_t token_begin, std::size_t token_end) const {

@@ -127,15 +127,15 @@ class AttentionQueries : CallQueries {
   /// Keys of a tile that the query in a slot sees.
   [[nodiscard]] KeyRange range(std::size_t slot, std::size_t tile) const {
     const std::size_t start = tile * kKeyTile, pos = positions_[slot], first = job_.first_key(pos);
-    if (pos < start || first >= start + kKeyTile) return {0, 0};
-    const std::size_t end = pos + 1 - start;
+    if (job_.end_key(pos) <= start || first >= start + kKeyTile) return {0, 0};
+    const std::size_t end = job_.end_key(pos) - start;
     return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
   }
   /// Finds the ranges of the block's queries.
   void find_ranges(QueryBlock& block, std::size_t tile) const {
     const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
-    // From slot to slot positions do not decrease, nor do first keys.
-    if (positions_[block.first] >= start + kKeyTile - 1 &&
+    // From slot to slot positions do not decrease, nor do first keys and ends.
+    if (job_.end_key(positions_[block.first]) >= start + kKeyTile &&
         job_.first_key(positions_[last]) <= start) {
       static constexpr BlockRanges kWhole = BlockRanges::of_whole();
       block.ranges = kWhole;
@@ -164,7 +164,7 @@ class AttentionQueries : CallQueries {
     begin_ = begin;
     n_ = n;
     first_tile_ = job_.first_key(position(begin)) / kKeyTile;
-    last_tile_ = position(begin + n - 1) / kKeyTile;
+    last_tile_ = (job_.end_key(position(begin + n - 1)) - 1) / kKeyTile;
     end_tile_ = last_tile_ + 1;
     if (job_.states != nullptr) {
       first_tile_ = std::max(first_tile_, job_.segment * kSegmentTiles);

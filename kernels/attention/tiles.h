@@ -62,12 +62,12 @@ class Attention : AttentionQueries<Isa> {
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = divide_up(n, kBlockQueries);
-    const std::size_t last = this->position(end - 1);
+    const std::size_t keys = job_.end_key(this->position(end - 1));
     this->start(begin, n);
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
     BlockRanges ranges[kQueryChunk / kBlockQueries];
     this->walk(fetches(n, blocks), [&](std::size_t tile) CRIA_INLINE {
-      const KvTile kv = load_tile(tile, in_place(n), last + 1 - tile * kKeyTile);
+      const KvTile kv = load_tile(tile, in_place(n), keys - tile * kKeyTile);
       // All keys, then all values: each fits in an L1 of 32 KiB together with the queries.
       for (std::size_t b = 0; b < blocks; ++b) {
         if (n > kDirectQueries) fetch_.some();

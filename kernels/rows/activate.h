@@ -38,6 +38,26 @@ template <class Isa>
          V::broadcast(2 * cap) / (exp(z * V::broadcast(2 / cap)) + V::broadcast(1));
 }
 
+/// t·Φ(-t) for t >= 0, Φ the normal distribution; NaN stays NaN. e^(t²/2)·Φ(-t) is w·p(w) with
+/// w = 1/(1 + 0.35·t) and p of degree 8, interpolated at Chebyshev nodes (relative error 6.4e-8 up
+/// to 14). Beyond 15, e^(-t²/2) is 0.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> normal_tail_times(const F32x16<Isa>& magnitude) {
+  using V = F32x16<Isa>;
+  const auto c = [](float v) { return V::broadcast(v); };
+  const V t = min(c(15), magnitude), w = c(1) / fma(t, c(0.35F), c(1));
+  V p = c(-0.0296795219F);
+  p = fma(p, w, c(0.146545827F));
+  p = fma(p, w, c(-0.260961235F));
+  p = fma(p, w, c(0.165050998F));
+  p = fma(p, w, c(-0.0270466078F));
+  p = fma(p, w, c(0.107114591F));
+  p = fma(p, w, c(0.119444914F));
+  p = fma(p, w, c(0.139912292F));
+  p = fma(p, w, c(0.13961871F));
+  return t * (p * w * exp_down(t * (t * c(-0.5F))));
+}
+
 /// gate = act(gate)·up, or act(gate) where up is null.
 template <class Isa, class F>
 void activate_with(float* gate, const float* up, std::size_t n, F act) {
@@ -63,6 +83,9 @@ void activate(const Activation& activation, float* gate, const float* up, std::s
         const V u2 = fma(z * z * z, c(0.07135481627159F), z * c(1.59576912160573F));
         return z / (one + exp(zero - u2));
       });
+    case ActivationKind::GeluErf:
+      return activate_with<Isa>(
+          gate, up, n, [&](const V& z) { return max(zero, z) - normal_tail_times(abs(z)); });
     case ActivationKind::ReluSquared:
       return activate_with<Isa>(gate, up, n, [&](const V& z) {
         const V positive = max(z, zero);

@@ -47,7 +47,7 @@ struct ServeCommand {
   SamplingOptions sampling;
   serve::ServeOptions serve;
   std::string alias, chat_template, tool_format, key_file;
-  std::string cache_scope = "key", pooling = "mean";
+  std::string cache_scope = "key", pooling;
   std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512;
   double read_timeout = 30, write_timeout = 30, keep_alive = 75, request_timeout = 600, grace = 10;
   bool strict_model = false, no_web = false;
@@ -109,7 +109,8 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   serve::ApiOptions api;
   api.defaults = default_answer(options, *model);
   api.strict_model = options.strict_model;
-  api.pooling = options.pooling == "last" ? Pooling::Last : Pooling::Mean;
+  api.pooling = options.pooling.empty() ? default_pooling(*model) : parse_pooling(options.pooling);
+  if (api.pooling != Pooling::None) check_output(*model, api.pooling);
   api.log_prompts = options.serve.server.log.texts;
   api.note = [log = options.serve.server.log](const std::string& text) {
     print_line(serve::message_line(serve::escaped_text(text), log));
@@ -199,8 +200,10 @@ Flags limit_flags(ServeCommand& o) {
       {"--cache-scope", "",
        "which requests share cached prefixes: those with the same API key, or all",
        into::choice(o.cache_scope, {"key", "all"})},
-      {"--pooling", "", "embeddings: the mean of all tokens, or the last one",
-       into::choice(o.pooling, {"mean", "last"})},
+      {"--pooling", "",
+       "embeddings: the mean of all tokens, the first (cls) or the last one; default: as the file "
+       "says",
+       into::choice(o.pooling, {"mean", "cls", "last"})},
       {"--max-body", "BYTES", "largest size of a request's body, in bytes",
        into::number(server.max_body, 1, 4294967296.0)},
       {"--max-connections", "N", "connections at once",

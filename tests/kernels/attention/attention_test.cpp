@@ -21,10 +21,15 @@ struct AttentionShape {
   float softcap = 0;
   bool sinks = false, latent = false;
   bool scaled = true;  ///< else scores are multiplied by 0
+  bool causal = true;  ///< else queries also see the keys after them
 
   [[nodiscard]] std::size_t first_key(std::size_t pos) const {
     const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
     return window == 0 || pos < window ? from : std::max(from, pos + 1 - window);
+  }
+  [[nodiscard]] std::size_t end_key(std::size_t pos) const {
+    const std::size_t all = first_pos + tokens;
+    return causal ? pos + 1 : window == 0 ? all : std::min(all, pos + window);
   }
   [[nodiscard]] double scale() const {
     return scaled ? 1 / std::sqrt(static_cast<double>(head_dim)) : 0;
@@ -34,7 +39,7 @@ std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
   return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim
              << ", at " << s.first_pos << '+' << s.tokens << ", window " << s.window << ", chunk "
              << s.chunk << ", cap " << s.softcap << (s.sinks ? ", sinks" : "")
-             << (s.latent ? ", latent" : "");
+             << (s.latent ? ", latent" : "") << (s.causal ? "" : ", both ways");
 }
 
 const AttentionShape kShapes[] = {
@@ -66,6 +71,11 @@ const AttentionShape kShapes[] = {
     {200, 1, 24, 40, 70, 2, 30},                     // the same
     // Scores that are all zero.
     {2, 1, 24, 40, 99, 20, 30, 0, 0, true, false, false},
+    // Encoders, which see all keys, or a window on both sides.
+    {4, 4, 64, 64, 0, 150, 0, 0, 0, false, false, true, false},
+    {4, 2, 40, 24, 0, 190, 33, 0, 1.5F, false, false, true, false},
+    {2, 2, 64, 64, 120, 30, 0, 0, 0, false, false, true, false},  // the end of a text
+    {2, 1, 8, 24, 2030, 40, 25, 0, 0, true, false, true, false},  // over the border of a segment
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
@@ -242,6 +252,7 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
   job.head_dim = s.head_dim;
   job.value_dim = s.value_dim;
   job.first_pos = s.first_pos;
+  job.text = s.causal ? 0 : s.first_pos + s.tokens;
   job.window = s.window;
   job.chunk = s.chunk;
   job.softcap = s.softcap;
@@ -368,7 +379,7 @@ class ExactAttention {
     double step = 0;
     for (std::size_t d = 0; d < s.head_dim; ++d) step = std::max(step, std::abs(q[d]) / kSteps);
     double top = s.sinks ? queries.sinks[head] : -std::numeric_limits<double>::infinity();
-    for (std::size_t key = first_; key <= pos; ++key) {
+    for (std::size_t key = first_; key < s.end_key(pos); ++key) {
       double score = 0, size = 0;
       for (std::size_t d = 0; d < s.head_dim; ++d) {
         score += q[d] * cache.key(kv_head_, key, d);

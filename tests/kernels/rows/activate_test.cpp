@@ -15,7 +15,8 @@ namespace {
 constexpr Activation kActivations[] = {
     {ActivationKind::Silu},          {ActivationKind::Gelu},
     {ActivationKind::ReluSquared},   {ActivationKind::Xielu, 0.8F, 0.6F, 0.5F, -1e-6F},
-    {ActivationKind::ClampedSwiglu}, {ActivationKind::Sigmoid}};
+    {ActivationKind::ClampedSwiglu}, {ActivationKind::Sigmoid},
+    {ActivationKind::GeluErf}};
 
 bool needs_up(const Activation& a) { return a.kind == ActivationKind::ClampedSwiglu; }
 
@@ -122,6 +123,15 @@ Bounded exact_activation(const Activation& a, double z, std::optional<double> up
       const double u = std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z);
       const Bounded s = logistic(2 * u, 4 * kHalfUlp);
       return Bounded{z * s.value, std::abs(z) * s.error}.times(factor);
+    }
+    case ActivationKind::GeluErf: {
+      // The tail's polynomial is wrong by 6.4e-8; its coefficients, products and w by at most 12
+      // roundings; exp by two units in the last place, its argument by one rounding.
+      const double t = std::abs(z), tail = t * std::erfc(t / std::numbers::sqrt2) / 2;
+      const double gelu = std::max(z, 0.0) - tail;
+      const double error =
+          tail * (6.4e-8 + (12 + 4 + t * t / 2) * kHalfUlp) + std::abs(gelu) * kHalfUlp;
+      return Bounded{gelu, error}.times(factor);
     }
     case ActivationKind::ReluSquared: {
       const double m = std::max(z, 0.0);

@@ -134,6 +134,15 @@ void Api::check_model(const std::string& wanted) const {
     throw unknown_model(wanted, model_.id);
 }
 
+void Api::check_writer(const std::string& wanted) const {
+  check_model(wanted);
+  try {
+    check_output(*model_.model, std::nullopt);
+  } catch (const Error& error) {
+    throw RequestError("unsupported_model", "model", error.what());
+  }
+}
+
 void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
                           void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest)) {
   const CallForm form = call_form(model_, request);
@@ -150,7 +159,7 @@ void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionR
 void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   CompletionRequest request =
       tools::read_chat_request(body, options_.defaults, model_.model->token_count());
-  check_model(request.model);
+  check_writer(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_chat);
 }
 
@@ -162,7 +171,7 @@ void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionReque
 void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   CompletionRequest request =
       tools::read_completion_request(body, options_.defaults, model_.model->token_count());
-  check_model(request.model);
+  check_writer(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_completion);
 }
 

@@ -64,6 +64,8 @@ class Api {
   void apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
 
   void check_model(const std::string& wanted) const;
+  /// The same; also refuses models that predict no tokens.
+  void check_writer(const std::string& wanted) const;
   void submit(const std::shared_ptr<Exchange>& exchange, Job job);
   void submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
               Prompts prompts);

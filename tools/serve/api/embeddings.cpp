@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "engine/model_parts.h"
+#include "model/plural.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/http/response.h"
@@ -53,7 +54,7 @@ EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& mo
   if (format != "float" && format != "base64")
     refuse_value("encoding_format", "\"float\" or \"base64\"", format);
   out.base64 = format == "base64";
-  const std::int64_t n_embd = model.config().n_embd;
+  const auto n_embd = static_cast<std::int64_t>(vector_size(model, Pooling::None));
   if (const auto dimensions = body.integer("dimensions", 1); dimensions && *dimensions != n_embd)
     refuse_value("dimensions", std::to_string(n_embd) + ", the dimensions of the model",
                  *dimensions);
@@ -69,7 +70,10 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
       prompts.push_back(*ids);
     else
       prompts.push_back(tokenizer.encode(std::get<std::string>(request.inputs[i]), true, true));
-    if (prompts.back().size() >= n_ctx) throw too_long(path, prompts.back().size(), n_ctx);
+    if (prompts.back().size() > n_ctx)
+      throw RequestError("context_length_exceeded", path,
+                         "\"" + path + "\": expected at most " + counted(n_ctx, "token") +
+                             " (the context), got " + std::to_string(prompts.back().size()));
     if (prompts.back().empty()) refuse_value(path, "a string with at least one token", "");
   }
   return prompts;

@@ -15,7 +15,7 @@ struct EmbeddingRequest {
 /// Throws RequestError with the path at fault.
 EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& model);
 
-/// Returns the tokens of the inputs. Throws RequestError if one has none or more than n_ctx - 1.
+/// Returns the tokens of the inputs. Throws RequestError if one has none or more than n_ctx.
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
                                                     const Tokenizer& tokenizer, std::size_t n_ctx);
 
