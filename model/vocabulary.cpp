@@ -197,7 +197,10 @@ class VocabularyReader {
     out_.add_space_prefix =
         file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece() || unigram);
     out_.remove_extra_whitespaces =
-        file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+        file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(unigram);
+    out_.lower_case = file_.find_bool("tokenizer.ggml.normalizer.lowercase").value_or(true);
+    out_.strip_accents =
+        file_.find_bool("tokenizer.ggml.normalizer.strip_accents").value_or(out_.lower_case);
   }
 
   void charsmap() {

@@ -47,6 +47,8 @@ struct Vocabulary {
   bool add_sep = false;                   ///< sep divides pairs of texts, after eos
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
+  bool lower_case = true;            ///< WordPiece: texts are put in lower case
+  bool strip_accents = true;         ///< WordPiece: marks are removed from letters
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty
   std::string chat_template;         ///< tokenizer.chat_template or ""
   std::string tool_template;         ///< the one for requests with tools, or ""

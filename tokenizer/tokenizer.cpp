@@ -107,9 +107,11 @@ std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
   if (vocabulary.model == "llama" || merges_are_listed(vocabulary))
     return make_sentencepiece_tokenizer(vocabulary);
   if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
+  if (vocabulary.model == "bert") return make_word_piece_tokenizer(vocabulary);
+  if (vocabulary.model == "t5") return make_unigram_tokenizer(vocabulary);
   throw Error("",
-              "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 "
-              "(byte-level BPE), got '" +
+              "unknown kind of tokenizer: expected llama (SentencePiece), gemma4, gpt2 "
+              "(byte-level BPE), bert (WordPiece) or t5 (Unigram), got '" +
                   vocabulary.model + "'",
               "key tokenizer.ggml.model");
 }

@@ -52,8 +52,7 @@ class Tokenizer {
   /// at the start).
   [[nodiscard]] virtual bool dummy_space_after(std::optional<TokenId> previous) const = 0;
   /// The bytes of a sequence as its text (the dummy prefix of the first token is removed):
-  /// decode(encode(x))
-  /// == x.
+  /// decode(encode(x)) == x, but for vocabularies that normalize texts (bert, t5).
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool show_special = false) const;
   [[nodiscard]] virtual const Vocabulary& vocabulary()
       const noexcept = 0;  ///< as given to create()

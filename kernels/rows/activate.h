@@ -55,7 +55,7 @@ template <class Isa>
   p = fma(p, w, c(0.119444914F));
   p = fma(p, w, c(0.139912292F));
   p = fma(p, w, c(0.13961871F));
-  return t * (p * w * exp_down(t * (t * c(-0.5F))));
+  return t * (p * w) * exp_down(t * (t * c(-0.5F)));
 }
 
 /// gate = act(gate)·up, or act(gate) where up is null.

@@ -58,9 +58,12 @@ struct Defect {
 
 TEST(BrokenVocabulary, IsNamed) {
   const Defect defects[] = {
-      {"kind", [](auto& v) { v->model = "bert"; },
-       "expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got 'bert' (key "
-       "tokenizer.ggml.model)"},
+      {"kind", [](auto& v) { v->model = "rwkv"; },
+       "expected llama (SentencePiece), gemma4, gpt2 (byte-level BPE), bert (WordPiece) or t5 "
+       "(Unigram), got 'rwkv' (key tokenizer.ggml.model)"},
+      {"charsmap", [](auto& v) { v->model = "t5", v->precompiled_charsmap = "\1\0\0\0x"; },
+       "bad charsmap: expected the size of a trie and its units, got 1 byte"},
+      {"no scores", [](auto& v) { v->model = "t5", v->scores.clear(); }, "without scores"},
       {"no tokens", [](auto& v) { v->tokens.clear(); }, "key tokenizer.ggml.tokens"},
       {"types", [](auto& v) { v->types.pop_back(); },
        "expected 259, got 258 (key tokenizer.ggml.token_type)"},

@@ -58,13 +58,15 @@ class RunTokenizer : public Tokenizer {
   /// together and apart.
   [[nodiscard]] virtual bool splits_after(char letter) const = 0;
   /// Finds tokens as they are written; call once. spelling(id): the token's text in the text to
-  /// encode.
+  /// encode; "" for a token that encode_run() finds.
   template <class Spelling>
   void find_special_tokens(Spelling&& spelling) {
     std::vector<SpecialTokens::Entry> entries;
     for (TokenId id = 0; id < static_cast<TokenId>(roles_.size()); ++id) {
       if (!is_special(role_of(id)) || text_of(id).empty()) continue;
-      entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined,
+      std::string text = spelling(id);
+      if (text.empty()) continue;
+      entries.push_back({std::move(text), id, role_of(id) != TokenRole::UserDefined,
                          vocabulary_.strips_before(id), vocabulary_.strips_after(id)});
     }
     for (const SpecialTokens::Entry& entry : entries) note_special(entry.text);
@@ -103,5 +105,13 @@ bool merges_are_listed(const Vocabulary& vocabulary);
 
 /// Throws Error if the vocabulary is inconsistent. The vocabulary must outlive the tokenizer.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const Vocabulary& vocabulary);
+
+// tokenizer/pieces/: vocabularies of kind "bert" (WordPiece) and "t5" (SentencePiece's Unigram).
+// Both change texts before they look for tokens, so decoding does not return a text byte for byte.
+
+/// As make_sentencepiece_tokenizer().
+std::unique_ptr<Tokenizer> make_word_piece_tokenizer(const Vocabulary& vocabulary);
+/// As make_sentencepiece_tokenizer().
+std::unique_ptr<Tokenizer> make_unigram_tokenizer(const Vocabulary& vocabulary);
 
 }  // namespace cria

@@ -65,10 +65,18 @@ struct TokenizerJsonOptions {
 
 /// Adds tokens and merges, and sets the model, the pre-tokenizer and whether BOS and EOS are added.
 /// Byte-level vocabularies become "gpt2". Byte-fallback vocabularies (<0x0A>) become "llama", with
-/// scores in the order of merges, or "gemma4", with a list of merges. Throws Error for others, and
-/// if the pre-tokenizer is neither given nor detected.
+/// scores in the order of merges, or "gemma4", with a list of merges. WordPiece becomes "bert",
+/// Unigram "t5". Throws Error for others, and if the pre-tokenizer is neither given nor detected.
 void read_tokenizer_json(const nlohmann::json& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to);
+
+/// Begins a token of a "bert" vocabulary that begins a word.
+inline const std::string kWordMark = "\xE2\x96\x81";
+/// Adds BERT's tokens by id, which mark those that continue a word by "##", and sets the model.
+/// Added tokens must be set afterwards, since they are not marked. unknown: the token for unknown
+/// words.
+void add_word_pieces(std::span<const std::string> tokens, const std::string& unknown,
+                     VocabularyBuilder& to);
 
 /// Reads what a tokenizer.model lacks: added tokens, and whether BOS and EOS are added.
 void read_added_tokens(const nlohmann::json& json, const std::string& file, VocabularyBuilder& to);
@@ -77,11 +85,11 @@ void read_added_tokens(const nlohmann::json& json, const std::string& file, Voca
 nlohmann::json tokenizer_json(const Vocabulary& vocabulary);
 
 /// Adds the pieces, and sets special ids, spaces and normalization. Throws Error for other files
-/// and for models other than BPE.
+/// and for models other than BPE ("llama") and Unigram ("t5").
 void read_sentencepiece_model(std::span<const std::byte> bytes, const std::string& file,
                               VocabularyBuilder& to);
 
-/// The bytes of the tokenizer.model of a "llama" vocabulary.
+/// The bytes of the tokenizer.model of a "llama" or "t5" vocabulary.
 std::string sentencepiece_model(const Vocabulary& vocabulary);
 
 }  // namespace cria

@@ -139,14 +139,20 @@ void read_model(std::span<const std::byte> bytes, const std::string& file, Vocab
     }
   }
   if (pieces == 0) throw Error(file, "not a SentencePiece model: expected pieces, got none");
-  if (trainer.model_type != kBpe)
-    throw Error(file, "unsupported type of SentencePiece model: expected BPE (2), got " +
-                          std::to_string(trainer.model_type));
+  if (trainer.model_type != kBpe && trainer.model_type != kUnigram)
+    throw Error(file,
+                "unsupported type of SentencePiece model: expected Unigram (1) or BPE (2), got " +
+                    std::to_string(trainer.model_type));
   const auto known = [&](std::int32_t id) {
     return id >= 0 && to.has(static_cast<std::uint64_t>(id)) ? std::optional<TokenId>(id)
                                                              : std::nullopt;
   };
   Vocabulary& vocabulary = to.vocabulary();
+  if (trainer.model_type == kUnigram) {
+    vocabulary.model = "t5";
+    vocabulary.add_bos = false;
+    vocabulary.add_eos = true;
+  }
   vocabulary.unk = known(trainer.unknown);
   vocabulary.bos = known(trainer.bos);
   vocabulary.eos = known(trainer.eos);
@@ -183,10 +189,11 @@ std::string sentencepiece_model(const Vocabulary& vocabulary) {
   }
   {
     protozero::pbf_writer trainer(model, model_field::kTrainer);
-    trainer.add_enum(trainer_field::kModelType, kBpe);
+    const bool unigram = vocabulary.model == "t5";
+    trainer.add_enum(trainer_field::kModelType, unigram ? kUnigram : kBpe);
     trainer.add_int32(trainer_field::kVocabularySize,
                       static_cast<std::int32_t>(vocabulary.tokens.size()));
-    trainer.add_bool(trainer_field::kByteFallback, true);
+    trainer.add_bool(trainer_field::kByteFallback, !unigram);
     trainer.add_int32(trainer_field::kUnknown, vocabulary.unk.value_or(0));
     trainer.add_int32(trainer_field::kBos, vocabulary.bos.value_or(-1));
     trainer.add_int32(trainer_field::kEos, vocabulary.eos.value_or(-1));

@@ -23,7 +23,16 @@ class TokenizerJsonReader {
     if (!json_.is_object()) throw Error(file_, "not a tokenizer: expected a JSON object");
     const Json& model = member(json_, "model");
     const std::string kind = text(model, "type").value_or("BPE");
-    if (kind != "BPE") fail("model.type", "unknown kind of vocabulary: expected BPE, got " + kind);
+    if (kind == "WordPiece" || kind == "Unigram") {
+      if (kind == "WordPiece")
+        read_word_pieces(model);
+      else
+        read_unigram(model);
+      return additions();
+    }
+    if (kind != "BPE")
+      fail("model.type",
+           "unknown kind of vocabulary: expected BPE, WordPiece or Unigram, got " + kind);
     collect_steps(member(json_, "pre_tokenizer"), true);
     collect_steps(member(json_, "normalizer"), false);
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -156,6 +165,99 @@ class TokenizerJsonReader {
     }
     out.unk = to_.find(unknown);
     out.add_bos = true;
+  }
+
+  /// BERT's vocabulary and the flags of its normalizer.
+  void read_word_pieces(const Json& model) {
+    const Json& vocabulary = member(model, "vocab");
+    if (!vocabulary.is_object() || vocabulary.empty())
+      fail("model.vocab", "missing: expected {\"TOKEN\": id}");
+    if (text(model, "continuing_subword_prefix").value_or("##") != "##")
+      fail("model.continuing_subword_prefix", "expected ##");
+    const Json& normalizer = member(json_, "normalizer");
+    if (text(normalizer, "type") != "BertNormalizer")
+      fail("normalizer", "unknown change of the text: expected BertNormalizer");
+    for (const char* key : {"clean_text", "handle_chinese_chars"})
+      if (!flag(normalizer, key, true)) fail(std::string("normalizer.") + key, "expected true");
+    if (text(member(json_, "pre_tokenizer"), "type") != "BertPreTokenizer")
+      fail("pre_tokenizer", "expected BertPreTokenizer");
+    std::vector<std::string> tokens(vocabulary.size());
+    for (const auto& [token, id] : vocabulary.items()) {
+      const std::uint64_t at = id_of(id, token);
+      if (at >= tokens.size() || !tokens[at].empty())
+        fail("model.vocab", "expected ids from 0 to " + std::to_string(tokens.size() - 1) +
+                                ", each once, got " + std::to_string(at));
+      tokens[at] = token;
+    }
+    add_word_pieces(tokens, text(model, "unk_token").value_or("[UNK]"), to_);
+    Vocabulary& out = to_.vocabulary();
+    out.lower_case = flag(normalizer, "lowercase", true);
+    out.strip_accents = flag(normalizer, "strip_accents", out.lower_case);
+  }
+
+  /// A SentencePiece model with scores, and its normalization in base64.
+  void read_unigram(const Json& model) {
+    const Json& vocabulary = member(model, "vocab");
+    if (!vocabulary.is_array() || vocabulary.empty())
+      fail("model.vocab", "missing: expected a list of [TOKEN, score]");
+    const Json& unknown = member(model, "unk_id");
+    if (!unknown.is_number_unsigned() || unknown.get<std::uint64_t>() >= vocabulary.size())
+      fail("model.unk_id", "expected the id of a token");
+    for (std::size_t id = 0; id < vocabulary.size(); ++id) {
+      const Json& entry = vocabulary[id];
+      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+        fail("model.vocab",
+             "bad entry at index " + std::to_string(id) + ": expected [TOKEN, score]");
+      const auto token = entry[0].get<std::string>();
+      to_.add(id, token,
+              unknown == id            ? TokenType::Unknown
+              : byte_value(token) >= 0 ? TokenType::Byte
+                                       : TokenType::Normal,
+              entry[1].get<float>());
+    }
+    Vocabulary& out = to_.vocabulary();
+    out.model = "t5";
+    out.pre = "default";
+    out.unk = static_cast<TokenId>(unknown.get<std::uint64_t>());
+    out.remove_extra_whitespaces = true;
+    unigram_steps(member(json_, "pre_tokenizer"));
+    unigram_steps(member(json_, "normalizer"));
+    out.add_space_prefix = space_prefix_;
+  }
+
+  void unigram_steps(const Json& step, int depth = 0) {
+    if (!step.is_object() || depth > 4) return;
+    for (const char* list : {"pretokenizers", "normalizers"})
+      if (const Json& steps = member(step, list); steps.is_array())
+        for (const Json& each : steps) unigram_steps(each, depth + 1);
+    const std::string type = text(step, "type").value_or("");
+    if (type == "Precompiled")
+      to_.vocabulary().precompiled_charsmap = from_base64(text(step, "precompiled_charsmap"));
+    else if (type == "Metaspace")
+      space_prefix_ = text(step, "prepend_scheme").value_or("always") != "never" &&
+                      flag(step, "add_prefix_space", true);
+    else if (type != "Sequence" && type != "WhitespaceSplit" && type != "Strip" &&
+             !(type == "Replace" && text(step, "content") == " "))  // several spaces by one
+      fail("normalizer", "unknown step of a Unigram tokenizer: got " + type);
+  }
+
+  [[nodiscard]] std::string from_base64(const std::optional<std::string>& digits) const {
+    std::string bytes;
+    std::uint32_t bits = 0;
+    int count = 0;
+    for (const char c : digits.value_or("")) {
+      constexpr std::string_view kDigits =
+          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+      if (c == '=') break;
+      const std::size_t digit = kDigits.find(c);
+      if (digit == std::string_view::npos)
+        fail("normalizer.precompiled_charsmap", "expected base64");
+      bits = bits << 6U | static_cast<std::uint32_t>(digit);
+      if ((count += 6) < 8) continue;
+      count -= 8;
+      bytes += static_cast<char>(bits >> count & 255U);
+    }
+    return bytes;
   }
 
   template <typename Sink>
@@ -331,6 +433,26 @@ Json post_processor(const Vocabulary& vocabulary) {
 void read_tokenizer_json(const Json& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).read(options);
+}
+
+void add_word_pieces(std::span<const std::string> tokens, const std::string& unknown,
+                     VocabularyBuilder& to) {
+  constexpr std::string_view kContinues = "##";
+  Vocabulary& out = to.vocabulary();
+  out.model = "bert";
+  out.pre = "default";
+  out.add_bos = out.add_eos = true;
+  out.add_space_prefix = false;
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    const std::string& token = tokens[id];
+    if (token == unknown)
+      to.add(id, token, TokenType::Unknown);
+    else if (token.starts_with(kContinues) && token.size() > kContinues.size())
+      to.add(id, std::string_view(token).substr(kContinues.size()), TokenType::Normal);
+    else
+      to.add(id, kWordMark + token, TokenType::Normal);
+  }
+  out.unk = to.find(unknown);
 }
 
 void read_added_tokens(const Json& json, const std::string& file, VocabularyBuilder& to) {

@@ -52,6 +52,10 @@ class HfVocabularyReader {
  private:
   VocabularyBuilder tokens() {
     const std::string model = path("tokenizer.model"), json = path("tokenizer.json");
+    if (!fs::exists(model) && !fs::exists(json)) {
+      if (fs::exists(path("sentencepiece.bpe.model"))) return shifted_pieces();
+      if (fs::exists(path("vocab.txt"))) return words();
+    }
     if (!fs::exists(model)) return byte_pairs(json);
     try {
       return pieces(model, json);
@@ -83,6 +87,69 @@ class HfVocabularyReader {
     read_sentencepiece_model(file.bytes(), model, builder);
     if (fs::exists(json)) read_added_tokens(read_json(json, kTokenizerLimits), json, builder);
     return builder;
+  }
+
+  /// BERT's list of tokens, one a line.
+  VocabularyBuilder words() {
+    const std::string file = path("vocab.txt");
+    VocabularyBuilder builder(options_.tokens, file);
+    const Mapping text(file, MapMode::Mmap, "a list of tokens");
+    if (text.bytes().size() > kModelBytes) throw Error(file, "too large for a tokenizer");
+    std::string_view rest(reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size());
+    std::vector<std::string> lines;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      lines.emplace_back(rest.substr(0, end));
+      if (lines.back().ends_with('\r')) lines.back().pop_back();
+      rest.remove_prefix(std::min(rest.size(), end + 1));
+    }
+    const std::string unknown = [&] {
+      const Json& named = member(config_, "unk_token");
+      return named.is_string() ? named.get<std::string>() : std::string("[UNK]");
+    }();
+    add_word_pieces(lines, unknown, builder);
+    Vocabulary& v = builder.vocabulary();
+    const auto flag = [&](const char* key, bool otherwise) {
+      const Json& value = member(config_, key);
+      return value.is_boolean() ? value.get<bool>() : otherwise;
+    };
+    v.lower_case = flag("do_lower_case", true);
+    v.strip_accents = flag("strip_accents", v.lower_case);
+    for (const char* name : {"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
+      if (const auto id = builder.find(kWordMark + std::string(name)))
+        builder.add_extra(static_cast<std::uint64_t>(*id), name, true);
+    return builder;
+  }
+
+  /// XLM-RoBERTa's SentencePiece model, whose pieces have other ids: four tokens come first, where
+  /// the model has three, and <mask> comes last.
+  VocabularyBuilder shifted_pieces() {
+    const std::string file = path("sentencepiece.bpe.model");
+    VocabularyBuilder own(options_.tokens, file), out(options_.tokens, file);
+    const Mapping model(file, MapMode::Mmap, "a SentencePiece model");
+    if (model.bytes().size() > kModelBytes) throw Error(file, "too large for a tokenizer");
+    read_sentencepiece_model(model.bytes(), file, own);
+    const Vocabulary& from = own.vocabulary();
+    if (options_.tokens < 5) throw Error(file, "too few tokens for an XLM-RoBERTa vocabulary");
+    out.add(0, "<s>", TokenType::Control);
+    out.add(1, "<pad>", TokenType::Control);
+    out.add(2, "</s>", TokenType::Control);
+    out.add(3, "<unk>", TokenType::Unknown);
+    for (std::size_t id = 3; id + 2 < options_.tokens && own.has(id); ++id)
+      out.add(id + 1, from.tokens[id], from.types[id], from.scores[id]);
+    out.add(options_.tokens - 1, "<mask>", TokenType::Control);
+    Vocabulary& to = out.vocabulary();
+    to.model = from.model;
+    to.pre = "default";
+    to.precompiled_charsmap = from.precompiled_charsmap;
+    to.add_space_prefix = from.add_space_prefix;
+    to.remove_extra_whitespaces = from.remove_extra_whitespaces;
+    to.bos = 0;
+    to.eos = to.sep = 2;
+    to.unk = 3;
+    to.pad = 1;
+    to.add_bos = to.add_eos = true;
+    return out;
   }
 
   /// Tokens that tokenizer.model lacks, and which tokens are special.
@@ -131,6 +198,13 @@ class HfVocabularyReader {
     set(v.eos, "eos_token", eos);
     set(v.unk, "unk_token", {});
     set(v.pad, "pad_token", {});
+    set(v.sep, "sep_token", {});
+    if (v.model == "bert") {
+      set(v.bos, "cls_token", {});
+      if (!v.bos) v.bos = builder_->find("[CLS]");
+      if (!v.sep) v.sep = builder_->find("[SEP]");
+      if (v.sep) v.eos = v.sep;
+    }
     for (const auto& token : {v.bos, v.eos})
       if (token) builder_->mark_control(*token);
     more_ends(eos);
@@ -309,10 +383,15 @@ void set_vocabulary(GgufWriter& writer, const HfVocabulary& from) {
   set_token("eom_token_id", v.eom);
   set_token("unknown_token_id", v.unk);
   set_token("padding_token_id", v.pad);
+  set_token("seperator_token_id", v.sep);
   set("add_bos_token", v.add_bos);
   set("add_eos_token", v.add_eos);
   set("add_space_prefix", v.add_space_prefix);
   if (v.remove_extra_whitespaces) set("remove_extra_whitespaces", true);
+  if (v.model == "bert") {
+    set("normalizer.lowercase", v.lower_case);
+    set("normalizer.strip_accents", v.strip_accents);
+  }
   if (!v.precompiled_charsmap.empty())
     set("precompiled_charsmap", GgufArray::of(std::vector<std::uint8_t>(
                                     v.precompiled_charsmap.begin(), v.precompiled_charsmap.end())));

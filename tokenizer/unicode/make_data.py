@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Writes data.inc, the Unicode properties that cria knows, from the Unicode Character Database.
+"""Writes what cria knows of the Unicode Character Database (Debian: package unicode-data).
 
-Usage: make_data.py /usr/share/unicode > data.inc   (Debian: package unicode-data)
+Usage: make_data.py /usr/share/unicode > data.inc             the properties
+       make_data.py /usr/share/unicode mappings > mappings.inc   the mappings
 
 Each row has the property's name, its aliases, and its ranges. The ranges are numbers: by turns the
 characters that lack the property and those that have it, from U+0000 on. A number is written in
 base 45, low digit first; digits but the last of a number have 45 added, and are written as the
 character 35 + digit ('!' for the backslash, '~' for the question mark of trigraphs).
+
+A mapping is a list of such numbers. Each run of characters has five: the gap after the run before,
+its length, the step from one character to the next, the number of characters that each becomes,
+and twice the difference to the first of these (one less and odd if negative). If each becomes
+several, the differences of the others to the one before follow; a run then has one character.
 """
 import os
 import re
@@ -79,8 +85,12 @@ def numbers(members):
 
 
 def encoded(members):
+    return digits(numbers(members))
+
+
+def digits(values):
     text = ""
-    for number in numbers(members):
+    for number in values:
         while True:
             number, digit = divmod(number, 45)
             symbol = chr(35 + digit + (45 if number else 0))
@@ -88,6 +98,59 @@ def encoded(members):
             if not number:
                 break
     return text
+
+
+def signed(number):
+    return 2 * number if number >= 0 else -2 * number - 1
+
+
+def runs(mapping):
+    """Yields (first, length, step, targets of the first): equal differences, equal steps."""
+    codes, i = sorted(mapping), 0
+    while i < len(codes):
+        first, n, step = codes[i], 1, 1
+        while len(mapping[first]) == 1 and i + n < len(codes):
+            code = codes[i + n]
+            gap = code - codes[i + n - 1]
+            if len(mapping[code]) > 1 or mapping[code][0] - code != mapping[first][0] - first:
+                break
+            if gap > 2 or n > 1 and gap != step:
+                break
+            step, n = gap, n + 1
+        yield first, n, step, mapping[first]
+        i += n
+
+
+def write_mapping(name, mapping):
+    at, values = 0, []
+    for first, n, step, targets in runs(mapping):
+        values += [first - at, n, step, len(targets), signed(targets[0] - first)]
+        values += [signed(b - a) for a, b in zip(targets, targets[1:])]
+        at = first + (n - 1) * step
+    text = digits(values)
+    print("constexpr std::string_view %s =" % name)
+    print("\n".join('    "%s"' % text[i:i + 92] for i in range(0, len(text), 92)) + ";")
+
+
+def mappings():
+    """Lower case, and canonical decompositions without nonspacing marks. Hangul is computed."""
+    lower, parts, marks = {}, {}, set()
+    for fields in rows("UnicodeData.txt"):
+        code = int(fields[0], 16)
+        if fields[2] == "Mn":
+            marks.add(code)
+        if fields[13]:
+            lower[code] = [int(fields[13], 16)]
+        if fields[5] and not fields[5].startswith("<"):
+            parts[code] = [int(part, 16) for part in fields[5].split()]
+    lower[0x130] = [0x69, 0x307]  # SpecialCasing.txt: the only one without a condition
+
+    def bare(code):
+        if code in parts:
+            return [one for part in parts[code] for one in bare(part)]
+        return [] if code in marks else [code]
+    write_mapping("kLowerCase", lower)
+    write_mapping("kWithoutMarks", {code: bare(code) for code in parts if bare(code)})
 
 
 def write(kind, names, members):
@@ -115,6 +178,8 @@ def main():
     with open(os.path.join(ROOT, "PropList.txt"), encoding="utf-8") as file:
         version = re.search(r"-(\d+\.\d+\.\d+)\.txt", file.readline()).group(1)
     print("// Unicode %s. Written by make_data.py; do not edit." % version)
+    if sys.argv[2:] == ["mappings"]:
+        return mappings()
     names = aliases("PropertyValueAliases.txt", "gc")
     for short, members in sorted(categories().items()):
         write("Kind::Category", names[short], members)

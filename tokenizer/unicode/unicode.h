@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,12 @@ using CodeSet = std::vector<CodeRange>;
 bool contains(const CodeSet& set, char32_t code);
 
 enum class UnicodeProperty : std::uint8_t { Category, Script, ScriptExtensions, Binary };
+
+/// Appends the character in lower case, without regard to its neighbours.
+void append_lower_case(char32_t code, std::u32string& out);
+/// Appends its canonical decomposition (NFD) without nonspacing marks. Other marks keep their
+/// order.
+void append_without_marks(char32_t code, std::u32string& out);
 
 /// The characters with a property, or nullopt for an unknown name. Names are short or long
 /// ("Lu", "Uppercase_Letter", "Han", "Hani"), in the database's spelling.

@@ -126,11 +126,12 @@ Bounded exact_activation(const Activation& a, double z, std::optional<double> up
     }
     case ActivationKind::GeluErf: {
       // The tail's polynomial is wrong by 6.4e-8; its coefficients, products and w by at most 12
-      // roundings; exp by two units in the last place, its argument by one rounding.
+      // roundings; exp by two units in the last place, its argument by one rounding. Where exp is
+      // subnormal, half a unit of it is one of the product at most.
       const double t = std::abs(z), tail = t * std::erfc(t / std::numbers::sqrt2) / 2;
       const double gelu = std::max(z, 0.0) - tail;
       const double error =
-          tail * (6.4e-8 + (12 + 4 + t * t / 2) * kHalfUlp) + std::abs(gelu) * kHalfUlp;
+          tail * (6.4e-8 + (12 + 4 + t * t / 2) * kHalfUlp) + std::abs(gelu) * kHalfUlp + 0x1p-149;
       return Bounded{gelu, error}.times(factor);
     }
     case ActivationKind::ReluSquared: {
