@@ -279,6 +279,41 @@ cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_to
   });
 }
 
+cria_status cria_rerank(cria_engine engine, const char* query, size_t query_size,
+                        const char* const* documents, const size_t* sizes, size_t n,
+                        float* scores) {
+  return call([&] {
+    const auto of = object<EngineObject>(engine.id);
+    const cria::Model& model = *of->model->model;
+    check_output(model, cria::Pooling::Rank);
+    const auto asked = cria::c_api::text(query, query_size, "query");
+    const auto texts = array(documents, n, "documents");
+    const auto bytes = array(sizes, n, "sizes");
+    array(scores, n, "scores");
+    std::vector<std::shared_ptr<AnswerBuffer>> all;
+    try {
+      for (std::size_t i = 0; i < n; ++i) {
+        cria::AnswerRequest request;
+        request.prompt =
+            pair_tokens(model, asked, cria::c_api::text(texts[i], bytes[i], "document"));
+        request.embedding = cria::Pooling::Rank;
+        auto writing = std::make_shared<AnswerBuffer>();
+        of->begin(std::move(request), writing);
+        all.push_back(std::move(writing));
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        of->finish(*all[i]);
+        const std::vector<float>& outputs = all[i]->result().embedding;
+        if (outputs.empty()) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
+        scores[i] = cria::relevance(model, outputs);
+      }
+    } catch (...) {  // no handles refer to them
+      for (const auto& writing : all) of->cancel(*writing, false);
+      throw;
+    }
+  });
+}
+
 cria_status cria_sequence_create(cria_engine engine, uint64_t scope, cria_sequence* sequence) {
   return call([&] {
     required(sequence, "sequence").id = 0;

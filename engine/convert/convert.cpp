@@ -93,7 +93,7 @@ struct Conversion::State {
     if (!fs::exists(config_path()))
       throw Error(options.directory,
                   "no config.json: expected the directory of a Hugging Face or MLX model");
-    json = text_part(read_json(config_path()));
+    json = with_usual_names(text_part(read_json(config_path())));
     return HfConfig::from_json(json, config_path(), hf_classes());
   }
 
@@ -122,6 +122,17 @@ struct Conversion::State {
     return text;
   }
 
+  /// The config with the usual names of keys that the class names otherwise.
+  static nlohmann::json with_usual_names(nlohmann::json config) {
+    const HfClass* const named = find_hf_class(first_of(config, "architectures"));
+    if (named == nullptr) return config;
+    for (const auto& [other, usual] : named->aliases)
+      if (const auto found = config.find(other);
+          found != config.end() && !config.contains(std::string(usual)))
+        config[std::string(usual)] = nlohmann::json(*found);
+    return config;
+  }
+
   static std::string first_of(const nlohmann::json& object, const char* key) {
     if (!object.is_object() || !object.contains(key)) return "";
     const nlohmann::json& list = object[key];
@@ -138,6 +149,8 @@ struct Conversion::State {
       if (rule.to_gguf) rule.to_gguf(keys);
     for (const HfNumber& number : config.model_class->numbers)
       writer->set(std::string(number.gguf), GgufArray::of(sources.numbers_of(number)));
+    set_pooling(*writer, options.directory, config.model_class->arch);
+    require_no_projections(options.directory);
     if (auto factors = config.rope_factors(); !factors.empty())
       computed.emplace("rope_freqs.weight", std::move(factors));
     if (config.rope_scaling.kind != HfRopeScaling::Kind::LongRope) return;
@@ -225,7 +238,9 @@ struct Conversion::State {
     if (other_modalities) warnings.emplace_back("vision and audio tensors are ignored");
     if (unused != 0)
       warnings.push_back(counted(unused, "tensor") +
-                         " ignored in layers that share keys and values");
+                         (config.model_class->by_layer
+                              ? " ignored in layers that share keys and values"
+                              : " ignored, which vectors do not depend on"));
     if (!odd.empty())
       throw weights.error(
           "a GGUF file of this class of models has no such tensor" +

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cria {
@@ -19,9 +20,10 @@ class HfImport;
 /// Maps the rows of a Hugging Face tensor to a GGUF tensor.
 enum class HfRows : std::uint8_t {
   Same,
-  Pairs,    ///< in each head, rotated pairs (i, i + d/2) become adjacent
-  PlusOne,  ///< 1 is added to the values
-  OneRow,   ///< a GGUF vector is a matrix of one row there
+  Pairs,      ///< in each head, rotated pairs (i, i + d/2) become adjacent
+  PlusOne,    ///< 1 is added to the values
+  OneRow,     ///< a GGUF vector is a matrix of one row there
+  BehindTwo,  ///< the first two rows are left out; convert only
   // The fused tensor has queries, keys and values grouped by KV head. Queries and keys are paired.
   GroupQueries,
   GroupKeys,
@@ -124,7 +126,9 @@ struct HfClass {
   std::vector<HfNumber> numbers = {};         ///< tensors that become keys
   bool predicting_layers = false;             ///< drop MTP layers behind the last layer
   std::string_view predicting = {};           ///< prefix of other MTP tensors to drop
-  std::vector<std::string_view> unused = {};  ///< endings of tensors that some layers do not use
+  std::vector<std::string_view> unused = {};  ///< endings of tensors that are not used
+  /// Other names of keys of config.json, which count if the usual ones are missing.
+  std::vector<std::pair<std::string_view, std::string_view>> aliases = {};
 };
 
 /// All classes. Export tries the classes of an architecture in this order.

@@ -92,6 +92,11 @@ double shortest_decimal(float value);
 /// warnings: one line for each bad value. Throws Error for a file that is not JSON.
 void set_sampling(GgufWriter& writer, const std::string& directory,
                   std::vector<std::string>& warnings);
+/// Sets ARCH.pooling_type as the directory's 1_Pooling/config.json says, if it is there. Throws
+/// Error for an unknown pooling.
+void set_pooling(GgufWriter& writer, const std::string& directory, std::string_view arch);
+/// Throws Error if the directory has projections of vectors, which are not converted.
+void require_no_projections(const std::string& directory);
 /// Adds the file's values to the text of a generation_config.json. Greedy decoding is "do_sample":
 /// false there. Throws Error for a value of a wrong type or out of range.
 std::string with_sampling(const std::string& generation_config, const GgufFile& file);

@@ -7,7 +7,12 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-bool reorders(HfRows rows) { return rows == HfRows::Pairs || rows >= HfRows::GroupQueries; }
+bool reorders(HfRows rows) {
+  return rows == HfRows::Pairs || rows == HfRows::BehindTwo || rows >= HfRows::GroupQueries;
+}
+
+/// Rows of the directory's tensor before those of the GGUF tensor.
+std::uint64_t skipped(HfRows rows) { return rows == HfRows::BehindTwo ? 2 : 0; }
 
 /// `whole` rows of the directory's tensor have `part` rows of the GGUF tensor.
 struct Share {
@@ -115,6 +120,7 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[shape.size() > 1 && gguf.ends_with(".weight") ? 1 : 0];
   rows = rows / share.whole * share.part;
+  rows -= std::min(rows, skipped(source.rows));
   return shape;
 }
 
@@ -123,7 +129,7 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   Shape shape = wanted.shape;
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[wanted.matrix && shape.size() > 1 ? 1 : 0];
-  rows = rows / share.part * share.whole;
+  rows = rows / share.part * share.whole + skipped(source.rows);
   if (is_transposed(source.rows)) std::swap(shape[0], shape[1]);
   std::ranges::reverse(shape);
   const auto fail = [&](const SafeTensor& tensor) {
@@ -209,7 +215,7 @@ WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
     return column_rows(*source.parts.front(), rows, cols, of_expert, choice);
   }
   const Share share = share_of(source.rows, config_);
-  const std::uint64_t source_rows = rows / share.part * share.whole;
+  const std::uint64_t source_rows = rows / share.part * share.whole + skipped(source.rows);
   std::vector<WeightRowsPtr> parts;
   for (const SafeTensor* const part : source.parts)
     parts.push_back(part_rows(*part, source_rows / source.parts.size(), cols));
@@ -220,6 +226,8 @@ WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
       [kind = source.rows, of_expert, &config = config_](std::uint64_t row) -> std::uint64_t {
         const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
         switch (kind) {
+          case HfRows::BehindTwo:
+            return row + 2;
           case HfRows::Pairs:
             return hf_row(row, config.head_dim);
           case HfRows::GroupQueries:

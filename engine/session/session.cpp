@@ -62,6 +62,7 @@ Session::Session(const Model& model, const SessionOptions& options)
 Session::~Session() = default;
 
 void Session::State::forward(std::span<const TokenId> added, std::size_t wanted) {
+  if (wanted < added.size()) check_output(engine.model(), std::nullopt);
   batch.clear();
   batch.add(sequence, added, wanted);
   batch.forward();

@@ -14,7 +14,7 @@ from ._file import ModelFile, int_array
 from ._options import Messages, Sampler, TokenIds, constraint, message_array, speculation, token_array, variables_text
 
 Prompt = Union[str, TokenIds]
-_POOLINGS = {"mean": 0, "last": 1}
+_POOLINGS = {"mean": 0, "last": 1, None: 2, "cls": 3, "none": 4, "rank": 5}
 _SCORE = np.dtype([("logprob", np.float64), ("likeliest", np.int32), ("reserved", np.int32)])  # cria_score
 
 
@@ -206,18 +206,46 @@ class Engine(lib.Owner):
         self._compute("logits", self._handle, pointer, n, first, *_room(out))
         return out
 
-    def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
+    def embed(
+        self, text: Union[Prompt, List[str]], pooling: Optional[str] = None
+    ) -> Union[npt.NDArray[np.float32], List[npt.NDArray[np.float32]]]:
         """Returns a unit vector, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd].
-        pooling: "mean" or "last"."""
-        if pooling not in _POOLINGS:
-            raise ValueError(f'pooling: expected "mean" or "last", got {pooling!r}')
+        pooling: "mean", "cls" (the first token), "last", or "none": a vector for each token, [n_tokens, n_embd], and of
+        a list of texts a list of these. None: as the file says."""
+        if pooling not in _POOLINGS or pooling == "rank":
+            raise ValueError(f'pooling: expected "mean", "cls", "last", "none" or None, got {pooling!r}')
         many = isinstance(text, list) and all(isinstance(one, str) for one in text)
-        out: npt.NDArray[np.float32] = np.empty((len(text) if many else 1, self.model.n_embd), dtype=np.float32)
-        for row, one in zip(out, text if many else [text]):
-            tokens = self.model.tokenize(one) if isinstance(one, str) else one
-            _array, pointer, n = token_array(tokens)
-            self._compute("embed", self._handle, pointer, n, _POOLINGS[pooling], *_room(row))
-        return out if many else out.reshape(-1)
+        rows = [self._vectors(one, pooling) for one in (text if many else [text])]
+        if not many:
+            return rows[0]
+        return rows if pooling == "none" else np.stack(rows) if rows else np.empty((0, self.model.n_embd), np.float32)
+
+    def _vectors(self, text: Prompt, pooling: Optional[str]) -> npt.NDArray[np.float32]:
+        _array, pointer, n = token_array(self.model.tokenize(text) if isinstance(text, str) else text)
+        arguments = (self._handle, pointer, n, _POOLINGS[pooling])
+        out: npt.NDArray[np.float32]
+        out, size = interruptible(
+            lambda: lib.fill(
+                "embed",
+                *arguments,
+                make=lambda floats: np.empty(floats, dtype=np.float32),
+                as_pointer=lambda array: array.ctypes.data_as(lib.Floats),
+                guess=self.model.n_embd * (n if pooling == "none" else 1),
+            ),
+            self.cancel,
+        )
+        return out[:size].reshape(n, -1) if pooling == "none" else out[:size]
+
+    def rerank(self, query: str, documents: Many[str]) -> npt.NDArray[np.float32]:
+        """Returns how well each document answers the query, from 0 to 1: [len(documents)]. The model must have a
+        classifier."""
+        asked, texts = query.encode(), [document.encode() for document in documents]
+        n = len(texts)
+        pointers, sizes = (ctypes.c_char_p * max(1, n))(*texts), (ctypes.c_size_t * max(1, n))(*map(len, texts))
+        out = np.empty(n, dtype=np.float32)
+        scores = out.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        self._compute("rerank", self._handle, asked, len(asked), pointers, sizes, n, scores, kept=(texts, out))
+        return out
 
     def score(self, texts: Many[Tuple[TokenIds, int]], scope: int = 0) -> List[Scores]:
         """Scores tokens of texts, each given those before it: (tokens, first scored token, at least 1). Uses all

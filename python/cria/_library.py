@@ -251,6 +251,7 @@ _FUNCTIONS = {
     "answer_result": [Handle, POINTER(Result)],
     "logits": [Handle, Tokens, c_size_t, c_size_t, Floats, c_size_t, _Count],
     "embed": [Handle, Tokens, c_size_t, c_int32, Floats, c_size_t, _Count],
+    "rerank": [Handle, c_char_p, c_size_t, POINTER(c_char_p), POINTER(c_size_t), c_size_t, Floats],
     "score_tokens": [Handle, POINTER(Scored), c_size_t, c_uint64, ctypes.c_void_p, c_size_t, _Count],
     "perplexity": [Handle, c_char_p, c_size_t, POINTER(PerplexityOptions), POINTER(PerplexityResult)],
     "sequence_create": [Handle, c_uint64, POINTER(Handle)],

@@ -78,9 +78,15 @@ class Model(ModelFile):
         """Returns the logits after each of tokens[first:]; see Engine.logits()."""
         return self.own_engine.logits(tokens, first)
 
-    def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
+    def embed(
+        self, text: Union[Prompt, List[str]], pooling: Optional[str] = None
+    ) -> Union[npt.NDArray[np.float32], List[npt.NDArray[np.float32]]]:
         """Returns a unit vector, or one for each text of a list; see Engine.embed()."""
         return self.own_engine.embed(text, pooling)
+
+    def rerank(self, query: str, documents: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Returns a score for each document; see Engine.rerank()."""
+        return self.own_engine.rerank(query, documents)
 
     def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
         """Measures perplexity; see Engine.perplexity()."""

@@ -159,11 +159,12 @@ void CProgram::logits() {
 void CProgram::embed() {
   const auto engine = pick<cria_engine>();
   const auto tokens = checked(token_argument(bytes_));
-  const auto pooling = static_cast<std::int32_t>(bytes_.between(0, 2));
+  const auto pooling = static_cast<std::int32_t>(bytes_.between(0, 6));
   const auto embedding = filled<float>([&](auto* to, auto room, auto* count) {
     return cria_embed(engine, tokens.data, tokens.n, pooling, to, room, count);
   });
-  require(embedding.empty() || (embedding.size() == 32 && pooling != 2),
+  const std::size_t rows = pooling == CRIA_POOL_NONE ? tokens.n : 1;
+  require(embedding.empty() || (embedding.size() == 32 * rows && pooling < CRIA_POOL_RANK),
           "wrong size of an embedding");
 }
 

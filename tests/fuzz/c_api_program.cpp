@@ -50,6 +50,7 @@ void refused_by_all(std::uint64_t id) {
                              cria_answer_result({id}, &result),
                              cria_logits({id}, &token, 1, 0, floats, 64, &n),
                              cria_embed({id}, &token, 1, CRIA_POOL_MEAN, floats, 64, &n),
+                             cria_rerank({id}, "q", 1, nullptr, nullptr, 0, nullptr),
                              cria_sequence_create({id}, 0, &sequence),
                              cria_sequence_fork({id}, &sequence),
                              cria_sequence_truncate({id}, 0, nullptr),

@@ -13,7 +13,7 @@ std::span<const Target> targets() {
                                kJsonSchema,         kKernels,     kMapping,      kModel,
                                kRegularExpression,  kRequest,     kRewrite,      kSafetensors,
                                kSentencePieceModel, kSession,     kTokenizer,    kTokenizerJson,
-                               kToolCalls,          kVocabulary};
+                               kToolCalls,          kUnigram,     kVocabulary,   kWordPiece};
   return all;
 }
 

@@ -39,7 +39,7 @@ struct Target {
 extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf,
     kGguf, kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel,
     kRegularExpression, kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
-    kTokenizerJson, kToolCalls, kVocabulary;
+    kTokenizerJson, kToolCalls, kUnigram, kVocabulary, kWordPiece;
 
 /// All targets, by name.
 std::span<const Target> targets();

@@ -140,7 +140,29 @@ def test_embeddings_have_length_one(model):
     assert one.shape == (model.n_embd,) and one.dtype == np.float32
     assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
     assert model.embed([FRANCE, "A cat"])[0].tobytes() == one.tobytes()
-    assert model.embed(FRANCE, pooling="last").tobytes() != one.tobytes()
+    last = model.embed(FRANCE, pooling="last")
+    assert last.tobytes() != one.tobytes()
+    tokens = model.embed(FRANCE, pooling="none")
+    assert tokens.shape == (len(model.tokenize(FRANCE)), model.n_embd) and tokens[-1].tobytes() == last.tobytes()
+    assert model.embed(FRANCE, pooling="cls").tobytes() == tokens[0].tobytes()
+    assert [len(rows) for rows in model.embed([FRANCE, "A"], pooling="none")] == [len(tokens), len(model.tokenize("A"))]
+    with pytest.raises(ValueError):
+        model.embed(FRANCE, pooling="max")
+
+
+def test_rerank():
+    vectors = pathlib.Path(__file__).parents[1] / "data" / "vectors"
+    with cria.Model(str(vectors / "bert-rank.gguf")) as reranker:
+        scores = reranker.rerank("a", ["b", "c d", "b"])
+        assert scores.shape == (3,) and scores[0] == scores[2] != scores[1] and (0 < scores).all() and (scores < 1).all()
+        assert reranker.rerank("a", ["c d"])[0] == scores[1]
+        assert len(reranker.rerank("a", [])) == 0
+        with pytest.raises(cria.Error, match="predicts no tokens"):
+            reranker.generate("a")
+    with cria.Model(str(vectors / "bert-tokens.gguf")) as encoder:
+        assert encoder.embed("abc").shape == (len(encoder.tokenize("abc")) * encoder.n_embd,)
+        with pytest.raises(cria.Error, match="no classifier"):
+            encoder.rerank("a", ["b"])
 
 
 def test_constraints(model):

@@ -13,11 +13,11 @@ void add_commands(Program& program) {
       "bundled "
       "demo model is used.";
   for (const auto add :
-       {add_chat,       add_run,      add_batch,   add_serve,  add_tokenize,   add_template,
-        add_perplexity, add_quantize, add_imatrix, add_split,  add_merge,      add_edit,
-        add_logits,     add_dequant,  add_inspect, add_bench,  add_plan,       add_sweep,
-        add_convert,    add_export,   add_list,    add_config, add_completion, add_man,
-        add_help,       add_version})
+       {add_chat,       add_run,    add_batch,      add_serve,    add_tokenize, add_template,
+        add_embed,      add_rerank, add_perplexity, add_quantize, add_imatrix,  add_split,
+        add_merge,      add_edit,   add_logits,     add_dequant,  add_inspect,  add_bench,
+        add_plan,       add_sweep,  add_convert,    add_export,   add_list,     add_config,
+        add_completion, add_man,    add_help,       add_version})
     add(program);
   add_preset_flags(program);
 }

@@ -13,6 +13,8 @@ void add_batch(Program& program);
 void add_serve(Program& program);
 void add_tokenize(Program& program);
 void add_template(Program& program);
+void add_embed(Program& program);
+void add_rerank(Program& program);
 void add_logits(Program& program);
 void add_perplexity(Program& program);
 void add_quantize(Program& program);

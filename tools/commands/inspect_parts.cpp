@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/sample/options.h"
+#include "engine/vectors.h"
 #include "model/plural.h"
 #include "model/vocabulary.h"
 #include "tools/report/json.h"
@@ -58,17 +59,34 @@ std::string_view FileSummary::largest_type() const {
   return largest == types.end() ? std::string_view() : largest->first;
 }
 
+namespace {
+
+/// "mean"; "" if the file says nothing.
+std::string file_pooling(const GgufFile& file) {
+  const std::string key = string_or_empty(file, "general.architecture") + ".pooling_type";
+  const GgufValue* const value = file.find(key);
+  if (value == nullptr || value->type != GgufType::U32) return "";
+  const auto type = file.find_uint(key);
+  return type && *type <= static_cast<std::uint64_t>(Pooling::Rank)
+             ? std::string(name(static_cast<Pooling>(*type)))
+             : "";
+}
+
+}  // namespace
+
 nlohmann::ordered_json summary_json(const GgufFile& file) {
   const FileSummary summary(file);
   nlohmann::ordered_json types = nlohmann::ordered_json::object();
   for (const auto& [type, of] : summary.types) types[std::string(type)] = of.tensors;
-  return {{"architecture", string_or_empty(file, "general.architecture")},
-          {"name", string_or_empty(file, "general.name")},
-          {"parameters", summary.parameters},
-          {"bits_per_weight", summary.bits_per_weight()},
-          {"tensor_bytes", summary.bytes},
-          {"types", types},
-          {"sampling", sampling_in_force(file)}};
+  nlohmann::ordered_json json = {{"architecture", string_or_empty(file, "general.architecture")},
+                                 {"name", string_or_empty(file, "general.name")},
+                                 {"parameters", summary.parameters},
+                                 {"bits_per_weight", summary.bits_per_weight()},
+                                 {"tensor_bytes", summary.bytes},
+                                 {"types", types},
+                                 {"sampling", sampling_in_force(file)}};
+  if (const std::string pooling = file_pooling(file); !pooling.empty()) json["pooling"] = pooling;
+  return json;
 }
 
 std::string summary_text(const GgufFile& file) {
@@ -86,6 +104,7 @@ std::string summary_text(const GgufFile& file) {
          "\n" + human_count(summary.parameters) + " parameters, " +
          fixed(summary.bits_per_weight(), 2) +
          " bits per weight; tensors: " + (types.empty() ? "none" : types) +
+         (file_pooling(file).empty() ? "" : "\nvectors: pooling " + file_pooling(file)) +
          "\nsampling: " + sampling_in_force(file) + "\n";
 }
 

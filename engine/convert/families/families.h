@@ -12,6 +12,7 @@ namespace cria::hf {
 std::vector<HfClass> llama_like();     ///< llama_like.cpp: pre-norm layers like Llama's
 std::vector<HfClass> gemma();          ///< gemma.cpp
 std::vector<HfClass> other_blocks();   ///< other_blocks.cpp: other norms, biases or layouts
+std::vector<HfClass> encoders();       ///< encoders.cpp: BERT, XLM-RoBERTa, nomic-bert
 std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of experts
 
 /// Concatenates lists of names.

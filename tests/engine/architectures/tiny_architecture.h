@@ -92,6 +92,10 @@ class TinyArchitecture {
     writer.finish();
   }
 
+  [[nodiscard]] bool has_output_norm() const {
+    return arch != "olmo" && arch.find("bert") == std::string::npos;
+  }
+
   // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
   [[nodiscard]] DType type_of(const Tensor& t) const {
     if (t.type && t.shape[0] % dtype_info(*t.type).block_values == 0) return *t.type;
@@ -108,10 +112,11 @@ class TinyArchitecture {
     static const std::regex missing(
         R"(missing tensor: expected shape \[([0-9, ]+)\] \(tensor ([^)]+)\))");
     for (const char* name : {"output_norm.weight", "output.weight", "x.padding"})
-      if (std::string(name) != "output_norm.weight" || arch != "olmo")
+      if (std::string(name) != "output_norm.weight" || has_output_norm())
         tensors.push_back({name, name == std::string("output.weight")
                                      ? std::vector<std::uint64_t>{64, kVocabulary}
                                      : std::vector<std::uint64_t>{64}});
+    if (!has_output_norm()) tensors.push_back({"z.padding", {64}});
     for (int tries = 0; tries < 400; ++tries) {
       try {
         (void)load();

@@ -12,8 +12,9 @@ namespace cria::test {
 namespace {
 
 const std::vector<std::string> kSubcommands = {
-    "chat", "run",  "tokenize",   "perplexity", "sweep", "logits", "dequant", "inspect", "bench",
-    "plan", "edit", "completion", "man",        "list",  "config", "help",    "version"};
+    "chat",   "run",     "tokenize", "embed", "rerank", "perplexity", "sweep",
+    "logits", "dequant", "inspect",  "bench", "plan",   "edit",       "completion",
+    "man",    "list",    "config",   "help",  "version"};
 
 TEST(CommandLine, VersionIsOneLine) {
   const Result result = cria({"--version"});

@@ -16,12 +16,13 @@ inline std::shared_ptr<const Model> demo_model() {
 
 class ServedDemo {
  public:
-  /// alias: the model's name, or "" for that of its file. calls: how it calls tools, by default as
-  /// its template says.
+  /// model: the demo model if not given. alias: the model's name, or "" for that of its file.
+  /// calls: how it calls tools, by default as its template says.
   explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {},
-                      const std::string& alias = "", std::optional<CallForm> calls = std::nullopt)
-      : service_(*demo_model(), with_demo(options), metrics_),
-        api_(ServedModel::of(demo_model(), chat_template(), calls, alias), service_, api),
+                      const std::string& alias = "", std::optional<CallForm> calls = std::nullopt,
+                      const std::shared_ptr<const Model>& model = demo_model())
+      : service_(*model, with_demo(options), metrics_),
+        api_(ServedModel::of(model, chat_template(), calls, alias), service_, api),
         routes_(api_.routes()) {}
   ~ServedDemo() { service_.stop(); }
 

@@ -10,6 +10,7 @@
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
+#include "tools/serve/api/rerank.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
@@ -101,11 +102,13 @@ std::vector<Route> Api::routes() {
     endpoint(post_route("/chat/completions", &Api::chat));
     endpoint(post_route("/completions", &Api::complete));
     endpoint(post_route("/embeddings", &Api::embed));
+    for (const char* path : {"/rerank", "/reranking"}) endpoint(post_route(path, &Api::rerank));
     get((prefix + "/models").c_str(),
         [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
     get((prefix + "/models/{id}").c_str(),
         [this](const std::shared_ptr<Exchange>& exchange) { model(exchange); });
   }
+  all.push_back(post_route("/v2/rerank", &Api::rerank));
   all.push_back(post_route("/tokenize", &Api::tokenize));
   all.push_back(post_route("/detokenize", &Api::detokenize));
   all.push_back(post_route("/apply-template", &Api::apply_template));
@@ -212,11 +215,33 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, Job job) {
 void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   const EmbeddingRequest request = read_embedding_request(body, *model_.model);
   check_model(request.model);
+  if (options_.pooling == Pooling::None || options_.pooling == Pooling::Rank)
+    throw RequestError("unsupported_model", "model",
+                       options_.pooling == Pooling::Rank
+                           ? "the model scores pairs of texts; use /v1/rerank"
+                           : "the file asks for a vector per token; start cria serve with "
+                             "--pooling mean, cls or last");
   auto prompts = embedding_prompts(request, tokenizer(), service_.n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
-      exchange, model_, request.base64,
+      exchange,
+      [this, base64 = request.base64](const Vectors& vectors, std::size_t tokens) {
+        return embeddings_json(model_, base64, vectors, tokens);
+      },
       [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
   submit(exchange, reply->job(std::move(prompts), options_.pooling, exchange->request().scope));
+}
+
+void Api::rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  RerankRequest request = read_rerank_request(body);
+  check_model(request.model);
+  auto pairs = rerank_pairs(request, *model_.model, service_.n_ctx());
+  const auto reply = std::make_shared<EmbeddingReply>(
+      exchange,
+      [this, request = std::move(request)](const Vectors& outputs, std::size_t tokens) {
+        return rerank_json(model_, request, outputs, tokens);
+      },
+      [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
+  submit(exchange, reply->job(std::move(pairs), Pooling::Rank, exchange->request().scope));
 }
 
 // ------------------------------------------------------------ texts and tokens

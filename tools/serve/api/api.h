@@ -59,6 +59,7 @@ class Api {
   void complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void answer_completion(const std::shared_ptr<Exchange>& exchange, CompletionRequest request);
   void embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
+  void rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);

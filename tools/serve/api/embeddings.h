@@ -19,11 +19,18 @@ EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& mo
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
                                                     const Tokenizer& tokenizer, std::size_t n_ctx);
 
-/// Answers with one vector for each prompt, in order.
+using Vectors = std::vector<std::vector<float>>;
+
+/// Returns the body of the answer. tokens: of all inputs.
+std::string embeddings_json(const ServedModel& model, bool base64, const Vectors& vectors,
+                            std::size_t tokens);
+
+/// Answers with what is made of one vector for each prompt, in order.
 class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
  public:
-  EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,
-                 Post post);
+  using Write = std::function<std::string(const Vectors& vectors, std::size_t tokens)>;
+  /// write: returns the body of the answer; called by post.
+  EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, Post post);
   Job job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope);
 
  private:
@@ -31,10 +38,9 @@ class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
   void answer();
 
   const std::shared_ptr<Exchange> exchange_;
-  const ServedModel& model_;
-  const bool base64_;
+  const Write write_;
   const Post post_;
-  std::vector<std::vector<float>> vectors_;
+  Vectors vectors_;
   std::size_t left_ = 0, tokens_ = 0;
 };
 

@@ -12,15 +12,6 @@
 namespace cria::serve {
 namespace {
 
-std::string fresh_id(const char* prefix) {
-  constexpr std::string_view kLetters =
-      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  std::string id = prefix;
-  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
-  return id;
-}
-
 std::string joined(std::span<const TextToken> tokens) {
   std::string text;
   for (const TextToken& token : tokens) text += token.text;
@@ -32,6 +23,15 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 }  // namespace
+
+std::string fresh_id(const char* prefix) {
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  std::string id = prefix;
+  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
+  return id;
+}
 
 Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
              CompletionRequest request, Prompts prompts, Post post, bool keep_texts)

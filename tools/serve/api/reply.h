@@ -19,6 +19,9 @@ namespace cria::serve {
 /// Queues a function for another thread; an exception fails the exchange.
 using Post = std::function<void(std::function<void()>)>;
 
+/// Returns an id that no other answer has, after the prefix.
+std::string fresh_id(const char* prefix);
+
 /// A prompt as the model reads it.
 struct Prompt {
   std::vector<TokenId> tokens;
