@@ -41,10 +41,10 @@ void check_output(const Model& model, std::optional<Pooling> pooling);
 std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
                                       Pooling pooling, std::uint64_t scope = 0);
 
-/// Returns the tokens of a query and a document for the classifier: the file's
-/// tokenizer.chat_template.rerank with {query} and {document} replaced, whose control tokens count
-/// while those of the texts do not; else [BOS] query [EOS] [SEP] document [EOS], each as the
-/// vocabulary adds it.
+/// Returns the tokens of a query and a document for the classifier. The file's
+/// tokenizer.chat_template.rerank has {query} and {document} for them; its control tokens count,
+/// those in the texts do not. Without it: [BOS] query [EOS] [SEP] document [EOS], each token only
+/// if the vocabulary adds it.
 std::vector<TokenId> pair_tokens(const Model& model, std::string_view query,
                                  std::string_view document);
 /// Returns the score, from 0 to 1, of a classifier's outputs: the sigmoid of a single one, else the

@@ -21,7 +21,7 @@ class PooledStates {
   void add(std::span<const float> rows);
   /// Sets the classifier's outputs, the result of Rank.
   void set_labels(std::span<const float> labels) { sum_.assign(labels.begin(), labels.end()); }
-  /// Returns vectors of length 1, zeros where all values are 0; Rank: the outputs.
+  /// Returns vectors of length 1, or zeros if all values are 0. Rank: returns the outputs.
   [[nodiscard]] std::vector<float> result() const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace cria {
 
-/// Copies what it needs of the map. Any bytes are safe: no look-up leaves the map.
+/// Any bytes are safe: no look-up leaves the map. They must outlive this.
 class Charsmap {
  public:
   /// bytes: the trie's size as u32, a double array of u32 units, replacements that end with NUL.
@@ -15,7 +15,7 @@ class Charsmap {
   explicit Charsmap(std::string_view bytes);
 
   struct Match {
-    std::size_t bytes = 0;  ///< of the text; 0: nothing there is replaced
+    std::size_t bytes = 0;  ///< length in the text; 0: nothing is replaced
     std::string_view replacement;
   };
   /// The longest text of the map at the start of `text`.
@@ -23,7 +23,7 @@ class Charsmap {
 
  private:
   std::vector<std::uint32_t> units_;
-  std::string_view replacements_;  ///< of the bytes given, which must outlive this
+  std::string_view replacements_;  ///< part of the constructor's bytes
 };
 
 }  // namespace cria

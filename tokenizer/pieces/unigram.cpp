@@ -23,7 +23,7 @@ constexpr double kUserDefinedPenalty = 0.1;
 class SortedTexts {
  public:
   void add(std::string_view text, TokenId id) { entries_.push_back({text, id}); }
-  /// Must be called after the last add(). Of equal texts, the last one counts.
+  /// Call it after the last add(). The last of equal texts counts.
   void sort() {
     std::ranges::stable_sort(entries_, {}, &Entry::text);
     for (std::size_t i = entries_.size(); i-- > 1;)
@@ -192,7 +192,7 @@ class UnigramTokenizer final : public RunTokenizer {
   void encode_run(std::string_view run, TokenSink& sink) const override {
     const Normalized normalized = normalize(run);
     const std::vector<Best> best = best_tokens(normalized.text);
-    std::vector<std::size_t> ends;  // of tokens, the last first
+    std::vector<std::size_t> ends;  // ends of tokens, from the last one
     for (std::size_t end = normalized.text.size(); end > 0; end = best[end].begin)
       ends.push_back(end);
     bool after_unknown = false;
@@ -242,7 +242,7 @@ class UnigramTokenizer final : public RunTokenizer {
   std::array<TokenId, 256> byte_ids_{};
   bool has_bytes_ = false;
   TokenId unknown_ = 0;
-  float min_score_ = FLT_MAX, max_score_ = FLT_MIN;  ///< of normal tokens, as in the library
+  float min_score_ = FLT_MAX, max_score_ = FLT_MIN;  ///< normal tokens only, as in the library
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ class WordPieceTokenizer final : public RunTokenizer {
     for (const char32_t one : chars) append_lower_case(one, plain);
   }
   void add(char32_t c, std::size_t end, Word& word, TokenSink& sink) const {
-    if (is_white_space(c)) return finish(word, sink);  // of a decomposition
+    if (is_white_space(c)) return finish(word, sink);  // a decomposition may contain a space
     const bool alone = is_ascii_symbol(c) || contains(punctuation_, c);
     if (alone) finish(word, sink);
     word.add(c, end);

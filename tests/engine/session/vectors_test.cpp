@@ -162,7 +162,7 @@ TEST(Vectors, ModelsWithoutLogitsPredictNoTokens) {
   }
 }
 
-TEST(Rerank, AScoreIsTheSameAloneOrAmongOthers) {
+TEST(Rerank, ScoresDoNotDependOnOtherDocuments) {
   const auto model = vectors_model("bert-rank.gguf");
   EngineOptions options;
   options.sequences = 3;
