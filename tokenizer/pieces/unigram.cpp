@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cfloat>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,10 +45,11 @@ class SortedTexts {
       while (low != high && low->text.size() == n) ++low;
       if (n == text.size()) return;
       const auto byte = [n](const Entry& e) { return static_cast<unsigned char>(e.text[n]); };
-      const auto range =
-          std::ranges::equal_range(low, high, static_cast<unsigned char>(text[n]), {}, byte);
-      low = range.begin();
-      high = range.end();
+      const auto next = static_cast<unsigned char>(text[n]);
+      low = std::lower_bound(low, high, next,
+                             [&](const Entry& e, unsigned char c) { return byte(e) < c; });
+      high = std::upper_bound(low, high, next,
+                              [&](unsigned char c, const Entry& e) { return c < byte(e); });
     }
   }
   /// The longest one; 0: none.

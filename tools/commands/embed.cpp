@@ -11,7 +11,6 @@
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
-#include "tools/terminal/output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
