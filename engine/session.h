@@ -58,6 +58,12 @@ struct TokenLogprobs {
   float logprob = 0;                           ///< log-probability of `id`
   std::vector<std::pair<TokenId, float>> top;  ///< most likely tokens; on a tie, lower id first
 };
+/// A piece of a tool call. The first one of a call has no arguments.
+struct ToolCallPiece {
+  std::size_t index = 0;       ///< of the call in the answer
+  std::string id, name;        ///< of the call; empty in later pieces
+  std::string_view arguments;  ///< what the model wrote next
+};
 /// Options of one generation.
 struct GenerateOptions {
   /// Sampling options.
@@ -92,6 +98,8 @@ struct GenerateOptions {
   TextSink on_thinking;          ///< receives the thinking
   std::uint64_t call_key = 0;    ///< seed of tool-call ids; chat() takes prompt and sampler seed
   std::function<void(const ToolCall& call)> on_call;  ///< receives each complete tool call
+  /// Receives the pieces of each tool call as it is written, before on_call.
+  std::function<void(const ToolCallPiece& piece)> on_call_piece;
 };
 
 /// Options that turn a conversation into a prompt.
@@ -110,10 +118,12 @@ struct ChatOptions {
 struct GenerateResult {
   /// Why the answer ended.
   StopReason reason = StopReason::EndOfGeneration;
-  bool end_token = false;               ///< an end token was sampled; it is not in `tokens`
-  std::string text;                     ///< answer, as the sink received it
-  std::string reasoning;                ///< thinking, as on_thinking received it
-  std::vector<ToolCall> tool_calls;     ///< in order; not part of `text`
+  bool end_token = false;            ///< an end token was sampled; it is not in `tokens`
+  std::string text;                  ///< answer, as the sink received it
+  std::string reasoning;             ///< thinking, as on_thinking received it
+  std::vector<ToolCall> tool_calls;  ///< in order; not part of `text`
+  /// Calls after those whose text the end of the answer cut; the last may be incomplete.
+  std::vector<ToolCall> cut_calls;
   std::vector<TokenId> tokens;          ///< thinking, answer and calls, without the end token
   std::size_t reasoning_tokens = 0;     ///< tokens of thinking, markers included
   std::vector<TokenLogprobs> logprobs;  ///< the answer's tokens, if requested
