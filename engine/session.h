@@ -95,8 +95,9 @@ struct GenerateOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;
   AnswerFormat format;           ///< markers of thinking and tool calls; chat() fills it in
   bool thinking_opened = false;  ///< the prompt ends inside of thinking; chat() fills it in
-  TextSink on_thinking;          ///< receives the thinking
-  std::uint64_t call_key = 0;    ///< seed of tool-call ids; chat() takes prompt and sampler seed
+  std::function<void(std::size_t tokens)> on_token;  ///< gets the count after each sampled token
+  TextSink on_thinking;                              ///< receives the thinking
+  std::uint64_t call_key = 0;  ///< seed of tool-call ids; chat() takes prompt and sampler seed
   std::function<void(const ToolCall& call)> on_call;  ///< receives each complete tool call
   /// Receives the pieces of each tool call as it is written, before on_call.
   std::function<void(const ToolCallPiece& piece)> on_call_piece;
@@ -111,6 +112,7 @@ struct ChatOptions {
   std::string variables;
   std::optional<CallForm> calls;  ///< tool-call format; default: known from the template
   bool drop_oldest = false;       ///< drop the oldest exchanges if the context is full
+  bool continue_last = false;     ///< continue the last message, the assistant's
   /// Receives every prompt before it is evaluated.
   std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
 };

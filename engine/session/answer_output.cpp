@@ -47,7 +47,10 @@ AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& op
       options_(options),
       sink_(sink),
       reader_(tokenizer, options.format, options.thinking_opened),
-      scanner_(options.stop),
+      scanner_(options.constraint &&
+                       options.constraint->state().calls == Constraint::State::Calls::OrFormat
+                   ? std::vector<std::string>()
+                   : options.stop),
       only_calls_(options.constraint &&
                   options.constraint->state().calls == Constraint::State::Calls::Only) {}
 

@@ -139,6 +139,14 @@ int run_serve(ServeCommand& options) {
   });
 }
 
+void check_origin_pattern(const std::string& text) {
+  if (!serve::is_origin_pattern(text))
+    throw Error("",
+                "expected SCHEME://HOST, SCHEME://HOST:PORT, SCHEME://* (not of http), null or "
+                "*, got " +
+                    without_controls(text));
+}
+
 void check_origin(const std::string& text) {
   if (!serve::is_origin(text))
     throw Error("", "expected SCHEME://HOST or SCHEME://HOST:PORT, got " + without_controls(text));
@@ -170,11 +178,10 @@ Flags access_flags(ServeCommand& o) {
        into::each(access.keys, check_key)},
       {"--api-key-file", "FILE", "file of such keys, one per line", into::text(o.key_file)},
       {"--cors-origin", "ORIGIN",
-       "web origin whose pages may call the API, * for all; may be repeated",
-       into::each(access.cors_origins,
-                  [](const std::string& text) {
-                    if (text != "*") check_origin(text);
-                  })},
+       "web origin whose pages may call the API, such as https://app.example or "
+       "vscode-webview://*; "
+       "* for all; may be repeated",
+       into::each(access.cors_origins, check_origin_pattern)},
       {"--allowed-host", "HOST",
        "additional host name that clients may use for a server on a loopback address; may be "
        "repeated",

@@ -69,7 +69,7 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
       prompts.push_back(*ids);
     else
       prompts.push_back(tokenizer.encode(std::get<std::string>(request.inputs[i]), true, true));
-    if (prompts.back().size() >= n_ctx) throw too_long(path, prompts.back().size(), n_ctx);
+    if (prompts.back().size() >= n_ctx) throw PromptTooLong(path, prompts.back().size(), n_ctx);
     if (prompts.back().empty()) refuse_value(path, "a string with at least one token", "");
   }
   return prompts;
@@ -80,7 +80,9 @@ void fail(Exchange& exchange, const Failure& failure) {
   if (failure.retry_after > 0)
     more.emplace_back("Retry-After", std::to_string(failure.retry_after));
   if (failure.code == "internal_error") exchange.record().error = failure.message;
-  exchange.fail(failure.status, error_body(failure.status, failure.message, failure.code), more);
+  exchange.fail(failure.status,
+                error_body(exchange.request(), failure.status, failure.message, failure.code),
+                more);
 }
 
 EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
