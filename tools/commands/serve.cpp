@@ -48,7 +48,7 @@ struct ServeCommand {
   serve::ServeOptions serve;
   std::string alias, chat_template, tool_format, key_file;
   std::string cache_scope = "key", pooling = "mean";
-  std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512;
+  std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512, store_mib = 64;
   double read_timeout = 30, write_timeout = 30, keep_alive = 75, request_timeout = 600, grace = 10;
   bool strict_model = false, no_web = false;
 };
@@ -109,6 +109,7 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   serve::ApiOptions api;
   api.defaults = default_answer(options, *model);
   api.strict_model = options.strict_model;
+  api.store_bytes = options.store_mib << 20;
   api.pooling = options.pooling == "last" ? Pooling::Last : Pooling::Mean;
   api.log_prompts = options.serve.server.log.texts;
   api.note = [log = options.serve.server.log](const std::string& text) {
@@ -203,6 +204,8 @@ Flags limit_flags(ServeCommand& o) {
        into::number(o.prefill_chunk, 1, 1 << 20)},
       {"--cache-mib", "N", "MiB of memory for the prefix cache",
        into::number(o.cache_mib, 0, 1 << 20)},
+      {"--store-mib", "N", "MiB of memory for responses that later requests may continue (0: none)",
+       into::number(o.store_mib, 0, 1 << 20)},
       {"--cache-scope", "",
        "which requests share cached prefixes: those with the same API key, or all",
        into::choice(o.cache_scope, {"key", "all"})},

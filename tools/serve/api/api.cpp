@@ -12,6 +12,7 @@
 #include "tools/serve/api/messages.h"
 #include "tools/serve/api/openai_reply.h"
 #include "tools/serve/api/prompts.h"
+#include "tools/serve/api/responses.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
@@ -82,6 +83,7 @@ Api::Api(ServedModel model, Service& service, ApiOptions options)
       service_(service),
       options_(std::move(options)),
       constraints_([this](const std::string& text) { options_.note(text); }),
+      store_(options_.store_bytes),
       workers_(std::make_unique<boost::asio::thread_pool>(kThreads)),
       long_workers_(std::make_unique<boost::asio::thread_pool>(kLongThreads)) {}
 
@@ -157,6 +159,7 @@ std::vector<Route> Api::routes() {
         [this](const std::shared_ptr<Exchange>& exchange) { one_model(exchange); });
   }
   std::ranges::move(messages_routes(*this), std::back_inserter(all));
+  std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
   all.push_back(post_route("/tokenize", own(&Api::tokenize)));
   all.push_back(post_route("/detokenize", own(&Api::detokenize)));
   all.push_back(post_route("/apply-template", own(&Api::apply_template)));

@@ -7,6 +7,7 @@
 
 #include "tools/serve/api/constraints.h"
 #include "tools/serve/api/reply.h"
+#include "tools/serve/api/response_store.h"
 #include "tools/serve/api/served_model.h"
 #include "tools/serve/http/exchange.h"
 #include "tools/serve/service/service.h"
@@ -20,8 +21,9 @@ namespace cria::serve {
 struct ApiOptions {
   GenerateOptions defaults;   ///< used for absent fields; no seed: a random one for each request
   bool strict_model = false;  ///< refuse requests for a model of another name
-  Pooling pooling = Pooling::Mean;  ///< for embeddings
-  bool log_prompts = false;         ///< add texts to the request record
+  Pooling pooling = Pooling::Mean;                  ///< for embeddings
+  std::size_t store_bytes = std::size_t{64} << 20;  ///< memory for responses that are kept
+  bool log_prompts = false;                         ///< add texts to the request record
   /// Receives log lines that belong to no request, from any thread.
   std::function<void(const std::string&)> note = [](const std::string&) {};
 };
@@ -93,6 +95,7 @@ class Api {
   Service& service_;
   const ApiOptions options_;
   Constraints constraints_;
+  ResponseStore store_;
   const std::unique_ptr<boost::asio::thread_pool> workers_, long_workers_;
 };
 

@@ -13,8 +13,11 @@ RequestJson& MessageList::add(RequestJson message, const std::string& path) {
 }
 
 void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix) {
+  // These protocols have one answer, and streams of their own.
+  constexpr std::string_view kForeign[] = {"n",      "best_of",        "echo",
+                                           "prompt", "stream_options", "return_progress"};
   for (const std::string& name : from.unknown()) {
-    if (to.body.contains(name)) continue;
+    if (to.body.contains(name) || std::ranges::count(kForeign, name) != 0) continue;
     to.body[name] = from.json()[name];
     if (!prefix.empty()) to.paths.emplace_back(name, prefix + name);
   }
