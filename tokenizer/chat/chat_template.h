@@ -87,6 +87,8 @@ class ChatTemplate {
   [[nodiscard]] bool names(std::string_view word) const {
     return source_->find(word) != std::string::npos;
   }
+  /// Its source, without the one for tools.
+  [[nodiscard]] const std::string& source() const { return *source_; }
   /// True if the template looks at this variable.
   [[nodiscard]] bool reads(std::string_view variable) const;
   /// A note to the user on how this template was chosen, or "".

@@ -10,6 +10,7 @@
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/messages.h"
+#include "tools/serve/api/ollama.h"
 #include "tools/serve/api/openai_reply.h"
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/api/responses.h"
@@ -160,6 +161,7 @@ std::vector<Route> Api::routes() {
   }
   std::ranges::move(messages_routes(*this), std::back_inserter(all));
   std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
+  std::ranges::move(ollama_routes(*this), std::back_inserter(all));
   all.push_back(post_route("/tokenize", own(&Api::tokenize)));
   all.push_back(post_route("/detokenize", own(&Api::detokenize)));
   all.push_back(post_route("/apply-template", own(&Api::apply_template)));
@@ -262,7 +264,11 @@ void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& bo
   check_model(request.model);
   auto prompts = embedding_prompts(request, tokenizer(), service_.n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
-      exchange, model_, request.base64,
+      exchange,
+      [this, base64 = request.base64](std::vector<std::vector<float>>& vectors,
+                                      std::size_t tokens) {
+        return embedding_body(model_, base64, vectors, tokens);
+      },
       [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
   submit(exchange, reply->job(std::move(prompts), options_.pooling, exchange->request().scope));
 }

@@ -85,9 +85,8 @@ void fail(Exchange& exchange, const Failure& failure) {
                 more);
 }
 
-EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
-                               bool base64, Post post)
-    : exchange_(std::move(exchange)), model_(model), base64_(base64), post_(std::move(post)) {}
+EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, Post post)
+    : exchange_(std::move(exchange)), write_(std::move(write)), post_(std::move(post)) {}
 
 Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling,
                         std::uint64_t scope) {
@@ -124,19 +123,22 @@ void EmbeddingReply::on_end(std::size_t index, std::vector<float> vector) {
   post_([self = shared_from_this()] { self->answer(); });
 }
 
-void EmbeddingReply::answer() {
+void EmbeddingReply::answer() { exchange_->answer(200, kJsonType, write_(vectors_, tokens_)); }
+
+std::string embedding_body(const ServedModel& model, bool base64,
+                           std::vector<std::vector<float>>& vectors, std::size_t tokens) {
   ObjectText json;
   json.add("object", "list");
-  json.add_list("data", vectors_.size(), [this](std::string& text, std::size_t index) {
-    const std::vector<float> vector = std::move(vectors_[index]);
+  json.add_list("data", vectors.size(), [&](std::string& text, std::size_t index) {
+    const std::vector<float> vector = std::move(vectors[index]);
     text += json_text({{"object", "embedding"},
                        {"index", index},
-                       {"embedding", base64_ ? RequestJson(base64_of(little_endian(vector)))
-                                             : RequestJson(vector)}});
+                       {"embedding", base64 ? RequestJson(base64_of(little_endian(vector)))
+                                            : RequestJson(vector)}});
   });
-  json.add("model", model_.id);
-  json.add("usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}});
-  exchange_->answer(200, kJsonType, json.take());
+  json.add("model", model.id);
+  json.add("usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}});
+  return json.take();
 }
 
 }  // namespace cria::serve

@@ -19,11 +19,17 @@ EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& mo
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
                                                     const Tokenizer& tokenizer, std::size_t n_ctx);
 
+/// Writes OpenAI's answer.
+std::string embedding_body(const ServedModel& model, bool base64,
+                           std::vector<std::vector<float>>& vectors, std::size_t tokens);
+
 /// Answers with one vector for each prompt, in order.
 class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
  public:
-  EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,
-                 Post post);
+  /// Returns the body of the answer.
+  using Write =
+      std::function<std::string(std::vector<std::vector<float>>& vectors, std::size_t tokens)>;
+  EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, Post post);
   Job job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope);
 
  private:
@@ -31,8 +37,7 @@ class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
   void answer();
 
   const std::shared_ptr<Exchange> exchange_;
-  const ServedModel& model_;
-  const bool base64_;
+  const Write write_;
   const Post post_;
   std::vector<std::vector<float>> vectors_;
   std::size_t left_ = 0, tokens_ = 0;

@@ -76,6 +76,10 @@ AnswerRequest Reply::answer(std::size_t index) {
   request.options.on_call_piece = [self, choice](const ToolCallPiece& piece) {
     self->on_call(*choice, piece);
   };
+  request.options.on_call = [self, choice](const ToolCall& call) {
+    const bool one_too_many = !self->request_.tools.parallel && choice->calls++ > 0;
+    if (!self->failed_ && self->request_.stream && !one_too_many) self->end_call(*choice, call);
+  };
   request.options.on_token = [choice](std::size_t tokens) { choice->drawn = tokens; };
   request.options.progress = [self, choice](std::size_t done, std::size_t total) {
     self->on_progress(*choice, done, total);

@@ -66,7 +66,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
     AnswerTokens tokens;
     std::string held{};    // text whose log-probabilities are missing
     std::size_t sent = 0;  // bytes of the answer
-    std::size_t offset = 0, cached = 0, drawn = 0;
+    std::size_t offset = 0, cached = 0, drawn = 0, calls = 0;
     bool begun = false;
     bool cut_call = false;  // the end cut the last tool call
     Clock::time_point since = Clock::now();
@@ -83,6 +83,8 @@ class Reply : public std::enable_shared_from_this<Reply> {
   virtual void write_text(Choice& choice, const std::string& text,
                           std::span<const TextToken> tokens) = 0;
   virtual void write_call(Choice& choice, const ToolCallPiece& piece) = 0;
+  /// The call is complete; its pieces have been written.
+  virtual void end_call(Choice&, const ToolCall&) {}
   /// processed: prompt tokens that were found or read.
   virtual void write_progress(Choice&, std::size_t /*processed*/) {}
   /// After the choice's last piece.
