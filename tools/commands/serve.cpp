@@ -233,7 +233,7 @@ Flags limit_flags(ServeCommand& o) {
 
 void add_serve(Program& program) {
   Command& command =
-      program.add("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
+      program.add("serve", "Serve the HTTP APIs of OpenAI, Anthropic and Ollama, and a chat page");
   auto options = std::make_shared<ServeCommand>();
   ServeCommand& o = *options;
   o.sampling.command = &command;
@@ -250,11 +250,15 @@ void add_serve(Program& program) {
   command.add(speculation_flags(o.model, o.sampling.generate));
   command.add(o.sampling.flags());
   command.notes =
-      "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page "
-      "is at "
-      "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same "
-      "request "
-      "and seed give the same bytes, whatever else is being answered.\n\n"
+      "Clients of these protocols work unchanged. A request has the same answer in each of them.\n"
+      "  OpenAI, chat completions and Responses: base URL http://127.0.0.1:8080/v1\n"
+      "  Codex, in config.toml: base_url = \"http://127.0.0.1:8080/v1\", wire_api = \"responses\"\n"
+      "  Anthropic, Messages: ANTHROPIC_BASE_URL=http://127.0.0.1:8080\n"
+      "  Ollama: OLLAMA_HOST=http://127.0.0.1:8080\n"
+      "The chat page is at http://127.0.0.1:8080. The sampling options apply where a request "
+      "leaves "
+      "them out. The same request and seed give the same bytes, whatever else is being "
+      "answered.\n\n"
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"

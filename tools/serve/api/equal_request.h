@@ -15,7 +15,7 @@ class MessageList {
   /// to: gets "messages", and paths from each message to its source.
   explicit MessageList(EqualRequest& to) : to_(to) { to_.body["messages"] = RequestJson::array(); }
 
-  /// Adds a message that was made from what is at `path`. content: the name of its text there.
+  /// Adds a message that was made from the value at `path`.
   RequestJson& add(RequestJson message, const std::string& path);
   [[nodiscard]] bool empty() const { return list().empty(); }
   RequestJson& back() { return to_.body["messages"].back(); }
@@ -26,8 +26,8 @@ class MessageList {
   EqualRequest& to_;
 };
 
-/// Copies what nobody has asked for from the request to the equal one, unless that has it already:
-/// the fields that all protocols share. prefix: of their paths in the request.
+/// Copies the unread members of the request to the equal one, except those that it has: the fields
+/// that all protocols share. prefix: the beginning of their paths in the request.
 void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix = "");
 /// Copies a field under another name.
 void copy_field(const Fields& from, const std::string& name, EqualRequest& to,

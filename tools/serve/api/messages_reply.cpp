@@ -123,7 +123,7 @@ RequestJson MessagesReply::usage_of(const tools::AnswerUsage& used) const {
           {"output_tokens", used.completion}};
 }
 
-// The reason, and the stop sequence or null. A stop of the template is no stop sequence.
+// The reason, and the stop sequence or null. The template's stop strings do not count.
 std::pair<RequestJson, RequestJson> MessagesReply::stop() const {
   const GenerateResult& result = choices_.front().result;
   if (result.reason == StopReason::Length) return {"max_tokens", nullptr};

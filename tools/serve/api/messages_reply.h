@@ -27,7 +27,7 @@ class MessagesReply final : public Reply {
   [[nodiscard]] std::pair<RequestJson, RequestJson> stop() const;
 
   const std::string id_;
-  std::size_t blocks_ = 0;  // that have begun
+  std::size_t blocks_ = 0;  // blocks begun
   std::string open_;        // type of the open block, or ""
   bool has_input_ = false;  // the open call has got arguments
 };

@@ -31,7 +31,7 @@ void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
   exchange.end_events();
 }
 
-/// An empty request loads the model, which is there already, or unloads it.
+/// Answers an empty request: it loads the model, which is always loaded here, or unloads it.
 void answer_load(const Api& api, Exchange& exchange, const Fields& body, bool generate) {
   const bool unload = tools::read_keep_alive(body) && body.has("keep_alive");
   const bool stream = body.flag("stream").value_or(true);
@@ -42,7 +42,7 @@ void answer_load(const Api& api, Exchange& exchange, const Fields& body, bool ge
   answer_once(exchange, json, stream);
 }
 
-/// Thinking is asked of a model that does not think.
+/// Answers a request; refuses to turn thinking on for a model that does not think.
 void ask(Api& api, const std::shared_ptr<Exchange>& exchange, EqualRequest request) {
   request.change = [&api](const CompletionRequest& read) {
     if (read.think == true && !api.model().chat_template->answer_format().thinks())

@@ -1,4 +1,4 @@
-// What Ollama's clients are told of the model.
+// The model as Ollama's clients see it.
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 
-#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
 #include "model/file/utf8.h"
 #include "tools/serve/api/ollama.h"

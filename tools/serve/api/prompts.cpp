@@ -92,7 +92,7 @@ RenderOptions render_options(const CompletionRequest& request, const std::string
   return options;
 }
 
-/// Refuses to turn thinking off where the template has no switch for it.
+/// Throws RequestError if thinking shall be off but the template has no switch for it.
 void check_thinking(const ServedModel& model, const CompletionRequest& request) {
   const ChatTemplate& chat = *model.chat_template;
   const bool has_switch = chat.reads("enable_thinking") || chat.reads("thinking");

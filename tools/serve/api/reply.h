@@ -31,7 +31,7 @@ struct Prompts {
   std::vector<Prompt> all;
 };
 
-/// What a reply needs.
+/// The parts of a reply.
 struct ReplyParts {
   std::shared_ptr<Exchange> exchange;
   const ServedModel& model;  ///< must outlive the reply
@@ -91,7 +91,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   virtual void end_choice(Choice&) {}
   /// After the last choice: the stream's last events.
   virtual void end_stream() = 0;
-  /// Returns the body of an answer that is no stream.
+  /// Returns the body of an answer without a stream.
   virtual std::string whole() = 0;
   /// Ends the stream with an error.
   virtual void fail_stream(const Failure& failure);

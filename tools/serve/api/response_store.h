@@ -32,7 +32,7 @@ class ResponseStore {
  private:
   struct Entry {
     std::uint64_t scope;
-    std::string id, text;  ///< of both as JSON, which takes less than a tree
+    std::string id, text;  ///< both as JSON, which takes less memory than a tree
   };
   std::list<Entry>::iterator find_entry(std::uint64_t scope, const std::string& id);
 

@@ -109,7 +109,7 @@ class Items {
   std::string thoughts_;
 };
 
-/// Reads the conversation. Returns what the response is continued from as a value of JSON.
+/// Reads the conversation: instructions, the previous response, then the input.
 void read_input(const Fields& body, std::uint64_t scope, ResponseStore& store, EqualRequest& to) {
   MessageList messages(to);
   if (const auto text = body.text("instructions"))
@@ -138,7 +138,7 @@ void read_input(const Fields& body, std::uint64_t scope, ResponseStore& store, E
   if (messages.empty()) refuse_value("input", "an item with text", *input);
 }
 
-/// Reads tools into the equal request's, and those of the answer.
+/// Reads the tools, for the equal request and for the answer.
 class ToolList {
  public:
   ToolList(EqualRequest& to, ResponsesForm& form) : to_(to), form_(form) {}

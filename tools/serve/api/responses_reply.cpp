@@ -46,7 +46,7 @@ RequestJson ResponsesReply::place() const {
   return at;
 }
 
-/// The beginning of the names of the open item's events.
+/// Returns the common prefix of the open item's event names.
 const char* ResponsesReply::events() const {
   if (item_["type"] == "message") return "response.output_text";
   if (item_["type"] == "function_call") return "response.function_call_arguments";

@@ -7,7 +7,7 @@
 
 namespace cria::serve {
 
-/// What the answer repeats of its request, and who keeps it.
+/// Parts of the request that its answer repeats, and the store that keeps the answer.
 struct ResponsesForm {
   RequestJson told;          ///< members of the response, as sent or as used
   RequestJson conversation;  ///< messages of the equal request
@@ -51,7 +51,7 @@ class ResponsesReply final : public Reply {
   const std::string id_;
   RequestJson output_ = RequestJson::array();  // items that are done
   RequestJson item_;                           // the open one, or null
-  std::string text_;                           // of it so far
+  std::string text_;                           // its text so far
   RequestJson logprobs_ = RequestJson::array();
   std::mutex mutex_;  // numbers and order of events: silence is broken by another thread
   std::size_t events_ = 0;
