@@ -211,7 +211,7 @@ void reject_unsupported_fields(const Fields& fields) {
            name == "regex" || name == "ebnf";
   };
   for (const auto& [name, value] : fields.json().items())
-    if (constrains(name) && !is_neutral(name, value))
+    if (constrains(name) && !value.is_null())
       refuse_unsupported(name.substr(0, 64),
                          "use \"response_format\" or \"grammar\" to constrain the answer");
   const RequestJson* const modalities = fields.array("modalities");
