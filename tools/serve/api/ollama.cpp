@@ -10,7 +10,8 @@
 namespace cria::serve {
 namespace {
 
-constexpr const char* kVersion = "0.13.4";  // an Ollama with this API: clients compare versions
+constexpr const char* kOllamaVersion =
+    "0.13.4";  // an Ollama with this API: clients compare versions
 
 void answer_ollama(Exchange& exchange, const RequestJson& json) {
   exchange.answer(200, kJsonType, json_text(json));
@@ -141,7 +142,7 @@ std::vector<Route> ollama_routes(Api& api) {
           handler(api, exchange, body);
         }));
   };
-  get("/api/version", [] { return RequestJson{{"version", kVersion}}; });
+  get("/api/version", [] { return RequestJson{{"version", kOllamaVersion}}; });
   get("/api/tags", [&api] { return ollama_tags(api.model()); });
   get("/api/ps", [&api] { return ollama_loaded(api.model(), api.service().n_ctx()); });
   post("/api/show", [](const Api& of, const auto& exchange, const RequestJson& json) {
