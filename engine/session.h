@@ -58,6 +58,12 @@ struct TokenLogprobs {
   float logprob = 0;                           ///< log-probability of `id`
   std::vector<std::pair<TokenId, float>> top;  ///< most likely tokens; on a tie, lower id first
 };
+/// A piece of a tool call. The first one of a call has no arguments.
+struct ToolCallPiece {
+  std::size_t index = 0;       ///< of the call in the answer
+  std::string id, name;        ///< of the call; empty in later pieces
+  std::string_view arguments;  ///< what the model wrote next
+};
 /// Options of one generation.
 struct GenerateOptions {
   /// Sampling options.
@@ -89,9 +95,12 @@ struct GenerateOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;
   AnswerFormat format;           ///< markers of thinking and tool calls; chat() fills it in
   bool thinking_opened = false;  ///< the prompt ends inside of thinking; chat() fills it in
-  TextSink on_thinking;          ///< receives the thinking
-  std::uint64_t call_key = 0;    ///< seed of tool-call ids; chat() takes prompt and sampler seed
+  std::function<void(std::size_t tokens)> on_token;  ///< gets the count after each sampled token
+  TextSink on_thinking;                              ///< receives the thinking
+  std::uint64_t call_key = 0;  ///< seed of tool-call ids; chat() takes prompt and sampler seed
   std::function<void(const ToolCall& call)> on_call;  ///< receives each complete tool call
+  /// Receives the pieces of each tool call as it is written, before on_call.
+  std::function<void(const ToolCallPiece& piece)> on_call_piece;
 };
 
 /// Options that turn a conversation into a prompt.
@@ -103,6 +112,7 @@ struct ChatOptions {
   std::string variables;
   std::optional<CallForm> calls;  ///< tool-call format; default: known from the template
   bool drop_oldest = false;       ///< drop the oldest exchanges if the context is full
+  bool continue_last = false;     ///< continue the last message, the assistant's
   /// Receives every prompt before it is evaluated.
   std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
 };
@@ -110,10 +120,12 @@ struct ChatOptions {
 struct GenerateResult {
   /// Why the answer ended.
   StopReason reason = StopReason::EndOfGeneration;
-  bool end_token = false;               ///< an end token was sampled; it is not in `tokens`
-  std::string text;                     ///< answer, as the sink received it
-  std::string reasoning;                ///< thinking, as on_thinking received it
-  std::vector<ToolCall> tool_calls;     ///< in order; not part of `text`
+  bool end_token = false;            ///< an end token was sampled; it is not in `tokens`
+  std::string text;                  ///< answer, as the sink received it
+  std::string reasoning;             ///< thinking, as on_thinking received it
+  std::vector<ToolCall> tool_calls;  ///< in order; not part of `text`
+  /// Calls after those whose text the end of the answer cut; the last may be incomplete.
+  std::vector<ToolCall> cut_calls;
   std::vector<TokenId> tokens;          ///< thinking, answer and calls, without the end token
   std::size_t reasoning_tokens = 0;     ///< tokens of thinking, markers included
   std::vector<TokenLogprobs> logprobs;  ///< the answer's tokens, if requested

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ struct ToolChoice {
   bool parallel = true;  ///< several calls
   bool free_text =
       false;  ///< text may precede the calls or replace them: anything that does not begin a call
+  std::vector<std::string> allowed = {};  ///< only these tools; empty: all
+  /// Instead of calls, the answer may be JSON that satisfies this schema ("": any object).
+  std::optional<std::string> format = {};
 };
 /// True if answers can be constrained to calls of this form.
 bool can_require_calls(CallForm form);

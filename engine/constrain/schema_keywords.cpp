@@ -50,7 +50,8 @@ bool is_annotation(std::string_view key) {
                                          "externalDocs",
                                          "xml",
                                          "enumDescriptions",
-                                         "enumNames"};
+                                         "enumNames",
+                                         "markdownDescription"};
   return key.starts_with("x-") || std::ranges::count(kNames, key) != 0;
 }
 

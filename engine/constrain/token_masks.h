@@ -115,6 +115,7 @@ struct Constraint::State {
     None,
     Only,
     AfterText,  ///< any kind; until one begins, the text is complete everywhere
+    OrFormat,   ///< the answer is calls, or text that is constrained too
   };
   State(Automaton compiled, Calls in_it) : automaton(std::move(compiled)), calls(in_it) {}
 

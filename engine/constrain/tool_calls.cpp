@@ -40,7 +40,10 @@ const CallFormat* constrained_format(CallForm form) {
 }
 
 bool is_wanted(const ToolChoice& choice, const SchemaJson& tool) {
-  return choice.name.empty() || tool.at("function").at("name") == choice.name;
+  const SchemaJson& name = tool.at("function").at("name");
+  const bool allowed =
+      choice.allowed.empty() || std::ranges::count(choice.allowed, name.get<std::string>()) != 0;
+  return allowed && (choice.name.empty() || name == choice.name);
 }
 
 bool is_strict(const SchemaJson& function) {
@@ -348,6 +351,18 @@ class CallsBuilder {
   const RuleId body_;  // a call, after the marker that opens it
 };
 
+/// Adds an answer that is calls, or JSON in a format.
+RuleId calls_or_format(AutomatonBuilder& builder, RuleId calls, const std::string& format) {
+  const RuleId root = builder.rule();
+  const NodeId start = builder.start(root), end = builder.end(root);
+  builder.call(start, calls, end);
+  if (format.empty())
+    JsonText(builder).any_object(start, end);
+  else
+    builder.call(start, schema_rule(format, builder), end);
+  return root;
+}
+
 std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const ToolChoice& choice,
                                                 const SchemaJson& tools,
                                                 const ParametersSchemas::List& schemas) {
@@ -359,6 +374,9 @@ std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const Too
     if (is_wanted(choice, tools[i])) rules.add_tool(tools[i].at("function"), schemas[i]);
   CallsBuilder calls(builder, text, rules.tools(), choice.parallel && choice.name.empty(),
                      choice.free_text);
+  if (choice.format)
+    return make_constraint(builder, calls_or_format(builder, calls.only_calls(), *choice.format),
+                           "tools", Calls::OrFormat);
   const RuleId root = choice.free_text ? calls.text_with_calls() : calls.only_calls();
   return make_constraint(builder, root, "tools", choice.free_text ? Calls::AfterText : Calls::Only);
 }

@@ -187,6 +187,7 @@ void Answer::take_prompt(std::size_t position, std::span<const float> logits) {
 
 void Answer::push(TokenId token, std::span<const float> logits) {
   result_.tokens.push_back(token);
+  if (options_.on_token) options_.on_token(result_.tokens.size());
   output_.push(token);
   if (!options_.logprobs || !output_.in_answer()) return;
   result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));

@@ -47,7 +47,10 @@ AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& op
       options_(options),
       sink_(sink),
       reader_(tokenizer, options.format, options.thinking_opened),
-      scanner_(options.stop),
+      scanner_(options.constraint &&
+                       options.constraint->state().calls == Constraint::State::Calls::OrFormat
+                   ? std::vector<std::string>()
+                   : options.stop),
       only_calls_(options.constraint &&
                   options.constraint->state().calls == Constraint::State::Calls::Only) {}
 
@@ -83,6 +86,7 @@ void AnswerOutput::finish(GenerateResult& result) {
   result.text = std::move(text_);
   result.reasoning = std::move(reasoning_);
   result.tool_calls = std::move(calls_);
+  result.cut_calls = std::move(cut_calls_);
   result.reasoning_tokens = reasoning_tokens_;
   result.stop = scanner_.found();
   const auto first = result.logprobs.begin();
@@ -92,7 +96,9 @@ void AnswerOutput::finish(GenerateResult& result) {
 
 AnswerReader::Sink AnswerOutput::reader_sink() {
   return {[this](AnswerPart part, std::string_view text) { take(part, text); },
-          [this](const ToolCall& call) { take(call); }};
+          [this](const ToolCall& call) { take(call); },
+          [this](const CallPiece& piece) { take(piece); },
+          [this](const ToolCall& call) { take_cut(call); }};
 }
 
 void AnswerOutput::take(ToolCall call) {
@@ -100,6 +106,29 @@ void AnswerOutput::take(ToolCall call) {
   call.id = tool_call_id(options_.call_key, calls_.size(), options_.format.calls);
   if (options_.on_call) options_.on_call(call);
   calls_.push_back(std::move(call));
+}
+
+// Text before a call is not continued: it holds no beginning of a stop string.
+void AnswerOutput::take(const CallPiece& piece) {
+  if (!scanner_.found().empty() || refused_) return;
+  ToolCallPiece out;
+  if (!piece.name.empty()) {
+    show(scanner_.finish(), text_, sink_);
+    ++begun_calls_;
+    out.name = piece.name;
+  }
+  out.index = begun_calls_ - 1;
+  if (!piece.name.empty())
+    out.id = tool_call_id(options_.call_key, out.index, options_.format.calls);
+  out.arguments = piece.arguments;
+  if (options_.on_call_piece) options_.on_call_piece(out);
+}
+
+void AnswerOutput::take_cut(ToolCall call) {
+  if (!scanner_.found().empty() || refused_) return;
+  call.id =
+      tool_call_id(options_.call_key, calls_.size() + cut_calls_.size(), options_.format.calls);
+  cut_calls_.push_back(std::move(call));
 }
 
 void AnswerOutput::take(AnswerPart part, std::string_view text) {

@@ -54,6 +54,8 @@ class AnswerOutput {
   AnswerReader::Sink reader_sink();
   void take(AnswerPart part, std::string_view text);
   void take(ToolCall call);
+  void take(const CallPiece& piece);
+  void take_cut(ToolCall call);
   void show(std::string_view piece, std::string& all, const TextSink& sink);
 
   const Tokenizer& tokenizer_;
@@ -63,7 +65,8 @@ class AnswerOutput {
   StopScanner scanner_;
   std::optional<StreamDecoder> verbatim_;
   std::string text_, reasoning_;
-  std::vector<ToolCall> calls_;
+  std::vector<ToolCall> calls_, cut_calls_;
+  std::size_t begun_calls_ = 0;
   std::size_t reasoning_tokens_ = 0;
   std::size_t answer_tokens_ = 0;
   std::size_t not_answer_ = 0;  // leading answer tokens that turned out to open the thinking

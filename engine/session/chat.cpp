@@ -17,6 +17,7 @@ struct Prompt {
 RenderOptions render_options(const ChatOptions& how) {
   RenderOptions options;
   options.variables = how.variables;
+  options.continue_last = how.continue_last;
   return options;
 }
 

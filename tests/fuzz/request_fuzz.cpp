@@ -3,6 +3,9 @@
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/target.h"
 #include "tools/requests/request.h"
+#include "tools/serve/api/messages.h"
+#include "tools/serve/api/ollama.h"
+#include "tools/serve/api/responses.h"
 
 namespace cria::fuzz {
 namespace {
@@ -19,6 +22,26 @@ void check_request(const tools::CompletionRequest& request) {
           "requires tools without any");
 }
 
+/// Translates a request of another protocol, and reads the equal one.
+void run_translations(const tools::RequestJson& body) {
+  static serve::ResponseStore store(1 << 20);
+  const auto of_responses = [](const tools::RequestJson& json) {
+    return serve::read_responses_request(json, 0, store);
+  };
+  const std::function<serve::EqualRequest(const tools::RequestJson&)> translators[] = {
+      serve::read_messages_request, of_responses, serve::read_ollama_chat,
+      serve::read_ollama_generate};
+  for (const auto& translate : translators) {
+    try {
+      const serve::EqualRequest equal = translate(body);
+      check_request(equal.chat ? tools::read_chat_request(equal.body, {}, kVocabulary)
+                               : tools::read_completion_request(equal.body, {}, kVocabulary));
+    } catch (const tools::RequestError& error) {
+      require(error.status == 400 && !error.code.empty(), "a refusal without a code");
+    }
+  }
+}
+
 void run_request(std::string_view input) {
   const GenerateOptions defaults;
   try {
@@ -26,6 +49,7 @@ void run_request(std::string_view input) {
   } catch (const Error&) {
   }
   const tools::RequestJson body = tools::parse_request_json(input);
+  run_translations(body);
   for (auto* const read : {tools::read_chat_request, tools::read_completion_request}) {
     try {
       check_request(read(body, defaults, kVocabulary));
@@ -43,6 +67,9 @@ std::vector<std::string> request_seeds() {
       R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"enum":[1]}}},"n":2.0,"stop":["a","b"],"logit_bias":{"5":-100},"logprobs":true,"top_logprobs":3,"stream":true,"stream_options":{"include_usage":true}})",
       R"({"prompt":["a","b"],"echo":true,"logprobs":2,"best_of":1,"max_tokens":-1,"ignore_eos":true,"grammar":"root ::= \"a\""})",
       R"({"prompt":[[1,2],[3]],"top_k":-1,"top_p":0,"min_p":1,"repeat_penalty":1.1,"repeat_last_n":0,"chat_template_kwargs":{"a":1}})",
+      R"({"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"1"}],"tools":[{"type":"function","name":"f","parameters":{}}],"text":{"format":{"type":"json_object"}},"max_output_tokens":5})",
+      R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"max_tokens":5})",
+      R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","content":"1"}],"format":"json","think":true,"options":{"num_predict":5}})",
       R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":"x","max_tokens":3}})"};
 }
 

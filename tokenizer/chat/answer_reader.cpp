@@ -248,13 +248,13 @@ void AnswerReader::finish(const Sink& sink, bool cut) {
   };
   splitter_.push(decoder_.finish(), split);
   splitter_.finish(split);
-  if (cut && without_spaces(message_.arguments).empty()) message_ = {};
-  end_message(sink);
+  end_message(sink, cut);
   scanner_.finish(scanner_sink(sink), cut);
 }
 
 CallScanner::Sink AnswerReader::scanner_sink(const Sink& sink) {
-  return {[&sink](std::string_view text) { sink.text(AnswerPart::Answer, text); }, sink.call};
+  return {[&sink](std::string_view text) { sink.text(AnswerPart::Answer, text); }, sink.call,
+          sink.piece, sink.cut_call};
 }
 
 void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view receiver,
@@ -272,16 +272,48 @@ void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view
       if (message_.name != tool) end_message(sink);
       message_.name = tool;
       message_.arguments += text;
+      read_message(sink);
       break;
     }
   }
 }
 
-void AnswerReader::end_message(const Sink& sink) {
+// Passes on what is certain of the message to a tool.
+void AnswerReader::read_message(const Sink& sink) {
+  std::string& json = message_.arguments;
+  if (!passed_on_) {
+    json.erase(0, spaces_at_start(json));
+    if (!json.starts_with('{')) return;
+    passed_on_ = 0;
+    if (sink.piece) sink.piece({message_.name, ""});
+  }
+  const std::size_t n = prefix_.certain(json);
+  if (n > *passed_on_ && sink.piece)
+    sink.piece({"", std::string_view(json).substr(*passed_on_, n - *passed_on_)});
+  passed_on_ = n;
+}
+
+// Where the end does not continue what was passed on, the call keeps the model's text.
+void AnswerReader::end_message(const Sink& sink, bool cut) {
   if (message_.name.empty()) return;
   ToolCall call = std::exchange(message_, {});
+  const std::optional<std::size_t> passed_on = std::exchange(passed_on_, std::nullopt);
+  const bool whole = prefix_.complete();
+  prefix_ = {};
+  const std::string certain = call.arguments.substr(0, passed_on.value_or(0));
+  if (cut && !whole) {
+    if (!passed_on && sink.piece) sink.piece({call.name, ""});
+    if (call.arguments.size() > certain.size() && sink.piece)
+      sink.piece({"", std::string_view(call.arguments).substr(certain.size())});
+    if (sink.cut_call) sink.cut_call(call);
+    return;
+  }
   if (without_spaces(call.arguments).empty()) call.arguments = "{}";
   if (auto closed = closed_json(call.arguments)) call.arguments = std::move(*closed);
+  if (!call.arguments.starts_with(certain)) call.arguments = certain;
+  if (!passed_on && sink.piece) sink.piece({call.name, ""});
+  if (call.arguments.size() > certain.size() && sink.piece)
+    sink.piece({"", std::string_view(call.arguments).substr(certain.size())});
   sink.call(call);
 }
 

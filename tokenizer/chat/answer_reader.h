@@ -81,8 +81,10 @@ class AnswerReader {
  public:
   struct Sink {
     std::function<void(AnswerPart part, std::string_view text)>
-        text;                                        ///< thinking or answer, never empty
-    std::function<void(const ToolCall& call)> call;  ///< complete, without an id
+        text;                                                 ///< thinking or answer, never empty
+    std::function<void(const ToolCall& call)> call;           ///< complete, without an id
+    std::function<void(const CallPiece& piece)> piece = {};   ///< of a call, as it is written
+    std::function<void(const ToolCall& call)> cut_call = {};  ///< as far as it is written
   };
 
   /// opened: the prompt ends inside of thinking.
@@ -90,7 +92,7 @@ class AnswerReader {
 
   void push(TokenId token, const Sink& sink);
   /// Emits what is still held back at the end of the answer. cut: the answer is truncated; an
-  /// incomplete call between markers is dropped.
+  /// incomplete call between markers goes to cut_call, if its name is complete.
   void finish(const Sink& sink, bool cut = false);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
   /// True if the next text is the answer, or white space before it.
@@ -99,7 +101,8 @@ class AnswerReader {
 
  private:
   void take(AnswerPart part, std::string_view text, std::string_view receiver, const Sink& sink);
-  void end_message(const Sink& sink);
+  void read_message(const Sink& sink);
+  void end_message(const Sink& sink, bool cut = false);
   static CallScanner::Sink scanner_sink(const Sink& sink);
 
   const Tokenizer& tokenizer_;
@@ -108,6 +111,8 @@ class AnswerReader {
   AnswerSplitter splitter_;
   CallScanner scanner_;
   ToolCall message_;  // a message to a tool in a channel, so far
+  JsonPrefix prefix_;
+  std::optional<std::size_t> passed_on_;  // bytes of its arguments; nullopt: nor its name
 };
 
 }  // namespace cria

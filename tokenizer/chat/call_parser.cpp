@@ -103,16 +103,6 @@ Calls json_calls(std::string_view text, std::optional<ToolCall> (*read)(std::str
   return calls;
 }
 
-/// Returns a tool's name without "functions." in front and ":0", the number of the call, behind.
-std::string_view bare_name(const CallFormat& format, std::string_view name) {
-  if (format.name_prefix.empty()) return name;
-  if (name.starts_with(format.name_prefix)) name.remove_prefix(format.name_prefix.size());
-  const std::size_t colon = name.rfind(':');
-  const bool numbered = colon != std::string_view::npos &&
-                        name.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
-  return numbered ? name.substr(0, colon) : name;
-}
-
 /// NAME, name_close, {…}. Older models of DeepSeek write "function", name_close, NAME and the
 /// arguments as a block of code.
 Calls named_call(const CallFormat& format, std::string_view text) {
@@ -124,7 +114,7 @@ Calls named_call(const CallFormat& format, std::string_view text) {
     name = tool;
   }
   const std::string_view tool =
-      bare_name(format, without_spaces(name->substr(0, name->find("[CALL_ID]"))));
+      bare_tool_name(format, without_spaces(name->substr(0, name->find("[CALL_ID]"))));
   auto json = lenient_json(without_spaces(text));
   if (tool.empty() || !json || !CallJson::parse(*json, nullptr, false).is_object()) return {};
   return {{"", std::string(tool), std::move(*json)}};
@@ -152,18 +142,10 @@ Calls tagged_call(const CallFormat& format, std::string_view text, OfferedTools&
   if (!name || without_spaces(*name).empty()) return {};
   const std::string_view tool = without_spaces(*name);
   std::string json;
-  while (take_until(text, format.key_open)) {
-    const auto key = take_until(text, format.key_close);
-    const auto kind =
-        format.value_open.empty() ? std::string_view() : take_until(text, format.value_open);
-    if (!key || !kind) return {};
-    std::string_view value = take_tagged_value(format, tool, text, tools);
-    if (format.trim_lines) value = without_line_breaks(value);
-    const std::string_view argument = without_spaces(*key);
-    json += (json.empty() ? "" : ", ") + json_string(argument) + ": ";
-    json += *kind == "true"    ? json_string(value)
-            : *kind == "false" ? lenient_json(value).value_or(json_string(value))
-                               : bare_argument(value, tools.types(tool, argument));
+  while (text.find(format.key_open) != std::string_view::npos) {
+    const auto argument = take_tagged_argument(format, tool, text, tools);
+    if (!argument) return {};
+    json += (json.empty() ? "" : ", ") + *argument;
   }
   return {{"", std::string(tool), "{" + json + "}"}};
 }
@@ -200,6 +182,31 @@ Calls parse_body(const CallFormat& format, std::string_view text, OfferedTools& 
 }
 
 }  // namespace
+
+std::string_view bare_tool_name(const CallFormat& format, std::string_view name) {
+  if (format.name_prefix.empty()) return name;
+  if (name.starts_with(format.name_prefix)) name.remove_prefix(format.name_prefix.size());
+  const std::size_t colon = name.rfind(':');
+  const bool numbered = colon != std::string_view::npos &&
+                        name.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  return numbered ? name.substr(0, colon) : name;
+}
+
+std::optional<std::string> take_tagged_argument(const CallFormat& format, std::string_view tool,
+                                                std::string_view& text, OfferedTools& tools) {
+  if (!take_until(text, format.key_open)) return std::nullopt;
+  const auto key = take_until(text, format.key_close);
+  const auto kind =
+      format.value_open.empty() ? std::string_view() : take_until(text, format.value_open);
+  if (!key || !kind) return std::nullopt;
+  std::string_view value = take_tagged_value(format, tool, text, tools);
+  if (format.trim_lines) value = without_line_breaks(value);
+  const std::string_view argument = without_spaces(*key);
+  const std::string json = *kind == "true"    ? json_string(value)
+                           : *kind == "false" ? lenient_json(value).value_or(json_string(value))
+                                              : bare_argument(value, tools.types(tool, argument));
+  return json_string(argument) + ": " + json;
+}
 
 std::string_view take_tagged_value(const CallFormat& format, std::string_view tool,
                                    std::string_view& text, OfferedTools& tools) {

@@ -187,6 +187,7 @@ void CallScanner::begin_call(std::size_t marker_bytes) {
   take_marker(marker_bytes);
   state_ = State::Call;
   end_ = JsonEnd();
+  stream_ = CallStream();
   json_at_ = std::string::npos;
   seen_ = 0;
   in_argument_ = false;
@@ -276,15 +277,21 @@ bool CallScanner::plain_text(bool ended) {
 bool CallScanner::call(const Sink& sink, bool ended) {
   if (plain_text(ended)) return state_ == State::Text;
   const auto end = has_json() ? json_end() : marked_end(ended);
+  stream_.read(*format_, std::string_view(pending_).substr(0, end.value_or(pending_.size())),
+               tools_, sink.piece);
   if (!end && !ended) return false;
-  if (!end && cut_ && !marker_.empty()) {
-    pending_.clear();
-    return false;
+  if (!end && cut_) {
+    const std::vector<ToolCall> cut = stream_.cut(*format_, pending_, sink.piece);
+    if (sink.cut_call) std::ranges::for_each(cut, sink.cut_call);
+    if (!cut.empty() || !marker_.empty()) {
+      pending_.clear();
+      return false;
+    }
   }
   const std::size_t size = end ? *end : end_of_rest();
-  const std::vector<ToolCall> calls =
-      size == 0 ? std::vector<ToolCall>()
-                : parse_calls(*format_, std::string_view(pending_).substr(0, size), tools_);
+  std::vector<ToolCall> calls;
+  if (size != 0) calls = parse_calls(*format_, std::string_view(pending_).substr(0, size), tools_);
+  calls = stream_.finish(std::move(calls), sink.piece);
   if (calls.empty()) {
     pending_.insert(0, marker_);
     drop_space_ = false;
@@ -296,7 +303,7 @@ bool CallScanner::call(const Sink& sink, bool ended) {
     return true;
   }
   for (const ToolCall& one : calls) sink.call(one);
-  pending_.erase(0, size);
+  pending_.erase(0, size == 0 ? std::string::npos : size);
   state_ = State::After;
   return true;
 }

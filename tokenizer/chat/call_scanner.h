@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tokenizer/chat/call_format.h"
+#include "tokenizer/chat/call_stream.h"
 #include "tokenizer/chat/call_values.h"
 
 namespace cria {
@@ -16,8 +17,10 @@ namespace cria {
 class CallScanner {
  public:
   struct Sink {
-    std::function<void(std::string_view text)> text;  ///< never empty
-    std::function<void(const ToolCall& call)> call;   ///< complete, without an id
+    std::function<void(std::string_view text)> text;          ///< never empty
+    std::function<void(const ToolCall& call)> call;           ///< complete, without an id
+    std::function<void(const CallPiece& piece)> piece = {};   ///< of a call, as it is written
+    std::function<void(const ToolCall& call)> cut_call = {};  ///< as far as it is written
   };
 
   /// tools: the JSON array that the model was offered, or "". With None and Channels, which has no
@@ -26,7 +29,7 @@ class CallScanner {
 
   void push(std::string_view text, const Sink& sink);
   /// Emits what is still held back at the end of the answer. cut: the answer is truncated; an
-  /// incomplete call is dropped.
+  /// incomplete call goes to cut_call, if its name is complete.
   void finish(const Sink& sink, bool cut = false);
   /// True if a control token, as text, is part of a marker.
   [[nodiscard]] bool names(std::string_view control) const;
@@ -68,6 +71,7 @@ class CallScanner {
   std::string pending_;
   std::string marker_;        // before the call, with the section's and their white space
   JsonEnd end_;               // end of the call's JSON
+  CallStream stream_;         // its pieces
   std::size_t json_at_ = 0;   // where its JSON begins
   std::size_t seen_ = 0;      // without JSON: no marker begins before
   bool in_argument_ = false;  // at seen_
@@ -80,6 +84,14 @@ class CallScanner {
 /// format. tools: those that the model was offered.
 std::vector<ToolCall> parse_calls(const CallFormat& format, std::string_view text,
                                   OfferedTools& tools);
+
+/// Returns a tool's name without "functions." in front and ":0", the number of the call, behind.
+std::string_view bare_tool_name(const CallFormat& format, std::string_view name);
+
+/// Returns the next argument as "KEY": VALUE and removes it from the text; nullopt if there is none
+/// that follows the format.
+std::optional<std::string> take_tagged_argument(const CallFormat& format, std::string_view tool,
+                                                std::string_view& text, OfferedTools& tools);
 
 /// Returns the value of a tagged argument and removes it from the text, with the tag that closes
 /// it. A forgotten tag ends where the next argument of the tool begins on a line of its own, or

@@ -7,6 +7,7 @@
 #include "model/error.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/call_format.h"
+#include "tokenizer/chat/partial_marker.h"
 #include "tokenizer/chat/template_messages.h"
 #include "tokenizer/chat/transcript.h"
 #include "tokenizer/jinja/template.h"
@@ -156,8 +157,39 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
   return format;
 }
 
+namespace {
+
+/// Returns a rendered conversation up to the end of its last message's content.
+Text left_open(const Text& rendered, std::string_view content) {
+  for (const std::string_view shown : {content, without_spaces(content)}) {
+    for (std::string_view before = rendered.bytes(); !shown.empty();) {
+      const std::size_t at = jinja::find_last(before, shown);
+      if (at == std::string_view::npos) break;
+      if (!rendered.trusted_at(at)) return rendered.part(0, at + shown.size());
+      before = before.substr(0, at + shown.size() - 1);
+    }
+  }
+  throw Error("", "the chat template does not show the last message, which the answer continues");
+}
+
+}  // namespace
+
+bool ChatTemplate::reads(std::string_view variable) const { return template_->reads(variable); }
+
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
                           const RenderOptions& options) const {
+  if (options.continue_last && !messages.empty()) {
+    RenderOptions closed = options;
+    closed.continue_last = false;
+    std::vector<ChatMessage> all = messages;
+    const std::string content = all.back().content;
+    closed.add_generation_prompt = without_spaces(content).empty();
+    if (closed.add_generation_prompt) {  // nothing to continue
+      all.pop_back();
+      return render(all, closed);
+    }
+    return left_open(render(all, closed), content);
+  }
   const ChatTemplate& used = chosen(options.variables);
   Text text = used.render_with_tools(messages, options);
   require_question(messages, *used.contents_, text.bytes());

@@ -33,6 +33,9 @@ struct ChatMessage {
 /// The input of a template in addition to the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
+  /// End with the content of the last message, the assistant's, which the answer continues. Throws
+  /// Error if the template does not show it.
+  bool continue_last = false;
   /// Further variables of the template (tools, documents, enable_thinking …) as a JSON object, or
   /// "". A template without tool support gets the tools in Hermes form, in the system message or,
   /// if it refuses one, in the first user message.
@@ -84,6 +87,10 @@ class ChatTemplate {
   [[nodiscard]] bool names(std::string_view word) const {
     return source_->find(word) != std::string::npos;
   }
+  /// Its source, without the one for tools.
+  [[nodiscard]] const std::string& source() const { return *source_; }
+  /// True if the template looks at this variable.
+  [[nodiscard]] bool reads(std::string_view variable) const;
   /// A note to the user on how this template was chosen, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 

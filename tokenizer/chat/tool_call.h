@@ -17,6 +17,13 @@ struct ToolCall {
   bool operator==(const ToolCall&) const = default;
 };
 
+/// A piece of a tool call that is being written: its name first, then pieces of its arguments,
+/// which joined are those of the call.
+struct CallPiece {
+  std::string_view name;       ///< of the call that begins, or ""
+  std::string_view arguments;  ///< "" if a call begins
+};
+
 /// Formats of the table in call_format.cpp. Rows without an enumerator are known by name.
 enum class CallForm : std::uint8_t {
   None,

@@ -48,7 +48,7 @@ struct ServeCommand {
   serve::ServeOptions serve;
   std::string alias, chat_template, tool_format, key_file;
   std::string cache_scope = "key", pooling;
-  std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512;
+  std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512, store_mib = 64;
   double read_timeout = 30, write_timeout = 30, keep_alive = 75, request_timeout = 600, grace = 10;
   bool strict_model = false, no_web = false;
 };
@@ -109,6 +109,7 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   serve::ApiOptions api;
   api.defaults = default_answer(options, *model);
   api.strict_model = options.strict_model;
+  api.store_bytes = options.store_mib << 20;
   api.pooling = options.pooling.empty() ? default_pooling(*model) : parse_pooling(options.pooling);
   if (api.pooling != Pooling::None) check_output(*model, api.pooling);
   api.log_prompts = options.serve.server.log.texts;
@@ -138,6 +139,14 @@ int run_serve(ServeCommand& options) {
     metrics.set_build(CRIA_VERSION, options.alias);
     return open_backend(options, metrics);
   });
+}
+
+void check_origin_pattern(const std::string& text) {
+  if (!serve::is_origin_pattern(text))
+    throw Error("",
+                "expected SCHEME://HOST, SCHEME://HOST:PORT, SCHEME://* (not of http), null or "
+                "*, got " +
+                    without_controls(text));
 }
 
 void check_origin(const std::string& text) {
@@ -171,11 +180,10 @@ Flags access_flags(ServeCommand& o) {
        into::each(access.keys, check_key)},
       {"--api-key-file", "FILE", "file of such keys, one per line", into::text(o.key_file)},
       {"--cors-origin", "ORIGIN",
-       "web origin whose pages may call the API, * for all; may be repeated",
-       into::each(access.cors_origins,
-                  [](const std::string& text) {
-                    if (text != "*") check_origin(text);
-                  })},
+       "web origin whose pages may call the API, such as https://app.example or "
+       "vscode-webview://*; "
+       "* for all; may be repeated",
+       into::each(access.cors_origins, check_origin_pattern)},
       {"--allowed-host", "HOST",
        "additional host name that clients may use for a server on a loopback address; may be "
        "repeated",
@@ -197,6 +205,8 @@ Flags limit_flags(ServeCommand& o) {
        into::number(o.prefill_chunk, 1, 1 << 20)},
       {"--cache-mib", "N", "MiB of memory for the prefix cache",
        into::number(o.cache_mib, 0, 1 << 20)},
+      {"--store-mib", "N", "MiB of memory for responses that later requests may continue (0: none)",
+       into::number(o.store_mib, 0, 1 << 20)},
       {"--cache-scope", "",
        "which requests share cached prefixes: those with the same API key, or all",
        into::choice(o.cache_scope, {"key", "all"})},
@@ -226,7 +236,7 @@ Flags limit_flags(ServeCommand& o) {
 
 void add_serve(Program& program) {
   Command& command =
-      program.add("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
+      program.add("serve", "Serve the HTTP APIs of OpenAI, Anthropic and Ollama, and a chat page");
   auto options = std::make_shared<ServeCommand>();
   ServeCommand& o = *options;
   o.sampling.command = &command;
@@ -243,11 +253,15 @@ void add_serve(Program& program) {
   command.add(speculation_flags(o.model, o.sampling.generate));
   command.add(o.sampling.flags());
   command.notes =
-      "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page "
-      "is at "
-      "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same "
-      "request "
-      "and seed give the same bytes, whatever else is being answered.\n\n"
+      "Clients of these protocols work unchanged. A request has the same answer in each of them.\n"
+      "  OpenAI, chat completions and Responses: base URL http://127.0.0.1:8080/v1\n"
+      "  Codex, in config.toml: base_url = \"http://127.0.0.1:8080/v1\", wire_api = \"responses\"\n"
+      "  Anthropic, Messages: ANTHROPIC_BASE_URL=http://127.0.0.1:8080\n"
+      "  Ollama: OLLAMA_HOST=http://127.0.0.1:8080\n"
+      "The chat page is at http://127.0.0.1:8080. The sampling options apply where a request "
+      "leaves "
+      "them out. The same request and seed give the same bytes, whatever else is being "
+      "answered.\n\n"
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"

@@ -9,13 +9,13 @@
 namespace cria::tools {
 namespace {
 
-/// -1 means no limit, as if the field were absent. The first name wins.
+/// -1 means no limit, as if the field were absent. The first name wins. llama.cpp's may be 0.
 void read_max_tokens(const Fields& fields, std::int64_t min, std::int64_t& to) {
   bool known = false;
-  for (const std::string_view name : {"max_completion_tokens", "max_tokens"}) {
+  for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
     const auto value = fields.integer(name, -1);
     if (!value || *value == -1) continue;
-    if (*value < min)
+    if (*value < (name == "n_predict" ? 0 : min))
       refuse_value(fields.path(name), "a whole number from " + std::to_string(min) + " on, or -1",
                    *value);
     if (!known) to = *value;
@@ -89,6 +89,7 @@ struct SamplerField {
       values.*member = *seed < 0 ? random_request_seed() : static_cast<std::uint64_t>(*seed);
   }
   void operator()(std::vector<std::string> SamplerOptions::*member) const {
+    (void)fields.array(name);
     if (auto strings = read_strings(fields, name)) values.*member = std::move(*strings);
   }
   void operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
@@ -179,13 +180,35 @@ std::uint64_t random_request_seed() {
   return ((std::uint64_t{device()} << 32U) | device()) >> 11U;  // 53 bits
 }
 
+namespace {
+
+/// True for values that ask for nothing. A factor of 1 does nothing.
+bool is_neutral(std::string_view name, const RequestJson& value) {
+  if (value.is_null() || value == false) return true;
+  if (value.is_number())
+    return value == ((name == "tfs_z" || name == "length_penalty") ? 1 : 0) || value == 0;
+  return (value.is_structured() || value.is_string()) && (value.empty() || value == "");
+}
+
+}  // namespace
+
 void reject_unsupported_fields(const Fields& fields) {
-  for (const char* name : {"functions", "function_call", "audio", "web_search_options", "suffix",
-                           "structured_outputs"})
+  for (const char* name : {"functions", "function_call", "audio", "web_search_options", "suffix"})
     if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
+  for (const char* name :
+       {"n_probs", "post_sampling_probs", "prompt_logprobs", "tfs_z", "top_a", "smoothing_factor",
+        "epsilon_cutoff", "eta_cutoff", "length_penalty", "use_beam_search", "min_tokens",
+        "min_keep", "stop_token_ids", "bad_words", "banned_strings", "allowed_token_ids",
+        "logits_processors", "truncate_prompt_tokens", "lora"})
+    if (const RequestJson* const value = fields.find(name);
+        value != nullptr && !is_neutral(name, *value))
+      refuse_unsupported(fields.path(name), "this is not supported here");
+  if (const auto format = fields.text("reasoning_format");
+      format && *format != "auto" && *format != "deepseek")
+    refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");
   const auto constrains = [](std::string_view name) {
-    return name.starts_with("guided_") || name == "json_schema" || name == "regex" ||
-           name == "ebnf";
+    return name.starts_with("guided_") || name == "json_schema" || name == "structured_outputs" ||
+           name == "regex" || name == "ebnf";
   };
   for (const auto& [name, value] : fields.json().items())
     if (constrains(name) && !value.is_null())

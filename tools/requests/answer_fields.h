@@ -32,7 +32,8 @@ std::uint64_t random_request_seed();
 void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
                         GenerateOptions& options);
 
-/// Throws RequestError for fields that ask for something cria does not have.
+/// Throws RequestError for fields that ask for something cria does not have. Values without effect,
+/// such as false, 0 and empty ones, are accepted.
 void reject_unsupported_fields(const Fields& fields);
 
 /// The form that an answer must have.
@@ -41,6 +42,9 @@ struct ConstraintFields {
   Kind kind = Kind::None;
   std::string text;  ///< the schema as JSON, or the grammar
   std::string path;  ///< path of the field that gives it
+
+  /// True if the answer must be JSON.
+  [[nodiscard]] bool json() const { return kind == Kind::JsonObject || kind == Kind::JsonSchema; }
 };
 
 /// True for 1 to 64 of [A-Za-z0-9_-], the names of schemas and tools.

@@ -9,7 +9,7 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kMaxMessages = 4096, kMaxTools = 128;
+constexpr std::size_t kMaxMessages = 4096, kMaxTools = 128, kMaxMessageParts = 4096;
 
 std::string read_role(const Fields& message) {
   constexpr std::array<std::string_view, 5> kKnown = {"system", "developer", "user", "assistant",
@@ -21,25 +21,29 @@ std::string read_role(const Fields& message) {
   return role == "developer" ? "system" : role;
 }
 
-std::string read_part(const RequestJson& json, const std::string& path) {
+/// Refusals of the assistant are its text; its thoughts are not.
+std::string read_part(const RequestJson& json, const std::string& path, bool assistant) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
+  if (assistant && type == "refusal") return part.require_text("refusal");
+  if (assistant && type == "thinking") return "";
   if (type != "text")
     refuse_unsupported(part.path("type"), "only parts of type \"text\" are supported");
   return part.require_text("text");
 }
 
-/// Content may be absent only if the message has tool calls.
-std::string read_content(const Fields& message, bool may_lack) {
+/// Only the assistant's content may be absent.
+std::string read_content(const Fields& message, bool assistant) {
   const RequestJson* const content = message.find("content");
   const std::string path = message.path("content");
-  if (content == nullptr && may_lack) return "";
+  if (content == nullptr && assistant) return "";
   if (content == nullptr) refuse_missing(path, "a string");
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) refuse_type(path, "a string or an array of parts", *content);
+  if (content->size() > kMaxMessageParts) refuse_value(path, "at most 4096 parts", content->size());
   std::string all;
   for (std::size_t i = 0; i < content->size(); ++i)
-    all += read_part((*content)[i], element_path(path, i));
+    all += read_part((*content)[i], element_path(path, i), assistant);
   return all;
 }
 
@@ -68,15 +72,16 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
   const Fields message(json, path);
   ChatMessage out;
   out.role = read_role(message);
-  const bool calls = out.role == "assistant" && check_calls(message);
-  out.content = read_content(message, calls);
+  const bool assistant = out.role == "assistant", calls = assistant && check_calls(message);
+  out.content = read_content(message, assistant);
   (void)message.text("name");
-  (void)message.text("reasoning_content");
+  const auto thoughts = message.text("reasoning_content"), others = message.text("reasoning");
   if (out.role == "tool") (void)message.require_text("tool_call_id");
   RequestJson rest = {{"role", out.role}, {"content", out.content}};
-  if (!message.has("content")) rest["content"] = nullptr;
-  for (const char* key : {"name", "tool_call_id", "reasoning_content"})
+  if (calls && !message.has("content")) rest["content"] = nullptr;
+  for (const char* key : {"name", "tool_call_id"})
     if (const RequestJson* const value = message.find(key)) rest[key] = *value;
+  if (thoughts || others) rest["reasoning_content"] = thoughts ? *thoughts : *others;
   if (calls) rest["tool_calls"] = *message.find("tool_calls");
   if (rest.size() > 2) out.json = rest.dump();
   return out;
@@ -108,6 +113,24 @@ std::set<std::string> check_tools(const RequestJson& tools) {
   return names;
 }
 
+/// Reads {"mode": …, "tools": […]}.
+void read_allowed(const Fields& allowed, const std::set<std::string>& names, ToolFields& out) {
+  const std::string mode = allowed.require_text("mode");
+  if (mode != "auto" && mode != "required")
+    refuse_value(allowed.path("mode"), "\"auto\" or \"required\"", mode);
+  out.choice = mode == "auto" ? ToolFields::Choice::Auto : ToolFields::Choice::Required;
+  (void)allowed.require("tools", "an array of tools");
+  const RequestJson& tools = *allowed.array("tools");
+  if (tools.empty()) refuse_value(allowed.path("tools"), "at least one tool", tools);
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const Fields tool(tools[i], element_path(allowed.path("tools"), i));
+    const Fields function(tool.require("function", "an object"), tool.path("function"));
+    out.allowed.push_back(function.require_text("name"));
+    if (names.count(out.allowed.back()) == 0)
+      refuse_value(function.path("name"), "the name of one of the tools", out.allowed.back());
+  }
+}
+
 void read_choice(const Fields& body, const std::set<std::string>& names, ToolFields& out) {
   using Choice = ToolFields::Choice;
   const RequestJson* const choice = body.find("tool_choice");
@@ -116,13 +139,20 @@ void read_choice(const Fields& body, const std::set<std::string>& names, ToolFie
       "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": …}}";
   if (choice->is_string()) {
     const std::string word = choice->get<std::string>();
-    if (word != "none" && word != "auto" && word != "required")
+    if (word != "none" && word != "auto" && word != "required" && word != "any")
       refuse_value("tool_choice", kExpected, *choice);
     out.choice = word == "none" ? Choice::None : word == "auto" ? Choice::Auto : Choice::Required;
   } else if (choice->is_object()) {
     const Fields fields(*choice, "tool_choice");
-    if (const std::string type = fields.require_text("type"); type != "function")
-      refuse_value("tool_choice.type", "\"function\"", type);
+    const std::string type = fields.require_text("type");
+    if (type == "allowed_tools") {
+      read_allowed(
+          Fields(fields.require("allowed_tools", "an object"), fields.path("allowed_tools")), names,
+          out);
+      return;
+    }
+    if (type != "function")
+      refuse_value("tool_choice.type", "\"function\" or \"allowed_tools\"", type);
     const Fields function(fields.require("function", "an object"), "tool_choice.function");
     out.choice = Choice::Named;
     out.name = function.require_text("name");

@@ -19,8 +19,9 @@ struct ToolFields {
   enum class Choice : std::uint8_t { None, Auto, Required, Named };
   RequestJson tools;  ///< the array as it was sent, or null
   Choice choice = Choice::Auto;
-  std::string name;      ///< name of the tool, if the choice is Named
-  bool parallel = true;  ///< false: at most one call per answer
+  std::string name;                  ///< name of the tool, if the choice is Named
+  std::vector<std::string> allowed;  ///< tools that may be called; empty: all
+  bool parallel = true;              ///< false: at most one call per answer
 
   /// True if the template shows them to the model.
   [[nodiscard]] bool offered() const { return !tools.is_null() && choice != Choice::None; }

@@ -1,5 +1,9 @@
 #include "tools/requests/request.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 namespace cria::tools {
 namespace {
 
@@ -37,9 +41,61 @@ CompletionRequest read_served(const Fields& body, const GenerateOptions& default
                               const AnswerFieldsForm& form) {
   CompletionRequest out = read_common(body, defaults, form);
   if (!out.generate.sampler.seed) out.generate.sampler.seed = random_request_seed();
+  (void)body.integer("id_slot", -1);
+  (void)read_keep_alive(body);
+  for (const char* name : {"user", "metadata", "store", "service_tier", "prediction",
+                           "safety_identifier", "prompt_cache_key"})
+    (void)body.has(name);  // known, without effect
   read_choices(body, out);
   read_stream(body, out);
+  out.timings_per_token = body.flag("timings_per_token").value_or(false);
   return out;
+}
+
+/// Sets the switch for thinking. The first field wins.
+void set_thinking(CompletionRequest& out, bool on, std::string path) {
+  if (out.think) return;
+  out.think = on;
+  out.think_path = std::move(path);
+}
+
+/// An effort of "none" turns thinking off; others are the template's business.
+void read_effort(const Fields& fields, std::string_view name, CompletionRequest& out,
+                 std::optional<std::string>& effort) {
+  const auto value = fields.text(name);
+  if (value == "none")
+    set_thinking(out, false, fields.path(name));
+  else if (value && !effort)
+    effort = value;
+}
+
+/// Reads the names under which clients ask for thinking. Returns the effort for the template.
+std::optional<std::string> read_thinking(const Fields& body, CompletionRequest& out) {
+  std::optional<std::string> effort;
+  read_effort(body, "reasoning_effort", out, effort);
+  if (const RequestJson* const json = body.object("reasoning")) {
+    const Fields reasoning(*json, "reasoning");
+    read_effort(reasoning, "effort", out, effort);
+    if (const auto on = reasoning.flag("enabled")) set_thinking(out, *on, "reasoning.enabled");
+  }
+  if (const auto on = body.flag("enable_thinking")) set_thinking(out, *on, "enable_thinking");
+  if (const RequestJson* const json = body.object("thinking")) {
+    const Fields thinking(*json, "thinking");
+    const std::string type = thinking.require_text("type");
+    if (type != "enabled" && type != "disabled" && type != "adaptive")
+      refuse_value("thinking.type", "\"enabled\", \"disabled\" or \"adaptive\"", type);
+    set_thinking(out, type != "disabled", "thinking");
+  }
+  return effort;
+}
+
+void read_continuation(const Fields& body, CompletionRequest& out) {
+  out.continue_last = body.flag("continue_final_message").value_or(false);
+  if (!out.continue_last) return;
+  const ChatMessage& last = out.messages.back();
+  if (last.role != "assistant" || last.json.find("\"tool_calls\"") != std::string::npos)
+    refuse_value("continue_final_message", "a last message of the assistant, without tool calls",
+                 true);
 }
 
 /// Returns "chat_template_kwargs", which may not replace messages and tools.
@@ -50,10 +106,14 @@ RequestJson template_arguments(const Fields& body) {
   return arguments;
 }
 
-std::string template_variables(const Fields& body, const ToolFields& tools) {
-  RequestJson variables = template_arguments(body);
-  if (const auto effort = body.text("reasoning_effort")) variables["reasoning_effort"] = *effort;
-  if (tools.offered()) variables["tools"] = tools.tools;
+std::string template_variables(const Fields& body, CompletionRequest& out) {
+  RequestJson variables = RequestJson::object();
+  const auto effort = read_thinking(body, out);
+  if (out.think)
+    for (const char* name : {"enable_thinking", "thinking"}) variables[name] = *out.think;
+  if (effort) variables["reasoning_effort"] = *effort;
+  variables.update(template_arguments(body));
+  if (out.tools.offered()) variables["tools"] = out.tools.tools;
   return variables.empty() ? "" : variables.dump();
 }
 
@@ -124,7 +184,57 @@ bool is_completion(const std::string& url, const Fields& body) {
   refuse_value("url", "\"/v1/chat/completions\" or \"/v1/completions\"", url);
 }
 
+/// Returns the seconds of "1h30m", "300ms" or "-1"; nullopt for other texts.
+std::optional<double> duration_of(std::string_view text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  double seconds = 0;
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    const RequestJson number = RequestJson::parse(text.substr(0, digits), nullptr, false);
+    if (!number.is_number() || digits > 15) return std::nullopt;
+    text.remove_prefix(digits);
+    const std::size_t letters = std::min(text.find_first_of("0123456789."), text.size());
+    const auto* const unit = std::ranges::find(kUnits, text.substr(0, letters),
+                                               &std::pair<std::string_view, double>::first);
+    const bool bare = letters == 0 && text.empty();
+    if (!bare && unit == std::end(kUnits)) return std::nullopt;
+    seconds += number.get<double>() * (bare ? 1 : unit->second);
+    text.remove_prefix(letters);
+  }
+  return negative ? -seconds : seconds;
+}
+
 }  // namespace
+
+bool read_keep_alive(const Fields& fields) {
+  constexpr const char* kExpected = "seconds, or a duration such as \"5m\" or \"1h30m\"";
+  const RequestJson* const value = fields.find("keep_alive");
+  if (value == nullptr) return false;
+  const std::string path = fields.path("keep_alive");
+  if (value->is_number()) return value->get<double>() == 0;
+  if (!value->is_string()) refuse_type(path, kExpected, *value);
+  const auto seconds = duration_of(value->get_ref<const std::string&>());
+  if (!seconds) refuse_value(path, kExpected, *value);
+  return *seconds == 0;
+}
+
+std::string ignored_fields(const Fields& fields) {
+  std::string out;
+  std::size_t n = 0;
+  for (const std::string& name : fields.unknown()) {
+    const bool plain =
+        !name.empty() && name.size() <= 40 && std::ranges::all_of(name, [](unsigned char c) {
+          return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
+        });
+    if (!plain || n == 8) continue;
+    out += (n++ == 0 ? "" : ",") + name;
+  }
+  return out;
+}
 
 std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
                               std::size_t n_vocab) {
@@ -171,11 +281,14 @@ CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptio
   CompletionRequest out = read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab});
   out.messages = std::move(messages);
   out.tools = read_tool_fields(body);
-  if (out.tools.offered() && out.constraint.kind != ConstraintFields::Kind::None)
-    refuse_unsupported("tools", "they cannot be combined with \"" +
-                                    out.constraint.path.substr(0, out.constraint.path.find('.')) +
-                                    "\"; \"tool_choice\": \"none\" leaves them out");
-  out.variables = template_variables(body, out.tools);
+  if (out.tools.offered() && out.constraint.kind == ConstraintFields::Kind::Grammar)
+    refuse_unsupported("tools",
+                       "they cannot be combined with \"grammar\"; \"tool_choice\": \"none\" leaves "
+                       "them out");
+  out.variables = template_variables(body, out);
+  read_continuation(body, out);
+  out.progress = body.flag("return_progress").value_or(false);
+  out.ignored = ignored_fields(body);
   return out;
 }
 
@@ -194,6 +307,8 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
     refuse_unsupported("tools", "a prompt has no template that could show them");
   out.echo = body.flag("echo").value_or(false);
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
+  out.progress = body.flag("return_progress").value_or(false);
+  out.ignored = ignored_fields(body);
   return out;
 }
 

@@ -26,7 +26,13 @@ struct CompletionRequest {
   std::size_t choices = 1;            ///< for each prompt
   bool stream = false, include_usage = false;
   bool echo = false;
-  bool reuse = true;  ///< use the prefix cache
+  bool reuse = true;               ///< use the prefix cache
+  bool continue_last = false;      ///< the answer continues the last message
+  bool progress = false;           ///< the stream reports how far the prompt is read
+  bool timings_per_token = false;  ///< each chunk has timings
+  std::optional<bool> think;       ///< the template's switch for thinking
+  std::string think_path;          ///< of the field that sets it
+  std::string ignored;             ///< names of unknown fields, "a,b"
   ConstraintFields constraint;
   ToolFields tools;
 
@@ -39,6 +45,13 @@ CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptio
                                     std::size_t n_vocab);
 CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab);
+
+/// Returns the names of fields that nobody has asked for, "a,b": the first 8 that are 1 to 40 of
+/// [A-Za-z0-9_.-].
+std::string ignored_fields(const Fields& fields);
+
+/// Checks "keep_alive": seconds, or a duration such as "5m". Returns true if it is 0.
+bool read_keep_alive(const Fields& fields);
 
 /// Reads a string, an array of strings, an array of ids, or an array of such arrays. Sets `several`
 /// to true for a list of prompts.

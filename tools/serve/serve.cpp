@@ -80,15 +80,16 @@ namespace {
 constexpr std::chrono::milliseconds kLastAnswers{1000};  // for answers to go out after the grace
 constexpr std::chrono::milliseconds kLatestEnd{1900};    // after the grace, whatever still computes
 
-Route health_route(const std::atomic<bool>& ready) {
-  return {"GET", "/health",
+Route health_route(const char* path, const std::atomic<bool>& ready) {
+  return {"GET", path,
           [&ready](const std::shared_ptr<Exchange>& exchange) {
             if (ready) return exchange->answer(200, kJsonType, R"({"status":"ok"})");
-            exchange->answer(503, kJsonType,
-                             error_body(503, "the model is being loaded", "loading"),
-                             {{"Retry-After", "1"}});
+            exchange->answer(
+                503, kJsonType,
+                error_body(exchange->request(), 503, "the model is being loaded", "loading"),
+                {{"Retry-After", "1"}});
           },
-          true};
+          true, "/health"};
 }
 
 Route metrics_route(const Metrics& metrics) {
@@ -198,7 +199,8 @@ int serve(const ServeOptions& options,
         if (!ready) tools::exit_now(0);
       },
       [&ending] { return ending.exit_code(); });
-  std::vector<Route> routes{health_route(ready), metrics_route(metrics)};
+  std::vector<Route> routes{health_route("/health", ready), health_route("/v1/health", ready),
+                            metrics_route(metrics)};
   if (options.web)
     for (const tools::PageFile& file : tools::chat_page_files()) routes.push_back(page_route(file));
   std::unique_ptr<Deadline> deadline;  // outlives what it watches

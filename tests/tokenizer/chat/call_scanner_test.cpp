@@ -13,6 +13,7 @@ namespace {
 struct Heard {
   std::string text;
   std::vector<std::pair<std::string, std::string>> calls;  // name, arguments
+  decltype(calls) cut = {};
   bool operator==(const Heard&) const = default;
 };
 
@@ -28,12 +29,19 @@ Heard scan(CallForm form, std::string_view text, const std::string& tools = "", 
   std::mt19937 random(7);
   for (int round = -1; round < 20; ++round) {
     Heard heard;
+    decltype(heard.calls) written;
     const CallScanner::Sink sink = {
         [&](std::string_view piece) {
           EXPECT_FALSE(piece.empty());
           heard.text += piece;
         },
-        [&](const ToolCall& call) { heard.calls.emplace_back(call.name, call.arguments); }};
+        [&](const ToolCall& call) { heard.calls.emplace_back(call.name, call.arguments); },
+        [&](const CallPiece& one) {
+          EXPECT_NE(one.name.empty(), one.arguments.empty());
+          if (!one.name.empty()) written.emplace_back(one.name, "");
+          written.back().second += one.arguments;
+        },
+        [&](const ToolCall& call) { heard.cut.emplace_back(call.name, call.arguments); }};
     CallScanner scanner(form, tools);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t n = round < 0 ? text.size() : round == 0 ? 1 : 1 + random() % 9;
@@ -41,10 +49,26 @@ Heard scan(CallForm form, std::string_view text, const std::string& tools = "", 
       at += n;
     }
     scanner.finish(sink, cut);
+    heard.calls.insert(heard.calls.end(), heard.cut.begin(), heard.cut.end());
+    EXPECT_EQ(written, heard.calls) << text << ": pieces of the calls";
+    heard.calls.resize(heard.calls.size() - heard.cut.size());
     if (round < 0) whole = heard;
     EXPECT_EQ(heard, whole) << text;
   }
   return whole;
+}
+
+/// The pieces in which the arguments come if each byte is pushed alone.
+std::vector<std::string> pieces(CallForm form, std::string_view text, const std::string& tools) {
+  std::vector<std::string> out;
+  const CallScanner::Sink sink = {[](std::string_view) {}, [](const ToolCall&) {},
+                                  [&](const CallPiece& piece) {
+                                    if (piece.name.empty()) out.emplace_back(piece.arguments);
+                                  }};
+  CallScanner scanner(form, tools);
+  for (std::size_t i = 0; i < text.size(); ++i) scanner.push(text.substr(i, 1), sink);
+  scanner.finish(sink);
+  return out;
 }
 
 Heard called(std::string text, const std::string& name, const std::string& arguments) {
@@ -97,6 +121,43 @@ TEST(CallScanner, TreatsOtherOutputAsText) {
             called("a <tool_call><tool_call> b", "f", "{}"))
       << "only the marker next to the call is its own";
   EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
+}
+
+TEST(CallScanner, PassesArgumentsOnAsTheyAreWritten) {
+  EXPECT_EQ(
+      pieces(CallForm::Hermes,
+             R"(<tool_call>{"name": "f", "arguments": {"a": "b\"", "c": 12}}</tool_call>)", ""),
+      (std::vector<std::string>{"{", "\"", "a", "\"", ":", " ", "\"", "b", "\\", "\"", "\"", ",",
+                                " ", "\"", "c", "\"", ":", " ", "12}"}))
+      << "a number is complete with what follows it";
+  const std::string tools =
+      R"([{"function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}, "n": {"type": "integer"}}}}}])";
+  EXPECT_EQ(
+      pieces(CallForm::Coder,
+             "<tool_call>\n<function=f>\n<parameter=s>\nab\n\"\n</parameter>\n<parameter=n>12"
+             "</parameter></function></tool_call>",
+             tools),
+      (std::vector<std::string>{"{", "\"s\": \"a", "b", "\\n\\\"", "\"", ", ", "\"n\": 12", "}"}))
+      << "line breaks at the ends of a value are not part of it";
+}
+
+TEST(CallScanner, GivesTruncatedCallsAsFarAsTheyAreWritten) {
+  const std::string call = R"(<tool_call>{"name": "f", "arguments": {"a": tr)";
+  EXPECT_EQ(scan(CallForm::Hermes, call, "", true).cut,
+            (decltype(Heard::cut){{"f", R"({"a": tr)"}}));
+  EXPECT_EQ(scan(CallForm::Hermes, call.substr(0, 23), "", true).cut,
+            (decltype(Heard::cut){{"f", ""}}))
+      << "its name is complete";
+  EXPECT_EQ(scan(CallForm::Hermes, call.substr(0, 22), "", true).cut, (decltype(Heard::cut){}));
+  EXPECT_EQ(
+      scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1</parameter><param", "", true)
+          .cut,
+      (decltype(Heard::cut){{"f", R"({"a": 1)"}}));
+  EXPECT_EQ(scan(CallForm::Mistral,
+                 R"([TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g", "arguments": {"b)",
+                 "", true)
+                .cut,
+            (decltype(Heard::cut){{"f", "{}"}, {"g", R"({"b)"}}));
 }
 
 TEST(CallScanner, DropsTruncatedCalls) {

@@ -7,6 +7,7 @@
 #include "tests/tools/serve/memory_limit.h"
 #include "tests/tools/serve/questions.h"
 #include "tests/tools/serve/served_demo.h"
+#include "tools/serve/api/openai_reply.h"
 #include "tools/serve/api/embeddings.h"
 
 namespace cria::serve::test {
@@ -262,11 +263,12 @@ TEST(ServeAnswers, StopAfterOneCallWithoutParallelCalls) {
       request.tools.parallel = parallel;
       request.stream = stream;
       const auto exchange = std::make_shared<FakeExchange>(kChatPath, "");
-      const auto reply = std::make_shared<Reply>(
+      const auto reply = std::make_shared<OpenAiReply>(ReplyParts{
           exchange, model, request, Prompts{{}, {{{1}, std::nullopt}}},
-          [](const std::function<void()>& work) { work(); }, false);
+          [](const std::function<void()>& work) { work(); }, false});
       AnswerRequest answer = reply->job().answer(0);
-      for (const ToolCall& call : calls) answer.options.on_call(call);
+      for (std::size_t i = 0; i < calls.size(); ++i)
+        answer.options.on_call_piece({i, calls[i].id, calls[i].name, ""});
       GenerateResult result;
       result.tool_calls = calls;
       answer.on_end(result, std::nullopt);
@@ -280,17 +282,23 @@ TEST(ServeAnswers, StopAfterOneCallWithoutParallelCalls) {
   }
 }
 
-// A call that is cut shows nothing of itself.
-TEST(ServeAnswers, DropTruncatedCalls) {
+// A call that is cut is given as far as it is written, from its whole name on.
+TEST(ServeAnswers, GiveTruncatedCalls) {
   ServedDemo demo;
   const Json tool = {{"type", "function"}, {"function", {{"name", "switch_light"}}}};
   Json body = question("Light, please.", {{"tools", {tool}}, {"tool_choice", "required"}});
+  int cut = 0;
   for (int n = 1; n < 16; ++n) {
     body["max_tokens"] = n;
     const Json choice = demo.answer(kChatPath, body)->json()["choices"][0];
     EXPECT_EQ(choice["finish_reason"], "length");
-    EXPECT_EQ(choice["message"]["content"], "") << n;
+    const Json message = choice["message"];
+    EXPECT_EQ(message["content"], message.contains("tool_calls") ? Json() : Json("")) << n;
+    if (!message.contains("tool_calls")) continue;
+    EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "switch_light");
+    ++cut;
   }
+  EXPECT_GT(cut, 0) << "there were calls";
 }
 
 TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {

@@ -30,11 +30,11 @@ class FakeExchange : public Exchange {
     headers_ = more;
     end();
   }
-  void begin_events() override {
+  void begin_events(StreamForm) override {
     const std::lock_guard lock(mutex_);
     streaming_ = true;
   }
-  void event(std::string_view data) override {
+  void event(std::string_view data, std::string_view) override {
     const std::lock_guard lock(mutex_);
     if (ended_ || closed_) return;
     events_.emplace_back(data);

@@ -197,7 +197,7 @@ TEST(ServeHttpLimits, SilenceIsBroken) {
   const std::string first = client.read_until(": keep-alive\n\n\r\n");
   EXPECT_EQ(status_of(first), 200) << first;
   EXPECT_TRUE(has(client.read_until(": keep-alive\n\n\r\n"), ": keep-alive"));
-  exchange->fail(503, error_body(503, "m", "timeout"));
+  exchange->fail(503, error_body({}, 503, "m", "timeout"));
   EXPECT_TRUE(has(client.read_all(), "data: {\"error\""));
 }
 

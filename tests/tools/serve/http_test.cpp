@@ -163,22 +163,22 @@ TEST(ServeHttp, ErrorsBeforeAndAfterTheHeadOfAStream) {
   before.send(post("/hold", "x"));
   auto exchange = served.inbox.next();
   exchange->begin_events();
-  exchange->fail(503, error_body(503, "m", "timeout"), {{"Retry-After", "1"}});
+  exchange->fail(503, error_body({}, 503, "m", "timeout"), {{"Retry-After", "1"}});
   const std::string answer = before.read_all();
   EXPECT_EQ(status_of(answer), 503) << answer;
   EXPECT_TRUE(has(answer, "Retry-After: 1\r\n"));
-  EXPECT_EQ(content_of(answer), error_body(503, "m", "timeout"));
+  EXPECT_EQ(content_of(answer), error_body({}, 503, "m", "timeout"));
 
   RawClient after = served.client();
   after.send(post("/hold", "x"));
   exchange = served.inbox.next();
   exchange->event("1");
-  exchange->fail(503, error_body(503, "m", "timeout"));
+  exchange->fail(503, error_body({}, 503, "m", "timeout"));
   // The two may come in one chunk or in two.
   const std::string stream = after.read_all();
   EXPECT_EQ(status_of(stream), 200);
   EXPECT_TRUE(has(stream, "data: 1\n\n")) << stream;
-  EXPECT_TRUE(has(stream, "data: " + error_body(503, "m", "timeout") + "\n\n")) << stream;
+  EXPECT_TRUE(has(stream, "data: " + error_body({}, 503, "m", "timeout") + "\n\n")) << stream;
   EXPECT_TRUE(stream.ends_with("0\r\n\r\n"));
 }
 

@@ -299,11 +299,11 @@ TEST(ServeLog, QuotesAreEscapedInQuotes) {
 }
 
 TEST(ServeErrors, AreOneLine) {
-  EXPECT_EQ(error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),
+  EXPECT_EQ(error_body({}, 400, "a\nb\"\xFF", "invalid_value", "n[0]"),
             "{\"error\":{\"message\":\"a?b\\\"\xEF\xBF\xBD\",\"type\":\"invalid_request_error\","
             "\"param\":\"n[0]\","
             "\"code\":\"invalid_value\"}}");
-  EXPECT_EQ(error_body(503, "m", "c"),
+  EXPECT_EQ(error_body({}, 503, "m", "c"),
             R"({"error":{"message":"m","type":"server_error","param":null,"code":"c"}})");
 }
 

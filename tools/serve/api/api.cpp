@@ -9,8 +9,12 @@
 #include "model/plural.h"
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/json_text.h"
+#include "tools/serve/api/messages.h"
+#include "tools/serve/api/ollama.h"
+#include "tools/serve/api/openai_reply.h"
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/api/rerank.h"
+#include "tools/serve/api/responses.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
@@ -23,7 +27,13 @@ constexpr std::size_t kLongBody = 64
 void refuse(Exchange& exchange, const RequestError& error) {
   Headers more;
   if (error.status == 503) more.emplace_back("Retry-After", "1");
-  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param),
+  std::string message = error.what();
+  const auto* const too_long = dynamic_cast<const PromptTooLong*>(&error);
+  if (too_long != nullptr && protocol_of(exchange.request().path) == Protocol::Messages)
+    message = "prompt is too long: " + std::to_string(too_long->tokens) + " tokens > " +
+              std::to_string(too_long->most) + " maximum";  // clients look for these words
+  exchange.fail(error.status,
+                error_body(exchange.request(), error.status, message, error.code, error.param),
                 more);
 }
 
@@ -36,7 +46,35 @@ void guarded(Exchange& exchange, Work&& work) {
     refuse(exchange, error);
   } catch (const std::exception& error) {
     exchange.record().error = error.what();
-    exchange.fail(500, error_body(500, error.what(), "internal_error"));
+    exchange.fail(500, error_body(exchange.request(), 500, error.what(), "internal_error"));
+  }
+}
+
+/// Returns the path of the request that `path` of the equal one was made from.
+std::string told_path(const FieldPaths& paths, const std::string& path) {
+  const std::pair<std::string, std::string>* best = nullptr;
+  for (const auto& one : paths) {
+    const bool below = path.starts_with(one.first) &&
+                       (path.size() == one.first.size() || one.first.empty() ||
+                        path[one.first.size()] == '.' || path[one.first.size()] == '[');
+    if (below && (best == nullptr || one.first.size() > best->first.size())) best = &one;
+  }
+  return best == nullptr ? path : best->second + path.substr(best->first.size());
+}
+
+/// Runs the work; its errors name the request's own fields.
+template <class Work>
+auto with_own_names(const FieldPaths& paths, Work&& work) {
+  try {
+    return work();
+  } catch (const PromptTooLong& error) {
+    throw PromptTooLong(told_path(paths, error.param), error.tokens, error.most + 1);
+  } catch (const RequestError& error) {
+    if (paths.empty() || error.param.empty()) throw;
+    const std::string path = told_path(paths, error.param), before = "\"" + error.param + "\"";
+    std::string message = error.what();
+    if (message.starts_with(before)) message.replace(1, error.param.size(), path);
+    throw RequestError(error.code, path, message, error.status);
   }
 }
 
@@ -47,6 +85,7 @@ Api::Api(ServedModel model, Service& service, ApiOptions options)
       service_(service),
       options_(std::move(options)),
       constraints_([this](const std::string& text) { options_.note(text); }),
+      store_(options_.store_bytes),
       workers_(std::make_unique<boost::asio::thread_pool>(kThreads)),
       long_workers_(std::make_unique<boost::asio::thread_pool>(kLongThreads)) {}
 
@@ -67,14 +106,15 @@ void Api::post_long(const std::shared_ptr<Exchange>& exchange, std::function<voi
   });
 }
 
-Route Api::post_route(const char* path, Answerer answerer) {
+Route Api::post_route(const std::string& path, Answerer answerer) {
   Route route;
   route.method = "POST";
   route.path = path;
-  route.handler = [this, answerer](const std::shared_ptr<Exchange>& exchange) {
+  route.handler = [this,
+                   answerer = std::move(answerer)](const std::shared_ptr<Exchange>& exchange) {
     const bool is_long = exchange->request().body.size() > kLongBody;
-    auto work = [this, answerer, exchange] {
-      (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body));
+    auto work = [answerer, exchange] {
+      answerer(exchange, tools::parse_request_json(exchange->request().body));
     };
     if (is_long)
       post_long(exchange, std::move(work));
@@ -86,6 +126,12 @@ Route Api::post_route(const char* path, Answerer answerer) {
 
 std::vector<Route> Api::routes() {
   std::vector<Route> all;
+  const auto own = [this](void (Api::*handler)(const std::shared_ptr<Exchange>&,
+                                               const RequestJson&)) -> Answerer {
+    return [this, handler](const auto& exchange, const RequestJson& body) {
+      (this->*handler)(exchange, body);
+    };
+  };
   const auto get = [&](const char* path, auto handler) {
     Route route;
     route.method = "GET";
@@ -99,19 +145,30 @@ std::vector<Route> Api::routes() {
       route.path = prefix + route.path;
       all.push_back(std::move(route));
     };
-    endpoint(post_route("/chat/completions", &Api::chat));
-    endpoint(post_route("/completions", &Api::complete));
-    endpoint(post_route("/embeddings", &Api::embed));
-    for (const char* path : {"/rerank", "/reranking"}) endpoint(post_route(path, &Api::rerank));
+    for (const bool chat : {true, false})
+      endpoint(post_route(chat ? "/chat/completions" : "/completions",
+                          [this, chat](const auto& exchange, const RequestJson& body) {
+                            ask(exchange, {body, chat, {}, [](ReplyParts parts) {
+                                             return std::make_shared<OpenAiReply>(std::move(parts));
+                                           }});
+                          }));
+    endpoint(post_route("/embeddings", own(&Api::embed)));
+    for (const char* path : {"/rerank", "/reranking"})
+      endpoint(post_route(path, own(&Api::rerank)));
     get((prefix + "/models").c_str(),
         [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
+    get((prefix + "/models/").c_str(),
+        [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
     get((prefix + "/models/{id}").c_str(),
-        [this](const std::shared_ptr<Exchange>& exchange) { model(exchange); });
+        [this](const std::shared_ptr<Exchange>& exchange) { one_model(exchange); });
   }
-  all.push_back(post_route("/v2/rerank", &Api::rerank));
-  all.push_back(post_route("/tokenize", &Api::tokenize));
-  all.push_back(post_route("/detokenize", &Api::detokenize));
-  all.push_back(post_route("/apply-template", &Api::apply_template));
+  std::ranges::move(messages_routes(*this), std::back_inserter(all));
+  std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
+  std::ranges::move(ollama_routes(*this), std::back_inserter(all));
+  all.push_back(post_route("/v2/rerank", own(&Api::rerank)));
+  all.push_back(post_route("/tokenize", own(&Api::tokenize)));
+  all.push_back(post_route("/detokenize", own(&Api::detokenize)));
+  all.push_back(post_route("/apply-template", own(&Api::apply_template)));
   return all;
 }
 
@@ -123,7 +180,7 @@ void Api::models(const std::shared_ptr<Exchange>& exchange) const {
   exchange->answer(200, kJsonType, json_text(json));
 }
 
-void Api::model(const std::shared_ptr<Exchange>& exchange) const {
+void Api::one_model(const std::shared_ptr<Exchange>& exchange) const {
   const std::string& wanted = exchange->request().parameter;
   if (wanted == model_.id)
     return exchange->answer(200, kJsonType, json_text(model_.json(service_.n_ctx())));
@@ -146,45 +203,50 @@ void Api::check_writer(const std::string& wanted) const {
   }
 }
 
-void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
-                          void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest)) {
-  const CallForm form = call_form(model_, request);
-  if (constraints_.has(request, form)) {
-    request.generate.constraint = constraints_.of(request, form);
-    return (this->*then)(exchange, std::move(request));
-  }
-  post_long(exchange, [this, exchange, form, then, request = std::move(request)]() mutable {
-    request.generate.constraint = constraints_.of(request, form);
-    (this->*then)(exchange, std::move(request));
+CompletionRequest Api::read(const EqualRequest& asked) const {
+  const std::size_t n_vocab = model_.model->token_count();
+  CompletionRequest request =
+      asked.chat ? tools::read_chat_request(asked.body, options_.defaults, n_vocab)
+                 : tools::read_completion_request(asked.body, options_.defaults, n_vocab);
+  check_writer(request.model);
+  if (asked.change) asked.change(request);
+  if (!asked.ignored.empty())
+    request.ignored += (request.ignored.empty() ? "" : ",") + asked.ignored;
+  return request;
+}
+
+// A new constraint is compiled by post_long().
+void Api::ask(const std::shared_ptr<Exchange>& exchange, EqualRequest asked) {
+  with_own_names(asked.paths, [&] {
+    CompletionRequest request = read(asked);
+    exchange->record().ignored = request.ignored;
+    const CallForm form = call_form(model_, request);
+    asked.body = nullptr;
+    if (constraints_.has(request, form)) {
+      request.generate.constraint = constraints_.of(request, form);
+      return answer(exchange, asked, std::move(request));
+    }
+    post_long(exchange, [this, exchange, form, asked = std::move(asked),
+                         request = std::move(request)]() mutable {
+      with_own_names(asked.paths, [&] {
+        request.generate.constraint = constraints_.of(request, form);
+        answer(exchange, asked, std::move(request));
+      });
+    });
   });
 }
 
-void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request =
-      tools::read_chat_request(body, options_.defaults, model_.model->token_count());
-  check_writer(request.model);
-  with_constraint(exchange, std::move(request), &Api::answer_chat);
+std::size_t Api::count_tokens(EqualRequest asked) {
+  return with_own_names(asked.paths, [&] {
+    const CompletionRequest request = read(asked);
+    return chat_prompt(model_, SIZE_MAX / 2, request).all.front().tokens.size();
+  });
 }
 
-void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
-  Prompts prompts = chat_prompt(model_, service_.n_ctx(), request);
-  submit(exchange, std::move(request), std::move(prompts));
-}
-
-void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request =
-      tools::read_completion_request(body, options_.defaults, model_.model->token_count());
-  check_writer(request.model);
-  with_constraint(exchange, std::move(request), &Api::answer_completion);
-}
-
-void Api::answer_completion(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
-  Prompts prompts = text_prompts(model_, service_.n_ctx(), request);
-  submit(exchange, std::move(request), std::move(prompts));
-}
-
-void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
-                 Prompts prompts) {
+void Api::answer(const std::shared_ptr<Exchange>& exchange, const EqualRequest& asked,
+                 CompletionRequest request) {
+  Prompts prompts = request.chat ? chat_prompt(model_, service_.n_ctx(), request)
+                                 : text_prompts(model_, service_.n_ctx(), request);
   prompts.request.scope = exchange->request().scope;
   prompts.request.cache_prompt = request.reuse;
   // Free the sources of the prompts while the answer waits.
@@ -194,12 +256,10 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest re
   request.tools.tools = nullptr;
   request.constraint = {};
   if (options_.log_prompts) exchange->record().prompt_text = exchange->request().body;
-  const bool stream = request.stream;
-  const auto reply = std::make_shared<Reply>(
-      exchange, model_, std::move(request), std::move(prompts),
-      [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); },
-      options_.log_prompts);
-  if (stream) exchange->begin_events();
+  const auto reply = asked.reply(
+      {exchange, model_, std::move(request), std::move(prompts),
+       [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); },
+       options_.log_prompts});
   submit(exchange, reply->job());
 }
 
@@ -279,8 +339,10 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Reques
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
   const CompletionRequest request =
       tools::read_chat_request(body, options_.defaults, model_.model->token_count());
-  exchange->answer(200, kJsonType,
-                   json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
+  Repairs repairs;
+  RequestJson json = {{"prompt", rendered_prompt(model_, request, generation, repairs)}};
+  if (!repairs.empty()) json["repairs"] = repairs;
+  exchange->answer(200, kJsonType, json_text(json));
 }
 
 }  // namespace cria::serve

@@ -7,13 +7,18 @@ namespace {
 
 constexpr std::size_t kMaxConstraints = 64;  // in the cache
 
-ToolChoice tool_choice(const ToolFields& tools, CallForm form) {
-  return {form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
+ToolChoice tool_choice(const CompletionRequest& request, CallForm form) {
+  const ToolFields& tools = request.tools;
+  ToolChoice choice{
+      form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded(), tools.allowed, {}};
+  if (!tools.demanded() && request.constraint.json()) choice.format = request.constraint.text;
+  return choice;
 }
 
 std::string key_of(const ToolChoice& choice) {
   return "tools " + std::to_string(static_cast<int>(choice.form)) +
          (choice.parallel ? " " : " one ") + (choice.free_text ? "auto " : "") + choice.name + " " +
+         RequestJson(choice.allowed).dump() + (choice.format ? "or " + *choice.format : "") + " " +
          choice.tools;
 }
 
@@ -22,7 +27,15 @@ std::string key_of(const ConstraintFields& wanted) {
 }
 
 /// Refuses demands on tool calls whose format cannot be constrained.
-void refuse_what_binds(const ToolFields& tools) {
+void refuse_what_binds(const CompletionRequest& request) {
+  const ToolFields& tools = request.tools;
+  if (request.constraint.json())
+    tools::refuse_unsupported("tools",
+                              "they cannot be combined with \"response_format\" in this "
+                              "model's tool-call format");
+  if (!tools.allowed.empty())
+    tools::refuse_unsupported("tool_choice",
+                              "tool calls in this model's format cannot be constrained");
   if (tools.demanded())
     tools::refuse_unsupported("tool_choice",
                               "tool calls in this model's format cannot be required; use \"auto\"");
@@ -85,12 +98,12 @@ void Constraints::drop_oldest() {
   entries_.resize(kept);
 }
 
-Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm form) {
+Constraints::Pointer Constraints::of_tools(const CompletionRequest& request, CallForm form) {
   if (!can_require_calls(form)) {
-    refuse_what_binds(tools);
+    refuse_what_binds(request);
     return nullptr;
   }
-  const ToolChoice choice = tool_choice(tools, form);
+  const ToolChoice choice = tool_choice(request, form);
   return find(key_of(choice), [&] {
     try {
       std::vector<std::string> loose;
@@ -102,6 +115,7 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
             tool);
       return made;
     } catch (const ConstraintError& error) {
+      if (choice.format) (void)tools::compile(request.constraint);  // is it this one?
       const std::string path = "tools" + error.place;
       throw RequestError("invalid_schema", path, "\"" + path + "\": " + error.what());
     }
@@ -110,7 +124,7 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
 
 Constraints::Pointer Constraints::of(const CompletionRequest& request, CallForm form) {
   const ConstraintFields& wanted = request.constraint;
-  if (request.tools.offered()) return of_tools(request.tools, form);
+  if (request.tools.offered()) return of_tools(request, form);
   if (wanted.kind == ConstraintFields::Kind::None) return nullptr;
   return find(key_of(wanted), [&] { return tools::compile(wanted); });
 }
@@ -123,7 +137,7 @@ bool Constraints::knows(const std::string& key) {
 bool Constraints::has(const CompletionRequest& request, CallForm form) {
   const ConstraintFields& wanted = request.constraint;
   if (request.tools.offered())
-    return !can_require_calls(form) || knows(key_of(tool_choice(request.tools, form)));
+    return !can_require_calls(form) || knows(key_of(tool_choice(request, form)));
   return wanted.kind == ConstraintFields::Kind::None || knows(key_of(wanted));
 }
 

@@ -37,7 +37,7 @@ class Constraints {
  private:
   Pointer find(const std::string& key, const std::function<Pointer()>& compile);
 
-  Pointer of_tools(const ToolFields& tools, CallForm form);
+  Pointer of_tools(const CompletionRequest& request, CallForm form);
   bool knows(const std::string& key);
   void drop_oldest();
   void make_room(const Constraint& made);

@@ -84,7 +84,9 @@ void fail(Exchange& exchange, const Failure& failure) {
   if (failure.retry_after > 0)
     more.emplace_back("Retry-After", std::to_string(failure.retry_after));
   if (failure.code == "internal_error") exchange.record().error = failure.message;
-  exchange.fail(failure.status, error_body(failure.status, failure.message, failure.code), more);
+  exchange.fail(failure.status,
+                error_body(exchange.request(), failure.status, failure.message, failure.code),
+                more);
 }
 
 EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, Post post)

@@ -6,6 +6,7 @@
 #include "model/plural.h"
 #include "model/vocabulary.h"
 #include "tokenizer/jinja/values/text.h"
+#include "tools/requests/repairs.h"
 
 namespace cria::serve {
 namespace {
@@ -38,7 +39,7 @@ Prompt text_prompt(const Tokenizer& tokenizer, std::size_t n_ctx, const PromptTe
     if (echo) prompt.text = text;
   }
   const std::size_t n = prompt.tokens.size();
-  if (n >= n_ctx) throw too_long(path, n, n_ctx);
+  if (n >= n_ctx) throw PromptTooLong(path, n, n_ctx);
   if (n == 0)
     throw RequestError(
         "invalid_value", path,
@@ -59,12 +60,13 @@ CallForm call_form(const ServedModel& model, const CompletionRequest& request) {
   return form;
 }
 
-RequestError too_long(const std::string& path, std::size_t tokens, std::size_t n_ctx) {
-  return {"context_length_exceeded", path,
-          "\"" + path + "\": expected at most " + counted(n_ctx - 1, "token") +
-              " (the context of " + std::to_string(n_ctx) + " less one of the answer), got " +
-              std::to_string(tokens)};
-}
+PromptTooLong::PromptTooLong(const std::string& path, std::size_t tokens_, std::size_t n_ctx)
+    : RequestError("context_length_exceeded", path,
+                   "\"" + path + "\": expected at most " + counted(n_ctx - 1, "token") +
+                       " (the context of " + std::to_string(n_ctx) +
+                       " less one of the answer), got " + std::to_string(tokens_)),
+      tokens(tokens_),
+      most(n_ctx - 1) {}
 
 RequestError unknown_model(const std::string& wanted, const std::string& there) {
   return {"model_not_found", "model",
@@ -79,19 +81,71 @@ RequestJson piece_json(const std::string& piece) {
   return bytes;
 }
 
+namespace {
+
+RenderOptions render_options(const CompletionRequest& request, const std::string& variables,
+                             bool add_generation_prompt) {
+  RenderOptions options;
+  options.add_generation_prompt = add_generation_prompt;
+  options.variables = variables;
+  options.continue_last = request.continue_last;
+  return options;
+}
+
+/// Throws RequestError if thinking shall be off but the template has no switch for it.
+void check_thinking(const ServedModel& model, const CompletionRequest& request) {
+  const ChatTemplate& chat = *model.chat_template;
+  const bool has_switch = chat.reads("enable_thinking") || chat.reads("thinking");
+  if (request.think == false && !has_switch && chat.answer_format(request.variables).thinks())
+    tools::refuse_unsupported(request.think_path,
+                              "the template of this model cannot turn thinking off");
+}
+
+/// Calls make(messages, variables), again with a repaired conversation if the template refuses it.
+template <class Make>
+auto with_repairs(const ServedModel& model, const CompletionRequest& request,
+                  bool add_generation_prompt, Repairs& repairs, Make&& make) {
+  check_thinking(model, request);
+  tools::TemplateInput input{request.messages, request.variables};
+  std::string refusal;
+  try {
+    return make(input.messages, input.variables);
+  } catch (const ContextOverflow&) {
+    throw;
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  repairs = tools::repair(input, [&](const tools::TemplateInput& changed) {
+    try {
+      (void)model.chat_template->render(
+          changed.messages, render_options(request, changed.variables, add_generation_prompt));
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+  if (repairs.empty()) throw RequestError("template_error", "messages", refusal);
+  return make(input.messages, input.variables);
+}
+
+}  // namespace
+
 Prompts chat_prompt(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request) {
   ChatOptions how;
   how.chat_template = model.chat_template;
-  how.variables = request.variables;
+  how.continue_last = request.continue_last;
   if (request.tools.offered()) how.calls = call_form(model, request);
+  Repairs repairs;
+  const auto make = [&](const std::vector<ChatMessage>& messages, const std::string& variables) {
+    how.variables = variables;
+    return chat_request(*model.model, n_ctx, messages, request.generate, how);
+  };
   try {
-    Prompts out{chat_request(*model.model, n_ctx, request.messages, request.generate, how), {}};
+    Prompts out{with_repairs(model, request, true, repairs, make), {}};
     out.all.push_back({std::exchange(out.request.prompt, {}), std::nullopt});
     return out;
   } catch (const ContextOverflow& overflow) {
-    throw too_long("messages", overflow.tokens, n_ctx);
-  } catch (const Error& error) {
-    throw RequestError("template_error", "messages", error.what());
+    throw PromptTooLong("messages", overflow.tokens, n_ctx);
   }
 }
 
@@ -120,16 +174,15 @@ std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, const Prompt& p
 }
 
 std::string rendered_prompt(const ServedModel& model, const CompletionRequest& request,
-                            bool add_generation_prompt) {
+                            bool add_generation_prompt, Repairs& repairs) {
   (void)call_form(model, request);
-  RenderOptions options;
-  options.add_generation_prompt = add_generation_prompt;
-  options.variables = request.variables;
-  try {
-    return model.chat_template->render(request.messages, options).bytes();
-  } catch (const Error& error) {
-    throw RequestError("template_error", "messages", error.what());
-  }
+  return with_repairs(model, request, add_generation_prompt, repairs,
+                      [&](const std::vector<ChatMessage>& messages, const std::string& variables) {
+                        return model.chat_template
+                            ->render(messages,
+                                     render_options(request, variables, add_generation_prompt))
+                            .bytes();
+                      });
 }
 
 }  // namespace cria::serve

@@ -5,6 +5,9 @@
 
 namespace cria::serve {
 
+/// The names of the repairs that the template needed (tools/requests/repairs.h).
+using Repairs = std::vector<std::string>;
+
 /// Throw RequestError: "template_error" if the template refuses the conversation,
 /// "context_length_exceeded" for a prompt of more than n_ctx - 1 tokens, "unsupported_parameter"
 /// for tools that the model cannot call.
@@ -19,9 +22,14 @@ CallForm call_form(const ServedModel& model, const CompletionRequest& request);
 
 /// Renders the conversation with the template.
 std::string rendered_prompt(const ServedModel& model, const CompletionRequest& request,
-                            bool add_generation_prompt);
+                            bool add_generation_prompt, Repairs& repairs);
 
-RequestError too_long(const std::string& path, std::size_t tokens, std::size_t n_ctx);
+/// A prompt that exceeds the context.
+class PromptTooLong : public RequestError {
+ public:
+  PromptTooLong(const std::string& path, std::size_t tokens_, std::size_t n_ctx);
+  std::size_t tokens, most;
+};
 RequestError unknown_model(const std::string& wanted, const std::string& there);
 
 /// Returns a piece of text as a string, or as an array of bytes if it is not UTF-8.

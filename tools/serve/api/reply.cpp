@@ -5,21 +5,22 @@
 #include <utility>
 
 #include "tools/serve/api/embeddings.h"
-#include "tools/serve/api/json_text.h"
-#include "tools/serve/api/prompts.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
 
-std::string joined(std::span<const TextToken> tokens) {
-  std::string text;
-  for (const TextToken& token : tokens) text += token.text;
-  return text;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// {"NAME_n", "NAME_ms", "NAME_per_token_ms", "NAME_per_second"}
+void add_timings(RequestJson& to, const std::string& name, std::size_t tokens, double seconds) {
+  const auto n = static_cast<double>(tokens);
+  to[name + "_n"] = tokens;
+  to[name + "_ms"] = seconds * 1e3;
+  to[name + "_per_token_ms"] = tokens > 0 ? seconds * 1e3 / n : 0.0;
+  to[name + "_per_second"] = seconds > 0 ? n / seconds : 0.0;
 }
 
 }  // namespace
@@ -33,16 +34,14 @@ std::string fresh_id(const char* prefix) {
   return id;
 }
 
-Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model,
-             CompletionRequest request, Prompts prompts, Post post, bool keep_texts)
-    : exchange_(std::move(exchange)),
-      model_(model),
-      request_(std::move(request)),
-      prompts_(std::move(prompts)),
-      post_(std::move(post)),
-      keep_texts_(keep_texts),
-      id_(fresh_id(request_.chat ? "chatcmpl-" : "cmpl-")),
+Reply::Reply(ReplyParts parts)
+    : exchange_(std::move(parts.exchange)),
+      model_(parts.model),
+      request_(std::move(parts.request)),
+      prompts_(std::move(parts.prompts)),
       created_(static_cast<std::int64_t>(std::time(nullptr))),
+      post_(std::move(parts.post)),
+      keep_texts_(parts.keep_texts),
       left_(prompts_.all.size() * request_.choices) {}
 
 Job Reply::job() {
@@ -50,6 +49,7 @@ Job Reply::job() {
   job.count = left_;
   const auto self = shared_from_this();
   job.answer = [self](std::size_t index) { return self->answer(index); };
+  if (request_.stream) job.on_accepted = [self] { self->begin_stream(); };
   job.on_begin = [self] {
     self->exchange_->record().waited = seconds_since(self->exchange_->request().arrived);
   };
@@ -63,96 +63,109 @@ Job Reply::job() {
 AnswerRequest Reply::answer(std::size_t index) {
   const auto self = shared_from_this();
   const Prompt& prompt = prompts_.all[index / request_.choices];
-  choices_.push_back({prompt, AnswerTokens(tokenizer())});
+  choices_.push_back({index, prompt, AnswerTokens(tokenizer())});
+  Choice* const choice = &choices_.back();
   AnswerRequest request = cria::choice(prompts_.request, index % request_.choices);
   request.prompt = prompt.tokens;
-  request.sink = [self, index](std::string_view piece) {
-    return self->on_text(index, piece), true;
+  request.sink = [self, choice](std::string_view piece) {
+    return self->on_text(*choice, piece), true;
   };
-  request.options.on_thinking = [self, index](std::string_view piece) {
-    return self->on_thinking(index, piece), true;
+  request.options.on_thinking = [self, choice](std::string_view piece) {
+    return self->on_thinking(*choice, piece), true;
   };
-  request.options.on_call = [self, index](const ToolCall& call) { self->on_call(index, call); };
-  request.on_first_token = [self](double) {
+  request.options.on_call_piece = [self, choice](const ToolCallPiece& piece) {
+    self->on_call(*choice, piece);
+  };
+  request.options.on_call = [self, choice](const ToolCall& call) {
+    const bool one_too_many = !self->request_.tools.parallel && choice->calls++ > 0;
+    if (!self->failed_ && self->request_.stream && !one_too_many) self->end_call(*choice, call);
+  };
+  request.options.on_token = [choice](std::size_t tokens) { choice->drawn = tokens; };
+  request.options.progress = [self, choice](std::size_t done, std::size_t total) {
+    self->on_progress(*choice, done, total);
+  };
+  request.on_first_token = [self, choice](double) {
+    choice->first_token = Clock::now();
     std::optional<double>& first = self->exchange_->record().first_token;
     if (!first) first = seconds_since(self->exchange_->request().arrived);
   };
   if (request_.stream)
-    request.options.on_logprobs = [self, index](const TokenLogprobs& token) {
-      self->on_token(index, token);
+    request.options.on_logprobs = [self, choice](const TokenLogprobs& token) {
+      self->on_token(*choice, token);
     };
-  request.on_end = [self, index](GenerateResult result, const std::optional<Error>&) {
-    self->on_end(index, std::move(result));
+  request.on_end = [self, choice](GenerateResult result, const std::optional<Error>&) {
+    self->on_end(*choice, std::move(result));
   };
   return request;
 }
 
 void Reply::fail(const Failure& failure) {
   if (std::exchange(failed_, true)) return;
+  if (request_.stream) return fail_stream(failure);
   serve::fail(*exchange_, failure);
 }
+
+void Reply::fail_stream(const Failure& failure) { serve::fail(*exchange_, failure); }
 
 // ------------------------------------------------------------ what comes while the answer is
 // written
 
-void Reply::on_text(std::size_t index, std::string_view piece) {
-  if (failed_) return;
-  if (!request_.stream) return;
+void Reply::on_text(Choice& choice, std::string_view piece) {
+  if (failed_ || !request_.stream) return;
   if (wants_logprobs())
-    choices_[index].held += piece;
+    choice.held += piece;
   else
-    send_text(index, std::string(piece));
+    send_text(choice, std::string(piece));
 }
 
-void Reply::on_token(std::size_t index, const TokenLogprobs& token) {
+void Reply::on_token(Choice& choice, const TokenLogprobs& token) {
   if (failed_) return;
-  choices_[index].tokens.add(token);
+  choice.tokens.add(token);
   // Log-probabilities of the prompt arrive at the end of the answer, but are sent first.
-  if (!request_.echo) send_text(index, std::exchange(choices_[index].held, {}));
+  if (!request_.echo) send_text(choice, std::exchange(choice.held, {}));
 }
 
-void Reply::on_thinking(std::size_t index, std::string_view piece) {
+void Reply::on_thinking(Choice& choice, std::string_view piece) {
   if (failed_) return;
-  Choice& choice = choices_[index];
   if (choice.sent + choice.held.size() == 0) choice.tokens.clear();
-  if (request_.stream) send_delta(index, {{"reasoning_content", piece}});
+  if (request_.stream) write_thinking(choice, piece);
 }
 
-void Reply::on_call(std::size_t index, const ToolCall& call) {
-  if (failed_) return;
-  if (!request_.stream || (!request_.tools.parallel && choices_[index].calls > 0)) return;
-  send_rest(index);
-  const std::size_t number = choices_[index].calls++;
-  RequestJson opening = {{"index", number}};
-  opening.update(tools::tool_call_json({call.id, call.name, ""}));
-  send_delta(index, {{"tool_calls", RequestJson::array({std::move(opening)})}});
-  const RequestJson rest = {{"index", number}, {"function", {{"arguments", call.arguments}}}};
-  send_delta(index, {{"tool_calls", RequestJson::array({rest})}});
+// A model whose calls are not constrained may write more than one.
+void Reply::on_call(Choice& choice, const ToolCallPiece& piece) {
+  if (failed_ || !request_.stream || (!request_.tools.parallel && piece.index > 0)) return;
+  send_text(choice, std::exchange(choice.held, {}));
+  write_call(choice, piece);
 }
 
-void Reply::on_end(std::size_t index, GenerateResult result) {
+void Reply::on_progress(Choice& choice, std::size_t done, std::size_t total) {
+  if (done == 0) choice.cached = choice.prompt.tokens.size() - total;
+  if (!failed_ && request_.stream && request_.progress && choice.index % request_.choices == 0)
+    write_progress(choice, choice.cached + done);
+}
+
+void Reply::on_end(Choice& choice, GenerateResult result) {
   if (failed_) return;
-  Choice& choice = choices_[index];
+  choice.cut_call = !result.cut_calls.empty();
+  std::ranges::move(std::exchange(result.cut_calls, {}), std::back_inserter(result.tool_calls));
+  if (!request_.tools.parallel && result.tool_calls.size() > 1) {
+    choice.cut_call = false;
+    result.tool_calls.resize(1);
+  }
   choice.result = std::move(result);
-  // A model whose calls are not constrained may have written more.
-  if (!request_.tools.parallel && choice.result.tool_calls.size() > 1)
-    choice.result.tool_calls.resize(1);
   --left_;
   if (request_.stream) {
-    send_rest(index);
-    RequestJson last = {{"index", index}};
-    last[request_.chat ? "delta" : "text"] =
-        request_.chat ? RequestJson::object() : RequestJson("");
-    last["logprobs"] = nullptr;
-    last["finish_reason"] = tools::finish_reason(choice.result);
-    begin_choice(index);
-    send(std::move(last));
+    send_text(choice, std::exchange(choice.held, {}));
+    end_choice(choice);
   }
   if (left_ > 0) return;
   record(usage());
-  if (request_.stream) return end_stream();
+  if (request_.stream) {
+    end_stream();
+    return exchange_->end_events();
+  }
   const auto self = shared_from_this();
-  post_([self] { self->answer_whole(); });
+  post_([self] { self->exchange_->answer(200, kJsonType, self->whole()); });
 }
 
 // The client is gone, but what it cost is counted: of its prompts what was read.
@@ -165,137 +178,33 @@ void Reply::on_cancelled(std::size_t index, GenerateResult result) {
   record(all);
 }
 
-// ------------------------------------------------------------ streams
-
-// Sends the text that was held back, after the first chunk.
-void Reply::send_rest(std::size_t index) {
-  begin_choice(index);
-  send_text(index, std::exchange(choices_[index].held, {}));
-}
-
-// Sends the first chunk of a choice: the role of a chat, or the echoed prompt.
-void Reply::begin_choice(std::size_t index) {
-  Choice& choice = choices_[index];
-  if (std::exchange(choice.begun, true)) return;
-  RequestJson first = {{"index", index}};
-  if (request_.chat) {
-    first["delta"] = {{"role", "assistant"}, {"content", ""}};
-    first["logprobs"] = nullptr;
-  } else if (request_.echo) {
-    const std::vector<TextToken> echo = echo_tokens(choice);
-    first["text"] = joined(echo);
-    first["logprobs"] = wants_logprobs() ? logprobs(choice, echo) : RequestJson(nullptr);
-  } else {
-    return;
-  }
-  first["finish_reason"] = nullptr;
-  send(std::move(first));
-}
-
-void Reply::send_text(std::size_t index, std::string text) {
+void Reply::send_text(Choice& choice, const std::string& text) {
   if (text.empty()) return;
-  begin_choice(index);
-  Choice& choice = choices_[index];
   choice.sent += text.size();
-  const std::vector<TextToken> tokens = choice.tokens.take(choice.sent, text);
-  RequestJson chunk = {{"index", index}};
-  if (request_.chat)
-    chunk["delta"] = {{"content", std::move(text)}};
-  else
-    chunk["text"] = std::move(text);
-  chunk["logprobs"] = wants_logprobs() ? logprobs(choice, tokens) : RequestJson(nullptr);
-  chunk["finish_reason"] = nullptr;
-  send(std::move(chunk));
+  write_text(choice, text, choice.tokens.take(choice.sent, text));
 }
 
-void Reply::send_delta(std::size_t index, RequestJson delta) {
-  begin_choice(index);
-  send({{"index", index},
-        {"delta", std::move(delta)},
-        {"logprobs", nullptr},
-        {"finish_reason", nullptr}});
+// ------------------------------------------------------------ for the forms
+
+std::vector<TextToken> Reply::all_tokens(Choice& choice) {
+  for (TokenLogprobs& token : choice.result.logprobs) choice.tokens.add(std::move(token));
+  return choice.tokens.take(choice.result.text.size(), choice.result.text);
 }
 
-void Reply::send(RequestJson choice) {
-  RequestJson chunk = head(true);
-  chunk["choices"] = RequestJson::array({std::move(choice)});
-  if (request_.include_usage) chunk["usage"] = nullptr;
-  exchange_->event(json_text(chunk));
-}
-
-void Reply::end_stream() {
-  if (request_.include_usage) {
-    RequestJson chunk = head(true);
-    chunk["choices"] = RequestJson::array();
-    chunk["usage"] = tools::usage_json(usage());
-    exchange_->event(json_text(chunk));
-  }
-  exchange_->event("[DONE]");
-  exchange_->end_events();
-}
-
-// ------------------------------------------------------------ whole answers
-
-void Reply::answer_whole() {
-  const RequestJson first = head(false);
-  ObjectText json;
-  for (const auto& [name, value] : first.items()) json.add(name, value);
-  json.add_list("choices", choices_.size(), [this](std::string& text, std::size_t index) {
-    text += json_text(whole_choice(index));
-  });
-  json.add("usage", tools::usage_json(usage()));
-  exchange_->answer(200, kJsonType, json.take());
-}
-
-RequestJson Reply::whole_choice(std::size_t index) {
-  Choice& choice = choices_[index];
-  RequestJson json = {{"index", index}};
-  std::vector<TextToken> tokens;
-  if (request_.echo) tokens = echo_tokens(choice);
-  if (request_.chat)
-    json["message"] = tools::answered_message(choice.result);
-  else
-    json["text"] = joined(tokens) + choice.result.text;
-  json["logprobs"] = nullptr;
-  if (wants_logprobs()) {
-    for (TokenLogprobs& token : choice.result.logprobs) choice.tokens.add(std::move(token));
-    std::ranges::move(choice.tokens.take(choice.result.text.size(), choice.result.text),
-                      std::back_inserter(tokens));
-    json["logprobs"] = logprobs(choice, tokens);
-  }
-  json["finish_reason"] = tools::finish_reason(choice.result);
+RequestJson Reply::timings(const Choice& choice) const {
+  const bool ended = choice.result.prompt_tokens + choice.result.cached_tokens > 0;
+  const auto first = choice.first_token.value_or(Clock::now());
+  const auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  const std::size_t cached = ended ? choice.result.cached_tokens : choice.cached;
+  RequestJson json = {{"cache_n", cached}};
+  add_timings(json, "prompt", choice.prompt.tokens.size() - cached,
+              ended ? choice.result.prompt_seconds : seconds(first - choice.since));
+  add_timings(json, "predicted",
+              ended ? tools::AnswerUsage::of(choice.result).completion : choice.drawn,
+              ended ? choice.result.decode_seconds : seconds(Clock::now() - first));
   return json;
-}
-
-// ------------------------------------------------------------ parts of both
-
-RequestJson Reply::head(bool chunk) const {
-  const char* const kind = !request_.chat ? "text_completion"
-                           : chunk        ? "chat.completion.chunk"
-                                          : "chat.completion";
-  return {{"id", id_},
-          {"object", kind},
-          {"created", created_},
-          {"model", model_.id},
-          {"system_fingerprint", model_.fingerprint},
-          {"seed", request_.seed()}};
-}
-
-RequestJson Reply::logprobs(Choice& choice, std::span<const TextToken> tokens) const {
-  return request_.chat ? chat_logprobs(tokenizer(), tokens)
-                       : completion_logprobs(tokenizer(), tokens, choice.offset);
-}
-
-// The prompt's.
-std::vector<TextToken> Reply::echo_tokens(Choice& choice) const {
-  std::vector<TextToken> tokens;
-  for (std::string& piece : echo_pieces(tokenizer(), choice.prompt)) {
-    const std::size_t i = tokens.size();
-    tokens.push_back({std::move(piece), std::nullopt});
-    if (i > 0 && i <= choice.result.prompt_logprobs.size())
-      tokens.back().logprobs = std::move(choice.result.prompt_logprobs[i - 1]);
-  }
-  return tokens;
 }
 
 tools::AnswerUsage Reply::usage() const {

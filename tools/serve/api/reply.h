@@ -1,4 +1,4 @@
-// The answer of /v1/chat/completions or /v1/completions: one body or a stream of chunks.
+// The answer to a request: what the model writes, in the form of a protocol.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -34,62 +34,100 @@ struct Prompts {
   std::vector<Prompt> all;
 };
 
+/// The parts of a reply.
+struct ReplyParts {
+  std::shared_ptr<Exchange> exchange;
+  const ServedModel& model;  ///< must outlive the reply
+  CompletionRequest request;
+  Prompts prompts;
+  Post post;                ///< writes long answers, off the computing thread
+  bool keep_texts = false;  ///< for the log
+};
+
+/// Returns 24 random letters and digits after a prefix.
+std::string fresh_id(const char* prefix);
+
+/// Collects the answers of a job. A form writes them: each part of a stream as it comes, or all at
+/// the end.
 class Reply : public std::enable_shared_from_this<Reply> {
  public:
-  /// The model must outlive this. Long answers are written by post, off the computing thread.
-  Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
-        Prompts prompts, Post post, bool keep_texts);
+  explicit Reply(ReplyParts parts);
+  virtual ~Reply() = default;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
 
   /// Returns the job of all choices of all prompts. Its callbacks keep this reply alive.
   Job job();
   /// Answers with an error.
   void fail(const Failure& failure);
 
- private:
+ protected:
+  using Clock = std::chrono::steady_clock;
   struct Choice {
+    std::size_t index;
     const Prompt& prompt;
     AnswerTokens tokens;
     std::string held{};    // text whose log-probabilities are missing
     std::size_t sent = 0;  // bytes of the answer
-    std::size_t calls = 0, offset = 0;
+    std::size_t offset = 0, cached = 0, drawn = 0, calls = 0;
     bool begun = false;
+    bool cut_call = false;  // the end cut the last tool call
+    Clock::time_point since = Clock::now();
+    std::optional<Clock::time_point> first_token{};
     GenerateResult result{};
   };
 
-  AnswerRequest answer(std::size_t index);
-  void on_text(std::size_t index, std::string_view piece);
-  void on_thinking(std::size_t index, std::string_view piece);
-  void on_call(std::size_t index, const ToolCall& call);
-  void on_token(std::size_t index, const TokenLogprobs& token);
-  void on_end(std::size_t index, GenerateResult result);
-  void on_cancelled(std::size_t index, GenerateResult result);
+  // Forms. All but whole() are called on the computing thread, and for streams only.
 
-  void send_text(std::size_t index, std::string text);
-  void send_rest(std::size_t index);
-  void begin_choice(std::size_t index);
-  void send(RequestJson choice);
-  void send_delta(std::size_t index, RequestJson delta);
-  void end_stream();
-  void answer_whole();
-  void record(const tools::AnswerUsage& all);
+  /// The request has been queued: the stream's first events.
+  virtual void begin_stream() { exchange_->begin_events(); }
+  virtual void write_thinking(Choice& choice, std::string_view piece) = 0;
+  /// text is not empty. tokens: those that begin in it, with log-probabilities if requested.
+  virtual void write_text(Choice& choice, const std::string& text,
+                          std::span<const TextToken> tokens) = 0;
+  virtual void write_call(Choice& choice, const ToolCallPiece& piece) = 0;
+  /// The call is complete; its pieces have been written.
+  virtual void end_call(Choice&, const ToolCall&) {}
+  /// processed: prompt tokens that were found or read.
+  virtual void write_progress(Choice&, std::size_t /*processed*/) {}
+  /// After the choice's last piece.
+  virtual void end_choice(Choice&) {}
+  /// After the last choice: the stream's last events.
+  virtual void end_stream() = 0;
+  /// Returns the body of an answer without a stream.
+  virtual std::string whole() = 0;
+  /// Ends the stream with an error.
+  virtual void fail_stream(const Failure& failure);
 
   [[nodiscard]] bool wants_logprobs() const { return request_.generate.logprobs.has_value(); }
-  [[nodiscard]] RequestJson head(bool chunk) const;
-  [[nodiscard]] RequestJson whole_choice(std::size_t index);
-  [[nodiscard]] RequestJson logprobs(Choice& choice, std::span<const TextToken> tokens) const;
-  [[nodiscard]] std::vector<TextToken> echo_tokens(Choice& choice) const;
   [[nodiscard]] tools::AnswerUsage usage() const;
+  /// Times of a choice as llama.cpp reports them; also before its end.
+  [[nodiscard]] RequestJson timings(const Choice& choice) const;
+  /// Returns the tokens of the whole text.
+  std::vector<TextToken> all_tokens(Choice& choice);
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
 
   const std::shared_ptr<Exchange> exchange_;
   const ServedModel& model_;
   const CompletionRequest request_;
   const Prompts prompts_;
-  const Post post_;
-  const bool keep_texts_;
-  const std::string id_;
   const std::int64_t created_;
   std::deque<Choice> choices_;  // started choices
+
+ private:
+  AnswerRequest answer(std::size_t index);
+  void on_text(Choice& choice, std::string_view piece);
+  void on_thinking(Choice& choice, std::string_view piece);
+  void on_call(Choice& choice, const ToolCallPiece& piece);
+  void on_token(Choice& choice, const TokenLogprobs& token);
+  void on_progress(Choice& choice, std::size_t done, std::size_t total);
+  void on_end(Choice& choice, GenerateResult result);
+  void on_cancelled(std::size_t index, GenerateResult result);
+  void send_text(Choice& choice, const std::string& text);
+  void record(const tools::AnswerUsage& all);
+
+  const Post post_;
+  const bool keep_texts_;
   std::size_t left_;
   bool failed_ = false;
 };

@@ -56,6 +56,12 @@ std::string plain_authority(std::string_view authority, std::string_view scheme)
   return out;
 }
 
+/// pattern: an origin, or "SCHEME://*".
+bool allows(std::string_view pattern, std::string_view origin) {
+  return pattern == origin ||
+         (pattern.ends_with("://*") && origin.starts_with(pattern.substr(0, pattern.size() - 1)));
+}
+
 using PaddedKey = std::array<unsigned char, kLongestKey + 2>;  // its length stands at the end
 
 PaddedKey padded(std::string_view key) {
@@ -106,6 +112,18 @@ bool is_origin(std::string_view text) {
   return is_host_name(text.substr(0, at)) && (at == text.size() || is_port(text.substr(at + 1)));
 }
 
+bool is_origin_pattern(std::string_view text) {
+  if (text == "*" || text == "null" || is_origin(text)) return true;
+  const std::size_t mark = text.find("://");
+  if (mark == std::string_view::npos || !scheme_of(text).empty()) return false;
+  const std::string_view scheme = text.substr(0, mark), host = text.substr(mark + 3);
+  const bool named = std::ranges::all_of(
+      scheme, [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-' || c == '.'; });
+  const std::string as_http = "http://" + std::string(host);
+  return !scheme.empty() && std::isalpha(static_cast<unsigned char>(scheme.front())) != 0 &&
+         named && (host == "*" || is_origin(as_http));
+}
+
 bool is_api_key(std::string_view text) {
   return !text.empty() && text.size() <= kLongestKey &&
          std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c < 0x7F; });
@@ -129,7 +147,7 @@ Refusal Access::check_host(std::optional<std::string_view> host) const {
 Refusal Access::check_origin(std::string_view origin, std::string_view host) const {
   if (origin.empty() || origin == options_.public_url) return {};
   for (const std::string& allowed : options_.cors_origins)
-    if (allowed == "*" || allowed == origin) return {};
+    if (allowed == "*" || allows(allowed, origin)) return {};
   const std::string_view scheme = scheme_of(origin);
   if (!scheme.empty() && !host.empty() &&
       plain_authority(origin.substr(scheme.size()), scheme) == plain_authority(host, scheme))
@@ -140,34 +158,43 @@ Refusal Access::check_origin(std::string_view origin, std::string_view host) con
 
 Headers Access::cors_fields(std::string_view origin) const {
   if (origin.empty()) return {};
-  const auto has = [this](std::string_view name) {
-    return std::ranges::find(options_.cors_origins, name) != options_.cors_origins.end();
-  };
-  if (has("*")) return {{"Access-Control-Allow-Origin", "*"}};
-  if (!has(origin)) return {};
+  const std::vector<std::string>& all = options_.cors_origins;
+  if (std::ranges::count(all, "*") != 0) return {{"Access-Control-Allow-Origin", "*"}};
+  if (std::ranges::none_of(all, [origin](const auto& one) { return allows(one, origin); }))
+    return {};
   return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}};
 }
 
 Headers Access::preflight_fields(std::string_view origin, std::string_view asked) const {
   Headers fields = cors_fields(origin);
   if (fields.empty()) return fields;
-  fields.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+  fields.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
   if (std::string names = field_names(asked); !names.empty())
     fields.emplace_back("Access-Control-Allow-Headers", std::move(names));
   fields.emplace_back("Access-Control-Max-Age", "600");
   return fields;
 }
 
-std::optional<std::uint64_t> Access::scope_of(std::string_view authorization) const {
-  if (options_.keys.empty()) return 0;
-  constexpr std::string_view kScheme = "bearer ";
-  if (lowered(authorization.substr(0, kScheme.size())) != kScheme) return {};
-  authorization.remove_prefix(kScheme.size());
-  while (authorization.starts_with(' ')) authorization.remove_prefix(1);
-  const PaddedKey given = padded(authorization);
+/// From 1; 0: unknown.
+std::uint64_t Access::key_number(std::string_view key) const {
+  const PaddedKey given = padded(key);
   std::uint64_t found = 0;
   for (std::size_t i = 0; i < options_.keys.size(); ++i)
     if (equal_in_fixed_time(given, padded(options_.keys[i]))) found = i + 1;
+  return found;
+}
+
+std::optional<std::uint64_t> Access::scope_of(std::string_view authorization,
+                                              std::string_view api_key) const {
+  if (options_.keys.empty()) return 0;
+  constexpr std::string_view kScheme = "bearer ";
+  std::uint64_t found = 0;
+  if (lowered(authorization.substr(0, kScheme.size())) == kScheme) {
+    authorization.remove_prefix(kScheme.size());
+    while (authorization.starts_with(' ')) authorization.remove_prefix(1);
+    found = key_number(authorization);
+  }
+  if (found == 0) found = key_number(api_key);
   if (found == 0) return {};
   return options_.share_scopes ? 0 : found;
 }

@@ -13,7 +13,7 @@ namespace cria::serve {
 
 struct AccessOptions {
   std::vector<std::string> keys;          ///< none: no key is needed. Each is_api_key().
-  std::vector<std::string> cors_origins;  ///< each is_origin(), or "*"
+  std::vector<std::string> cors_origins;  ///< each is_origin_pattern()
   std::vector<std::string> allowed_hosts;
   std::string public_url;     ///< an is_origin() under which the server is known, "" for none
   bool loopback = true;       ///< bound to such an address: names of hosts are looked at
@@ -23,6 +23,8 @@ struct AccessOptions {
 
 /// "https://app.example" or "http://localhost:5173": scheme, host, perhaps a port, nothing more.
 bool is_origin(std::string_view text);
+/// An origin of any scheme, "null", "SCHEME://*" of schemes other than http and https, or "*".
+bool is_origin_pattern(std::string_view text);
 /// 1 to kLongestKey characters that can stand in a header.
 bool is_api_key(std::string_view text);
 inline constexpr std::size_t kLongestKey = 512;
@@ -41,11 +43,14 @@ class Access {
   /// The headers of the answer to a preflight; `asked`: Access-Control-Request-Headers.
   [[nodiscard]] Headers preflight_fields(std::string_view origin, std::string_view asked) const;
 
-  /// The scope of the key in Authorization, from 1; 0 if no key is needed; nullopt if it is missing
-  /// or wrong. Takes constant time.
-  [[nodiscard]] std::optional<std::uint64_t> scope_of(std::string_view authorization) const;
+  /// The scope of the key in Authorization or x-api-key, from 1; 0 if no key is needed; nullopt if
+  /// it is missing or wrong in both. Takes constant time.
+  [[nodiscard]] std::optional<std::uint64_t> scope_of(std::string_view authorization,
+                                                      std::string_view api_key = {}) const;
 
  private:
+  [[nodiscard]] std::uint64_t key_number(std::string_view key) const;
+
   AccessOptions options_;
   std::vector<std::string> hosts_;  // lower case, without ports
 };

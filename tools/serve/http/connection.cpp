@@ -78,7 +78,7 @@ void Connection::start() { wait_for_input(); }
 
 void Connection::turn_away() {
   turned_away_ = close_after_ = true;
-  reply(503, error_body(503, "too many connections", "too_many_connections"),
+  reply(503, error_body({}, 503, "too many connections", "too_many_connections"),
         {{"Retry-After", "1"}});
 }
 

@@ -116,7 +116,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void reply(int status, std::string body, const Headers& more);
   void take(const std::shared_ptr<ExchangeState>& exchange);
   void put_answer(ExchangeState::Batch::Answer& answer);
-  void put_stream_head();
+  void put_stream_head(bool lines);
+  void add_request_id(Headers& more) const;
   void put_events(std::string events);
   void finish_request();
   void next_request();

@@ -104,7 +104,9 @@ void Connection::wind_up() {
 
 void Connection::fail() {
   if (exchange_)
-    exchange_->fail(503, error_body(503, "the server is shutting down", "shutting_down"), {});
+    exchange_->fail(
+        503, error_body(exchange_->request, 503, "the server is shutting down", "shutting_down"),
+        {});
 }
 
 void Connection::tick(Clock::time_point now) {
@@ -124,11 +126,12 @@ void Connection::tick(Clock::time_point now) {
         pollfd peer{socket_.native_handle(), POLLRDHUP, 0};
         if (poll(&peer, 1, 0) > 0) return close();
       }
-      if (out_bytes_ == 0 && now - last_put_ > options.silence && exchange_->begin_head()) {
-        if (!stream_head_out_) put_stream_head();
-        put_events(": keep-alive\n\n");
-        flush();
-      }
+      if (out_bytes_ == 0 && now - last_put_ > options.silence)
+        if (std::string sign = exchange_->break_silence(); !sign.empty()) {
+          if (!stream_head_out_) put_stream_head(false);
+          put_events(std::move(sign));
+          flush();
+        }
       return;
     case State::Linger:
       if (now - began_ > (core_->refusing ? kLastLinger : kLinger)) close();

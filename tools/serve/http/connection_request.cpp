@@ -90,10 +90,12 @@ Refusal Connection::check_asker(const ParsedHead& head, Headers& more) {
   if (match_.route != nullptr)
     shown_.endpoint = match_.route->endpoint.empty() ? match_.route->path : match_.route->endpoint;
   if (head.method == "OPTIONS" || (match_.route != nullptr && match_.route->open)) return {};
-  const auto scope = core_->access->scope_of(field("authorization").value_or(""));
+  const auto scope =
+      core_->access->scope_of(field("authorization").value_or(""), field("x-api-key").value_or(""));
   if (!scope) {
     more = {{"WWW-Authenticate", "Bearer"}};
-    return {401, "an API key is needed: Authorization: Bearer KEY", "invalid_api_key"};
+    return {401, "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY",
+            "invalid_api_key"};
   }
   request_.scope = *scope;
   return {};
@@ -178,7 +180,8 @@ void Connection::dispatch() {
     core_->say(message_line(
         "cria: error: request " + exchange->request.id + ": " + escaped_text(error.what()),
         core_->options.log));
-    exchange->fail(500, error_body(500, "an internal error", "internal_error"), {});
+    exchange->fail(500, error_body(exchange->request, 500, "an internal error", "internal_error"),
+                   {});
   }
   if (no_more_input_ && !exchange->ended()) close();
 }
@@ -187,7 +190,8 @@ void Connection::dispatch() {
 void Connection::refuse(const Refusal& refusal, Headers more) {
   if (body_left_ || refusal.status == 400)
     close_after_ = true;  // nothing is looked for behind what is not understood
-  reply(refusal.status, error_body(refusal.status, refusal.message, refusal.code), std::move(more));
+  reply(refusal.status, error_body(request_, refusal.status, refusal.message, refusal.code),
+        std::move(more));
 }
 
 void Connection::reply(int status, std::string body, const Headers& more) {
@@ -213,11 +217,17 @@ void Connection::take(const std::shared_ptr<ExchangeState>& exchange) {
   if (batch.answer) {
     put_answer(*batch.answer);
   } else if (batch.stream && (!batch.events.empty() || batch.ended)) {
-    if (!stream_head_out_) put_stream_head();
+    if (!stream_head_out_) put_stream_head(batch.lines);
     if (!batch.events.empty()) put_events(std::move(batch.events));
   }
   if (batch.ended) return finish_request();
   flush();
+}
+
+/// Adds the header in which Anthropic's clients look for the id.
+void Connection::add_request_id(Headers& more) const {
+  if (protocol_of(exchange_->request.path) == Protocol::Messages)
+    more.emplace_back("request-id", exchange_->request.id);
 }
 
 void Connection::put_answer(ExchangeState::Batch::Answer& answer) {
@@ -225,6 +235,7 @@ void Connection::put_answer(ExchangeState::Batch::Answer& answer) {
   if (core_->refusing) close_after_ = true;
   Headers more = std::move(answer.more);
   more.insert(more.end(), cors_.begin(), cors_.end());
+  add_request_id(more);
   ResponseHead head;
   head.status = answer.status;
   head.content_type = answer.content_type;
@@ -236,16 +247,17 @@ void Connection::put_answer(ExchangeState::Batch::Answer& answer) {
   if (!head_only_ && answer.status != 204 && !answer.body.empty()) put(std::move(answer.body));
 }
 
-void Connection::put_stream_head() {
+void Connection::put_stream_head(bool lines) {
   stream_head_out_ = true;
   exchange_->sent_status = 200;
   ResponseHead head;
-  head.content_type = "text/event-stream";
+  head.content_type = lines ? "application/x-ndjson" : "text/event-stream";
   head.id = exchange_->request.id;
   head.chunked = exchange_->request.version >= 11;
   if (!head.chunked || core_->refusing) close_after_ = true;
   head.close = close_after_;
   Headers more = cors_;
+  add_request_id(more);
   more.emplace_back("X-Accel-Buffering", "no");
   put(head_text(head, more));
 }

@@ -49,8 +49,17 @@ struct RequestRecord {
   /// Seconds from `arrived` to the first step that worked on it, and to its first token.
   std::optional<double> waited, first_token;
   std::string finish;                    ///< "stop", "length", "tool_calls" …; "" if it has none
+  std::string ignored;                   ///< unknown fields of the request, "a,b"
   std::string error;                     ///< an internal error (status 500), only for the log
   std::string prompt_text, answer_text;  ///< only for --log-prompts; else empty
+};
+
+/// How a stream is written.
+struct StreamForm {
+  bool lines = false;  ///< lines of JSON (application/x-ndjson), else text/event-stream
+  /// Called on a network thread after 10 s of silence: sends an event. Empty: a comment line is
+  /// sent (": keep-alive"). It is dropped with the answer's end.
+  std::function<void()> on_silence = {};
 };
 
 /// One request and its answer. All calls are safe on any thread, in any order, and return at once:
@@ -70,15 +79,15 @@ class Exchange {
   virtual void answer(int status, std::string_view content_type, std::string body,
                       const Headers& more = {}) = 0;
 
-  /// The answer will be text/event-stream, status 200. Its head goes out with the first event, or
-  /// with a comment line that breaks a silence of 10 s (": keep-alive"; those come by themselves).
-  virtual void begin_events() = 0;
-  /// "data: …", one line, and an empty line.
-  virtual void event(std::string_view data) = 0;
+  /// The answer will be a stream, status 200. Its head goes out with the first event, or with what
+  /// breaks a silence of 10 s.
+  virtual void begin_events(StreamForm form = {}) = 0;
+  /// "event: NAME" unless it is "", "data: …", and an empty line; or a line.
+  virtual void event(std::string_view data, std::string_view name = {}) = 0;
   virtual void end_events() = 0;
 
   /// Ends the answer with an error: with that status, or where the head of a stream has gone out
-  /// already, with the body as its last event. `body`: error_body().
+  /// already, with the body as its last event. `body`: error_body() of this request.
   virtual void fail(int status, std::string body, const Headers& more = {}) = 0;
 
   /// True if the client has gone or has stopped reading.

@@ -18,8 +18,8 @@ class Handle final : public Exchange {
   void answer(int status, std::string_view type, std::string body, const Headers& more) override {
     state_->answer(status, type, std::move(body), more);
   }
-  void begin_events() override { state_->begin_events(); }
-  void event(std::string_view data) override { state_->event(data); }
+  void begin_events(StreamForm form) override { state_->begin_events(std::move(form)); }
+  void event(std::string_view data, std::string_view name) override { state_->event(data, name); }
   void end_events() override { state_->end_events(); }
   void fail(int status, std::string body, const Headers& more) override {
     state_->fail(status, std::move(body), more);
@@ -46,24 +46,36 @@ void ExchangeState::wake_locked() {
 
 void ExchangeState::answer(int status, std::string_view content_type, std::string body,
                            const Headers& more) {
-  std::function<void()> dropped;  // destroyed outside of the lock
+  std::function<void()> dropped, silence;  // destroyed outside of the lock
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   if (head_out_ || !events_.empty())
-    events_.append("data: ").append(body).append("\n\n");
+    append_event(body, protocol_of(request.path) == Protocol::Messages ? "error" : "");
   else
     answer_ = Batch::Answer{status, std::string(content_type), std::move(body), more};
   ended_ = true;
   dropped.swap(on_closed_);
+  silence.swap(form_.on_silence);
   wake_locked();
 }
 
-void ExchangeState::begin_events() {
-  const std::lock_guard lock(mutex_);
-  stream_ = true;
+void ExchangeState::append_event(std::string_view data, std::string_view name) {
+  if (form_.lines) {
+    events_.append(data).append("\n");
+    return;
+  }
+  if (!name.empty()) events_.append("event: ").append(name).append("\n");
+  events_.append("data: ").append(data).append("\n\n");
 }
 
-void ExchangeState::event(std::string_view data) {
+void ExchangeState::begin_events(StreamForm form) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  stream_ = true;
+  form_ = std::move(form);
+}
+
+void ExchangeState::event(std::string_view data, std::string_view name) {
   const std::lock_guard lock(mutex_);
   if (ended_ || closed_) return;
   stream_ = true;
@@ -73,18 +85,19 @@ void ExchangeState::event(std::string_view data) {
     events_.clear();
     closed_ = true;
   } else {
-    events_.append("data: ").append(data).append("\n\n");
+    append_event(data, name);
     uncounted_ += data.size() - std::min(data.size(), kMaxCounted);
   }
   wake_locked();
 }
 
 void ExchangeState::end_events() {
-  std::function<void()> dropped;
+  std::function<void()> dropped, silence;
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   stream_ = ended_ = true;
   dropped.swap(on_closed_);
+  silence.swap(form_.on_silence);
   wake_locked();
 }
 
@@ -93,7 +106,8 @@ void ExchangeState::fail(int status, std::string body, const Headers& more) {
 }
 
 void ExchangeState::drop() {
-  fail(500, error_body(500, "the request was dropped without an answer", "internal_error"), {});
+  fail(500, error_body(request, 500, "the request was dropped without an answer", "internal_error"),
+       {});
 }
 
 void ExchangeState::on_closed(std::function<void()> call) {
@@ -114,7 +128,7 @@ ExchangeState::Batch ExchangeState::take() {
   {
     const std::lock_guard lock(mutex_);
     awake_ = false;
-    batch = {std::move(answer_), std::move(events_), stream_, ended_};
+    batch = {std::move(answer_), std::move(events_), stream_, form_.lines, ended_};
     answer_.reset();
     events_.clear();
     unsent_ += batch.events.size();
@@ -126,21 +140,30 @@ ExchangeState::Batch ExchangeState::take() {
 }
 
 void ExchangeState::close() {
-  std::function<void()> call;
+  std::function<void()> call, silence;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     closed_ = true;
     call.swap(on_closed_);
+    silence.swap(form_.on_silence);
   }
   if (call) call();
 }
 
-bool ExchangeState::begin_head() {
-  const std::lock_guard lock(mutex_);
-  if (!stream_ || ended_ || !events_.empty()) return false;
-  head_out_ = true;
-  return true;
+std::string ExchangeState::break_silence() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stream_ || ended_ || !events_.empty()) return "";
+    call = form_.on_silence;
+    if (!call) {
+      head_out_ = true;
+      return ": keep-alive\n\n";
+    }
+  }
+  call();  // without the lock: it sends an event
+  return "";
 }
 
 }  // namespace cria::serve

@@ -30,7 +30,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
     };
     std::optional<Answer> answer;
     std::string events;  ///< a stream's events, not yet framed as chunks
-    bool stream = false, ended = false;
+    bool stream = false, lines = false, ended = false;
   };
 
   /// wake: makes the network thread call take() soon; called on any thread.
@@ -47,8 +47,8 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
 
   // Any thread.
   void answer(int status, std::string_view content_type, std::string body, const Headers& more);
-  void begin_events();
-  void event(std::string_view data);
+  void begin_events(StreamForm form);
+  void event(std::string_view data, std::string_view name = {});
   void end_events();
   void fail(int status, std::string body, const Headers& more);
   void drop();
@@ -62,9 +62,9 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   void close();
   /// Bytes of the stream that were taken and not sent.
   void set_unsent(std::size_t bytes) noexcept { unsent_ = bytes; }
-  /// True if a stream's headers may be sent before its first event; from then on an error is an
-  /// event.
-  bool begin_head();
+  /// Breaks a silence of the stream, if it has nothing to send; from then on an error is an event.
+  /// Returns what to send.
+  std::string break_silence();
 
   int sent_status = 0;   ///< status of the sent answer; 0: none
   std::size_t held = 0;  ///< bytes of its body, while they count
@@ -75,11 +75,13 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
 
  private:
   void wake_locked();
+  void append_event(std::string_view data, std::string_view name);
 
   const Wake wake_;
   mutable std::mutex mutex_;
   std::optional<Batch::Answer> answer_;
   std::string events_;
+  StreamForm form_;
   bool stream_ = false, head_out_ = false, ended_ = false, awake_ = false;
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> unsent_{0};

@@ -59,6 +59,7 @@ nlohmann::ordered_json json_of(const RequestLine& line, const RequestRecord& rec
   if (const auto speed = rate(line, record))
     json["tokens_per_second"] = std::round(*speed * 10) / 10;
   json["finish"] = line.cancelled ? "cancelled" : record.finish;
+  if (!record.ignored.empty()) json["ignored"] = record.ignored;
   if (!record.error.empty()) json["error"] = record.error;
   if (options.texts) {
     json["prompt"] = record.prompt_text;
@@ -126,6 +127,7 @@ std::string request_line(const RequestLine& line, const RequestRecord& record,
   if (const auto speed = rate(line, record)) out += " speed=" + short_number(*speed) + "/s";
   const std::string finish = line.cancelled ? "cancelled" : escaped_text(record.finish);
   if (!finish.empty()) out += " " + finish;
+  if (!record.ignored.empty()) out += " ignored=" + record.ignored;
   if (!record.error.empty()) out += " error: " + in_quotes(record.error);
   if (options.texts && !(record.prompt_text.empty() && record.answer_text.empty()))
     out +=

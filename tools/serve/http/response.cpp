@@ -11,15 +11,46 @@
 
 namespace cria::serve {
 
-std::string error_body(int status, std::string_view message, std::string_view code,
-                       std::string_view param) {
+namespace {
+
+using ErrorJson = nlohmann::ordered_json;
+
+std::string_view anthropic_type(int status) {
+  static constexpr std::pair<int, std::string_view> kTypes[] = {
+      {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
+      {413, "request_too_large"},    {503, "overloaded_error"}, {500, "api_error"}};
+  for (const auto& [known, type] : kTypes)
+    if (known == status) return type;
+  return status < 500 ? "invalid_request_error" : "api_error";
+}
+
+std::string error_text(const ErrorJson& json) {
+  return json.dump(-1, ' ', false, ErrorJson::error_handler_t::replace);
+}
+
+}  // namespace
+
+Protocol protocol_of(std::string_view path) {
+  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return Protocol::Messages;
+  return path.starts_with("/api/") ? Protocol::Ollama : Protocol::OpenAi;
+}
+
+std::string error_body(const Request& request, int status, std::string_view message,
+                       std::string_view code, std::string_view param) {
+  const Protocol protocol = protocol_of(request.path);
+  if (protocol == Protocol::Ollama) return error_text({{"error", printable(message)}});
+  if (protocol == Protocol::Messages) {
+    ErrorJson said = {{"type", anthropic_type(status)}, {"message", printable(message)}};
+    if (code == "thread_unsupported_request")  // clients then send the whole conversation
+      said["details"] = {{"error_code", code}, {"unsupported", ErrorJson::array({param})}};
+    return error_text({{"type", "error"}, {"error", std::move(said)}, {"request_id", request.id}});
+  }
   nlohmann::ordered_json error = {{"message", printable(message)},
                                   {"type", status < 500 ? "invalid_request_error" : "server_error"},
                                   {"param", nullptr},
                                   {"code", code}};
   if (!param.empty()) error["param"] = param;
-  return nlohmann::ordered_json{{"error", std::move(error)}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return error_text({{"error", std::move(error)}});
 }
 
 namespace {
@@ -39,6 +70,7 @@ std::string_view reason(int status) {
       {415, "Unsupported Media Type"},
       {431, "Request Header Fields Too Large"},
       {500, "Internal Server Error"},
+      {501, "Not Implemented"},
       {503, "Service Unavailable"},
   };
   const auto found = std::ranges::find(kReasons, status, &std::pair<int, std::string_view>::first);

@@ -10,11 +10,19 @@
 
 namespace cria::serve {
 
-/// {"error":{"message","type","param","code"}}. The type follows from the status:
+/// The protocols have errors of their own forms.
+enum class Protocol : std::uint8_t { OpenAi, Messages, Ollama };
+/// Returns the protocol that a path belongs to.
+Protocol protocol_of(std::string_view path);
+
+/// Returns the body of an error in the form of the path of the request.
+/// OpenAI: {"error":{"message","type","param","code"}}. The type follows from the status:
 /// invalid_request_error below 500, else server_error. param: the path of the field at fault, "":
-/// null. The message becomes one line without control characters; invalid UTF-8 becomes U+FFFD.
-std::string error_body(int status, std::string_view message, std::string_view code,
-                       std::string_view param = {});
+/// null. Messages: {"type":"error","error":{"type","message"},"request_id"}. Ollama:
+/// {"error":"message"}. The message becomes one line without control characters; invalid UTF-8
+/// becomes U+FFFD.
+std::string error_body(const Request& request, int status, std::string_view message,
+                       std::string_view code, std::string_view param = {});
 
 inline constexpr std::string_view kJsonType = "application/json";
 

@@ -100,6 +100,7 @@ Service::Id Service::submit(Job job) {
                     counted(waiting_, "request") + " wait already; try again later", retry_after_};
     ++waiting_;
     active->id = ++last_id_;
+    if (active->job.on_accepted) active->job.on_accepted();
     inbox_.push_back(active);
   }
   changed_.notify_all();

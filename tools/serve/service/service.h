@@ -63,6 +63,8 @@ struct Job {
   /// Makes one of them: from the first to the last, each once, when a slot is free for it. What it
   /// throws, and an answer that ends with an error, is a failure of the job.
   std::function<AnswerRequest(std::size_t index)> answer;
+  /// It has been queued, and nothing else has been called yet. May be empty.
+  std::function<void()> on_accepted;
   /// A step is about to work on it for the first time.
   std::function<void()> on_begin;
   /// In place of the ends of answers that have not ended. Sinks may still be called after it.

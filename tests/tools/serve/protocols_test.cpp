@@ -1,0 +1,148 @@
+// Other protocols: each is a form of the same requests.
+#include <gtest/gtest.h>
+
+#include "tests/tools/serve/questions.h"
+#include "tests/tools/serve/served_demo.h"
+#include "tools/requests/repairs.h"
+
+namespace cria::serve::test {
+namespace {
+
+constexpr const char* kAsked = "What is the capital of Norway?";
+
+/// Text, prompt tokens and completion tokens of an answer.
+using Facts = std::tuple<std::string, int, int>;
+
+Json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
+
+Facts facts(const Json& text, const Json& prompt, const Json& completion) {
+  return {text.get<std::string>(), prompt.get<int>(), completion.get<int>()};
+}
+Facts of_chat(const Json& json) {
+  const Json& usage = json["usage"];
+  return facts(json["choices"][0]["message"]["content"], usage["prompt_tokens"],
+               usage["completion_tokens"]);
+}
+Facts of_response(const Json& json) {
+  const Json& usage = json["usage"];
+  return facts(json["output"][0]["content"][0]["text"], usage["input_tokens"],
+               usage["output_tokens"]);
+}
+Facts of_message(const Json& json) {
+  const Json& usage = json["usage"];
+  const int cached = usage["cache_read_input_tokens"].get<int>();
+  return facts(json["content"][0]["text"], usage["input_tokens"].get<int>() + cached,
+               usage["output_tokens"]);
+}
+Facts of_ollama(const Json& json) {
+  return facts(json["message"]["content"], json["prompt_eval_count"], json["eval_count"]);
+}
+
+TEST(ServeProtocols, GiveTheSameAnswer) {
+  ServedDemo demo;
+  const Json talk = Json::array({user_says(kAsked)});
+  const Facts chat = of_chat(
+      demo.answer(kChatPath, {{"messages", talk}, {"temperature", 0}, {"max_tokens", 20}})->json());
+  EXPECT_FALSE(std::get<0>(chat).empty());
+  EXPECT_EQ(
+      of_response(demo.answer("/v1/responses",
+                              {{"input", kAsked}, {"temperature", 0}, {"max_output_tokens", 20}})
+                      ->json()),
+      chat);
+  EXPECT_EQ(of_message(demo.answer("/v1/messages",
+                                   {{"messages", talk}, {"temperature", 0}, {"max_tokens", 20}})
+                           ->json()),
+            chat);
+  EXPECT_EQ(
+      of_ollama(demo.answer("/api/chat", {{"messages", talk},
+                                          {"stream", false},
+                                          {"options", {{"temperature", 0}, {"num_predict", 20}}}})
+                    ->json()),
+      chat);
+}
+
+TEST(ServeProtocols, StreamInTheirOwnEvents) {
+  ServedDemo demo;
+  const auto types = [](const FakeExchange& exchange) {
+    std::vector<std::string> all;
+    for (const std::string& event : exchange.events()) {
+      const std::string type = Json::parse(event)["type"];
+      if (all.empty() || all.back() != type) all.push_back(type);
+    }
+    return all;
+  };
+  EXPECT_EQ(
+      types(*demo.answer("/v1/responses", {{"input", kAsked}, {"stream", true}})),
+      (std::vector<std::string>{
+          "response.created", "response.in_progress", "response.output_item.added",
+          "response.content_part.added", "response.output_text.delta", "response.output_text.done",
+          "response.content_part.done", "response.output_item.done", "response.completed"}));
+  EXPECT_EQ(types(*demo.answer("/v1/messages",
+                               {{"messages", Json::array({user_says(kAsked)})}, {"stream", true}})),
+            (std::vector<std::string>{"message_start", "content_block_start", "content_block_delta",
+                                      "content_block_stop", "message_delta", "message_stop"}));
+  const auto lines = demo.answer("/api/chat", {{"messages", Json::array({user_says(kAsked)})}});
+  EXPECT_GT(lines->events().size(), 2U) << "a stream by default";
+  EXPECT_EQ(Json::parse(lines->events().back())["done"], true);
+}
+
+TEST(ServeProtocols, ResponsesAreContinued) {
+  ServedDemo demo;
+  const Json first = demo.answer("/v1/responses", {{"input", kAsked}, {"temperature", 0}})->json();
+  const Json next = demo.answer("/v1/responses", {{"input", "And of Sweden?"},
+                                                  {"temperature", 0},
+                                                  {"previous_response_id", first["id"]}})
+                        ->json();
+  const Json said = first["output"][0]["content"][0]["text"];
+  const Json chat =
+      demo.answer(kChatPath, {{"messages", Json::array({user_says(kAsked),
+                                                        {{"role", "assistant"}, {"content", said}},
+                                                        user_says("And of Sweden?")})},
+                              {"temperature", 0}})
+          ->json();
+  EXPECT_EQ(of_response(next), of_chat(chat));
+  const Json error =
+      demo.answer("/v1/responses", {{"input", "x"}, {"previous_response_id", "resp_none"}})
+          ->json()["error"];
+  EXPECT_EQ(error["code"], "previous_response_not_found");
+}
+
+TEST(ServeProtocols, ErrorsNameTheirOwnFields) {
+  ServedDemo demo;
+  const auto response = demo.answer(
+      "/v1/responses",
+      {{"input", Json::array({user_says("x"), {{"role", "wizard"}, {"content", "x"}}})}});
+  EXPECT_EQ(response->json()["error"]["param"], "input[1].role");
+  const auto limit = demo.answer("/v1/responses", {{"input", "x"}, {"max_output_tokens", 0}});
+  EXPECT_EQ(limit->json()["error"]["param"], "max_output_tokens");
+  const Json message = demo.answer("/v1/messages", {{"messages", Json::array({user_says("x")})},
+                                                    {"stop_sequences", Json::array({"a", 1})}})
+                           ->json();
+  EXPECT_EQ(message["error"]["type"], "invalid_request_error");
+  EXPECT_NE(message["error"]["message"].get<std::string>().find("\"stop_sequences[1]\""),
+            std::string::npos)
+      << message;
+  const Json lines = demo.answer("/api/chat", {{"messages", Json::array({user_says("x")})},
+                                               {"options", {{"temperature", 9}}}})
+                         ->json();
+  EXPECT_TRUE(lines["error"].get<std::string>().starts_with("\"options.temperature\"")) << lines;
+}
+
+TEST(Repairs, AreAsFewAsTheTemplateNeeds) {
+  const auto accepts = [](const tools::TemplateInput& input) {
+    for (std::size_t i = 1; i < input.messages.size(); ++i)
+      if (input.messages[i].role == input.messages[i - 1].role) return false;
+    return input.messages.front().role != "system";
+  };
+  tools::TemplateInput input{{{"system", "A."}, {"user", "B."}, {"user", "C."}}, ""};
+  EXPECT_EQ(tools::repair(input, accepts), (std::vector<std::string>{"join", "fold"}));
+  ASSERT_EQ(input.messages.size(), 1U);
+  EXPECT_EQ(input.messages[0].content, "A.\n\nB.\n\nC.");
+  tools::TemplateInput hopeless{{{"user", "A."}, {"user", "B."}}, ""};
+  EXPECT_EQ(tools::repair(hopeless, [](const auto&) { return false; }),
+            (std::vector<std::string>{}));
+  EXPECT_EQ(hopeless.messages.size(), 2U) << "unchanged";
+}
+
+}  // namespace
+}  // namespace cria::serve::test

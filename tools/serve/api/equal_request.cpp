@@ -1,0 +1,52 @@
+#include "tools/serve/api/equal_request.h"
+
+#include <algorithm>
+
+namespace cria::serve {
+
+using tools::element_path;
+
+RequestJson& MessageList::add(RequestJson message, const std::string& path) {
+  to_.paths.emplace_back(element_path("messages", size()), path);
+  to_.body["messages"].push_back(std::move(message));
+  return back();
+}
+
+void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix) {
+  // These protocols have one answer, and streams of their own.
+  constexpr std::string_view kForeign[] = {"n",      "best_of",        "echo",
+                                           "prompt", "stream_options", "return_progress"};
+  for (const std::string& name : from.unknown()) {
+    if (to.body.contains(name) || std::ranges::count(kForeign, name) != 0) continue;
+    to.body[name] = from.json()[name];
+    if (!prefix.empty()) to.paths.emplace_back(name, prefix + name);
+  }
+}
+
+void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
+                const std::string& equal) {
+  const RequestJson* const value = from.find(name);
+  if (value == nullptr) return;
+  to.body[equal] = *value;
+  to.paths.emplace_back(equal, from.path(name));
+}
+
+std::string read_text_parts(const RequestJson& content, const std::string& path,
+                            std::initializer_list<std::string_view> types,
+                            std::string_view between) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) tools::refuse_type(path, "a string or an array of parts", content);
+  if (content.size() > 4096) tools::refuse_value(path, "at most 4096 parts", content.size());
+  std::string all;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const Fields part(content[i], element_path(path, i));
+    const std::string type = part.require_text("type");
+    if (std::ranges::count(types, type) == 0)
+      tools::refuse_unsupported(part.path("type"), "only text is supported here");
+    if (i > 0) all += between;
+    all += part.require_text(type == "refusal" ? "refusal" : "text");
+  }
+  return all;
+}
+
+}  // namespace cria::serve

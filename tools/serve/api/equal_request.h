@@ -1,0 +1,42 @@
+// Parts of translations to the requests of chat completions.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/serve/api/api.h"
+
+namespace cria::serve {
+
+/// Builds the messages of an equal request.
+class MessageList {
+ public:
+  /// to: gets "messages", and paths from each message to its source.
+  explicit MessageList(EqualRequest& to) : to_(to) { to_.body["messages"] = RequestJson::array(); }
+
+  /// Adds a message that was made from the value at `path`.
+  RequestJson& add(RequestJson message, const std::string& path);
+  [[nodiscard]] bool empty() const { return list().empty(); }
+  RequestJson& back() { return to_.body["messages"].back(); }
+  [[nodiscard]] std::size_t size() const { return list().size(); }
+
+ private:
+  [[nodiscard]] const RequestJson& list() const { return to_.body.at("messages"); }
+  EqualRequest& to_;
+};
+
+/// Copies the unread members of the request to the equal one, except those that it has: the fields
+/// that all protocols share. prefix: the beginning of their paths in the request.
+void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix = "");
+/// Copies a field under another name.
+void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
+                const std::string& equal);
+
+/// Reads a string, or an array of parts with "type" and "text", joined by `between`. types: those
+/// that are text. Throws RequestError for other parts.
+std::string read_text_parts(const RequestJson& content, const std::string& path,
+                            std::initializer_list<std::string_view> types,
+                            std::string_view between = "");
+
+}  // namespace cria::serve

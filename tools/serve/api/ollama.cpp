@@ -1,0 +1,168 @@
+#include "tools/serve/api/ollama.h"
+
+#include <utility>
+
+#include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/ollama_reply.h"
+#include "tools/serve/api/prompts.h"
+#include "tools/serve/http/response.h"
+
+namespace cria::serve {
+namespace {
+
+constexpr const char* kOllamaVersion =
+    "0.13.4";  // an Ollama with this API: clients compare versions
+
+void answer_ollama(Exchange& exchange, const RequestJson& json) {
+  exchange.answer(200, kJsonType, json_text(json));
+}
+
+/// Returns the name of a model without ":latest".
+std::string plain_name(std::string name) {
+  constexpr std::string_view kLatest = ":latest";
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  return name;
+}
+
+/// One object, as the only line of a stream or as the body.
+void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
+  if (!stream) return answer_ollama(exchange, json);
+  exchange.begin_events({true, {}});
+  exchange.event(json_text(json));
+  exchange.end_events();
+}
+
+/// Answers an empty request: it loads the model, which is always loaded here, or unloads it.
+void answer_load(const Api& api, Exchange& exchange, const Fields& body, bool generate) {
+  const bool unload = tools::read_keep_alive(body) && body.has("keep_alive");
+  const bool stream = body.flag("stream").value_or(true);
+  api.check_model(plain_name(body.text("model").value_or("")));
+  RequestJson json = OllamaReply::line(api.model().id, generate, "");
+  json["done"] = true;
+  json["done_reason"] = unload ? "unload" : "load";
+  answer_once(exchange, json, stream);
+}
+
+/// Answers a request; refuses to turn thinking on for a model that does not think.
+void ask(Api& api, const std::shared_ptr<Exchange>& exchange, EqualRequest request) {
+  request.change = [&api](const CompletionRequest& read) {
+    if (read.think == true && !api.model().chat_template->answer_format().thinks())
+      tools::refuse_unsupported(read.think_path, "this model does not think");
+  };
+  api.ask(exchange, std::move(request));
+}
+
+void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+  const Fields body(json);
+  const RequestJson* const messages = body.array("messages");
+  if (messages != nullptr && messages->empty()) return answer_load(api, *exchange, body, false);
+  ask(api, exchange, read_ollama_chat(json));
+}
+
+void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+  const Fields body(json);
+  const std::string prompt = body.text("prompt").value_or("");
+  if (prompt.empty() && body.text("suffix").value_or("").empty())
+    return answer_load(api, *exchange, body, true);
+  ask(api, exchange, read_ollama_generate(json));
+}
+
+/// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.
+std::vector<std::vector<TokenId>> inputs_of(const Api& api, const RequestJson& json,
+                                            const char* name) {
+  const Fields body(json);
+  api.check_model(plain_name(body.text("model").value_or("")));
+  (void)tools::read_keep_alive(body);
+  const bool cut = body.flag("truncate").value_or(true);
+  const RequestJson& input = body.require(name, "a string or an array of strings");
+  if (!input.is_string() && !input.is_array())
+    tools::refuse_type(name, "a string or an array of strings", input);
+  const RequestJson all = input.is_string() ? RequestJson::array({input}) : input;
+  if (all.empty() || all.size() > 2048) tools::refuse_value(name, "1 to 2048 strings", all.size());
+  const std::size_t n_ctx = api.service().n_ctx();
+  std::vector<std::vector<TokenId>> prompts;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string path = input.is_string() ? name : tools::element_path(name, i);
+    if (!all[i].is_string()) tools::refuse_type(path, "a string", all[i]);
+    prompts.push_back(api.model().model->tokenizer().encode(all[i].get<std::string>(), true, true));
+    std::vector<TokenId>& ids = prompts.back();
+    if (ids.empty()) tools::refuse_value(path, "a string with at least one token", all[i]);
+    if (ids.size() >= n_ctx && !cut) throw PromptTooLong(path, ids.size(), n_ctx);
+    ids.resize(std::min(ids.size(), n_ctx - 1));
+  }
+  return prompts;
+}
+
+/// one: /api/embeddings, which has one vector and nothing else.
+void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json, bool one) {
+  auto prompts = inputs_of(api, json, one ? "prompt" : "input");
+  const auto write = [&api, one, arrived = exchange->request().arrived](
+                         const std::vector<std::vector<float>>& vectors, std::size_t tokens) {
+    if (one) return json_text({{"embedding", vectors.front()}});
+    const auto passed = std::chrono::steady_clock::now() - arrived;
+    return json_text(
+        {{"model", api.model().id},
+         {"embeddings", vectors},
+         {"total_duration", std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()},
+         {"load_duration", 0},
+         {"prompt_eval_count", tokens}});
+  };
+  const auto reply = std::make_shared<EmbeddingReply>(
+      exchange, write,
+      [&api, exchange](std::function<void()> work) { api.post(exchange, std::move(work)); });
+  api.submit(exchange,
+             reply->job(std::move(prompts), api.options().pooling, exchange->request().scope));
+}
+
+void refuse_change(const std::shared_ptr<Exchange>& exchange) {
+  exchange->fail(501, error_body(exchange->request(), 501,
+                                 "this server downloads and changes nothing", "not_implemented"));
+}
+
+void pull(const Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+  const Fields body(json);
+  const auto old_name = body.text("name");
+  const std::string name = plain_name(body.text("model").value_or(old_name.value_or("")));
+  if (name != api.model().id) return refuse_change(exchange);
+  answer_once(*exchange, {{"status", "success"}}, body.flag("stream").value_or(true));
+}
+
+}  // namespace
+
+std::vector<Route> ollama_routes(Api& api) {
+  std::vector<Route> routes;
+  const auto get = [&routes](const char* path, auto make) {
+    routes.push_back({"GET", path, [make](const std::shared_ptr<Exchange>& exchange) {
+                        answer_ollama(*exchange, make());
+                      }});
+  };
+  const auto post = [&](const char* path, auto handler) {
+    routes.push_back(
+        api.post_route(path, [&api, handler](const auto& exchange, const RequestJson& body) {
+          handler(api, exchange, body);
+        }));
+  };
+  get("/api/version", [] { return RequestJson{{"version", kOllamaVersion}}; });
+  get("/api/tags", [&api] { return ollama_tags(api.model()); });
+  get("/api/ps", [&api] { return ollama_loaded(api.model(), api.service().n_ctx()); });
+  post("/api/show", [](const Api& of, const auto& exchange, const RequestJson& json) {
+    const Fields body(json);
+    of.check_model(plain_name(body.text("model").value_or("")));
+    answer_ollama(*exchange, ollama_show(of.model(), body.flag("verbose").value_or(false)));
+  });
+  post("/api/chat", chat);
+  post("/api/generate", generate);
+  post("/api/embed", [](Api& of, const auto& exchange, const RequestJson& body) {
+    embed(of, exchange, body, false);
+  });
+  post("/api/embeddings", [](Api& of, const auto& exchange, const RequestJson& body) {
+    embed(of, exchange, body, true);
+  });
+  post("/api/pull", pull);
+  for (const char* path : {"/api/push", "/api/create", "/api/copy", "/api/blobs/{digest}"})
+    routes.push_back({"POST", path, refuse_change});
+  routes.push_back({"DELETE", "/api/delete", refuse_change});
+  return routes;
+}
+
+}  // namespace cria::serve

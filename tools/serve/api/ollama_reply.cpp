@@ -1,0 +1,97 @@
+#include "tools/serve/api/ollama_reply.h"
+
+#include <cmath>
+#include <ctime>
+
+#include "tools/serve/api/ollama.h"
+
+namespace cria::serve {
+namespace {
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+RequestJson call_json(const ToolCall& call, std::size_t index) {
+  RequestJson arguments = RequestJson::parse(call.arguments, nullptr, false);
+  if (!arguments.is_object()) arguments = RequestJson::object();
+  return {
+      {"id", call.id},
+      {"function", {{"index", index}, {"name", call.name}, {"arguments", std::move(arguments)}}}};
+}
+
+}  // namespace
+
+RequestJson OllamaReply::line(const std::string& model, bool generate, std::string_view text) {
+  RequestJson json = {{"model", model},
+                      {"created_at", ollama_time(static_cast<std::int64_t>(std::time(nullptr)))}};
+  if (generate)
+    json["response"] = text;
+  else
+    json["message"] = {{"role", "assistant"}, {"content", text}};
+  json["done"] = false;
+  return json;
+}
+
+void OllamaReply::send(const RequestJson& line) { exchange_->event(json_text(line)); }
+
+void OllamaReply::begin_stream() {
+  StreamForm form;
+  form.lines = true;
+  form.on_silence = [self = shared_from_this(), this] { send(line(model_.id, generate_, "")); };
+  exchange_->begin_events(std::move(form));
+}
+
+void OllamaReply::write_thinking(Choice& /*choice*/, std::string_view piece) {
+  RequestJson json = line(model_.id, generate_, "");
+  holder(json)["thinking"] = piece;
+  send(json);
+}
+
+void OllamaReply::write_text(Choice& /*choice*/, const std::string& text,
+                             std::span<const TextToken> /*tokens*/) {
+  send(line(model_.id, generate_, text));
+}
+
+void OllamaReply::end_call(Choice& /*choice*/, const ToolCall& call) {
+  RequestJson json = line(model_.id, generate_, "");
+  holder(json)["tool_calls"] = RequestJson::array({call_json(call, calls_++)});
+  send(json);
+}
+
+void OllamaReply::add_end(RequestJson& line) const {
+  const Choice& choice = choices_.front();
+  const GenerateResult& result = choice.result;
+  const tools::AnswerUsage used = usage();
+  const bool cut = tools::finish_reason(result.reason) == "length";
+  line["done"] = true;
+  line.update(
+      {{"done_reason", cut ? "length" : "stop"},
+       {"total_duration",
+        nanoseconds(
+            std::chrono::duration<double>(Clock::now() - exchange_->request().arrived).count())},
+       {"load_duration", 0},
+       {"prompt_eval_count", used.prompt},
+       {"prompt_eval_duration", nanoseconds(result.prompt_seconds)},
+       {"eval_count", used.completion},
+       {"eval_duration", nanoseconds(result.decode_seconds)}});
+}
+
+void OllamaReply::end_stream() {
+  RequestJson last = line(model_.id, generate_, "");
+  add_end(last);
+  send(last);
+}
+
+// A call that the end has cut is left out.
+std::string OllamaReply::whole() {
+  const Choice& choice = choices_.front();
+  const GenerateResult& result = choice.result;
+  RequestJson json = line(model_.id, generate_, result.text);
+  if (!result.reasoning.empty()) holder(json)["thinking"] = result.reasoning;
+  const std::size_t calls = result.tool_calls.size() - (choice.cut_call ? 1 : 0);
+  for (std::size_t i = 0; i < calls; ++i)
+    holder(json)["tool_calls"].push_back(call_json(result.tool_calls[i], i));
+  add_end(json);
+  return json_text(json);
+}
+
+}  // namespace cria::serve
