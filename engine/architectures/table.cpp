@@ -14,11 +14,11 @@ Build build_llama, build_mistral3, build_plain, build_seed_oss, build_smollm3, b
 // gemma.cpp
 Build build_gemma, build_gemma2, build_gemma3, build_gemma4;
 // deepseek_like.cpp
-Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe;
+Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe, build_bailingmoe2;
 // other_blocks.cpp
 Build build_exaone4, build_olmo, build_olmo2, build_olmoe, build_phi3, build_phimoe,
     build_command_r, build_cohere2, build_starcoder2, build_stablelm, build_nemotron, build_apertus,
-    build_glm4, build_gpt_oss, build_llama4;
+    build_glm4, build_gpt_oss, build_llama4, build_minimax_m2;
 
 namespace {
 
@@ -66,6 +66,8 @@ constexpr Architecture kArchitectures[] = {
     {"nemotron", kHalfSplit, kLayer, build_nemotron},
     {"apertus", kHalfSplit, kRms, build_apertus},
     {"llama4", kAdjacent, kRms, build_llama4},
+    {"minimax-m2", kHalfSplit, kRms, build_minimax_m2},
+    {"bailingmoe2", kHalfSplit, kRms, build_bailingmoe2},
 };
 
 std::string known_architectures() {
@@ -104,7 +106,8 @@ const Architecture& architecture_of(const GgufFile& file) {
 }
 
 ModelConfig read_config(const GgufFile& file) {
-  return ModelConfig::from_gguf(file, architecture_of(file).norm);
+  const Architecture& architecture = architecture_of(file);
+  return ModelConfig::from_gguf(file, architecture.norm, architecture.mixed);
 }
 
 std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,

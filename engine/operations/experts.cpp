@@ -117,8 +117,9 @@ void fill_slots(const RouteOp& op, Pass& pass) {
 void multiply_up(const ExpertsUpOp& op, const Node& node, Pass& pass, std::size_t expert,
                  UnitRange rows, unsigned worker, const std::byte* next) {
   const Routing& r = pass.work.routing;
-  const Value &in = pass.work[node.in], &out = pass.work[node.out], &ups = pass.work[op.up];
-  const Matrix &gate_matrix = node.matrices[expert], &up_matrix = node.matrices[op.n + expert];
+  const bool gated = op.up != kNoValue;
+  const Value &in = pass.work[node.in], &out = pass.work[node.out];
+  const Matrix& gate_matrix = node.matrices[expert];
   std::byte* const memory = pass.scratch_behind(worker, gate_matrix.weight.cols());
   for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
     const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
@@ -130,15 +131,17 @@ void multiply_up(const ExpertsUpOp& op, const Node& node, Pass& pass, std::size_
       for (std::size_t i = 0; i < n; ++i) copy_row(all, r.token[first + i], some, i);
       return some;
     };
-    pass.multiply(gate_matrix, gathered(gate_matrix), out.row(first) + rows.begin, out.width, rows,
-                  worker, up_matrix.row(rows.begin));
-    pass.multiply(up_matrix, gathered(up_matrix), ups.row(first) + rows.begin, ups.width, rows,
-                  worker, next);
+    const auto multiply = [&](const Matrix& m, const Value& to, const std::byte* after) {
+      pass.multiply(m, gathered(m), to.row(first) + rows.begin, to.width, rows, worker, after);
+    };
+    multiply(gate_matrix, out, gated ? node.matrices[op.n + expert].row(rows.begin) : next);
+    if (gated) multiply(node.matrices[op.n + expert], pass.work[op.up], next);
     for (std::size_t slot = first; slot < first + n; ++slot) {
-      float *const g = out.row(slot) + rows.begin, *const u = ups.row(slot) + rows.begin;
+      float *const g = out.row(slot) + rows.begin,
+                   *const u = gated ? pass.work[op.up].row(slot) + rows.begin : nullptr;
       if (op.weight_at_input) {
         pass.kernels.scale(g, r.slot_weight[slot], rows.size());
-        pass.kernels.scale(u, r.slot_weight[slot], rows.size());
+        if (gated) pass.kernels.scale(u, r.slot_weight[slot], rows.size());
       }
       pass.kernels.activate(op.activation, g, u, rows.size());
     }
@@ -203,7 +206,7 @@ NodeFacts ExpertsUpOp::facts(const Graph& graph, const Node& node) const {
   NodeFacts facts = products_of_experts(
       ", " + activation_text(activation) + count_text(used, n) + weights_text(weight_at_input),
       graph, node, n, used);
-  facts.more_writes = {up};
+  if (up != kNoValue) facts.more_writes = {up};
   facts.scratch = input_bytes(node, kExpertTokens);
   return facts;
 }
