@@ -20,6 +20,10 @@ Build build_exaone4, build_olmo, build_olmo2, build_olmoe, build_phi3, build_phi
     build_command_r, build_cohere2, build_starcoder2, build_stablelm, build_nemotron, build_apertus,
     build_glm4, build_gpt_oss, build_llama4, build_minimax_m2;
 
+// hybrid.cpp
+Build build_lfm2, build_qwen3next, build_qwen35, build_nemotron_h, build_falcon_h1, build_mamba2,
+    build_mamba, build_jamba, build_kimi_linear;
+
 namespace {
 
 constexpr auto kAdjacent = RopeStyle::Adjacent, kHalfSplit = RopeStyle::HalfSplit;
@@ -68,6 +72,19 @@ constexpr Architecture kArchitectures[] = {
     {"llama4", kAdjacent, kRms, build_llama4},
     {"minimax-m2", kHalfSplit, kRms, build_minimax_m2},
     {"bailingmoe2", kHalfSplit, kRms, build_bailingmoe2},
+    {"lfm2", kHalfSplit, kRms, build_lfm2, true},
+    {"lfm2moe", kHalfSplit, kRms, build_lfm2, true},
+    {"qwen3next", kHalfSplit, kRms, build_qwen3next},
+    {"qwen35", kHalfSplit, kRms, build_qwen35},
+    {"qwen35moe", kHalfSplit, kRms, build_qwen35},
+    {"granitehybrid", kAdjacent, kRms, build_granite, true},
+    {"nemotron_h", kAdjacent, kRms, build_nemotron_h, true},
+    {"nemotron_h_moe", kAdjacent, kRms, build_nemotron_h, true},
+    {"falcon-h1", kHalfSplit, kRms, build_falcon_h1},
+    {"mamba2", kAdjacent, kRms, build_mamba2, true},
+    {"mamba", kAdjacent, kRms, build_mamba, true},
+    {"jamba", kAdjacent, kRms, build_jamba, true},
+    {"kimi-linear", kAdjacent, kRms, build_kimi_linear, true},
 };
 
 std::string known_architectures() {

@@ -26,13 +26,6 @@ KvShape shape_of(std::size_t window) {
   return {.type = KvType::F32, .n_ctx = window, .n_batch = window, .positions = window};
 }
 
-PageTables pages_of(KvPool& pool, std::size_t window) {
-  PageTables tables(pool.groups());
-  for (std::size_t group = 0; group < pool.groups(); ++group)
-    for (std::size_t at = 0; at < window; at += kKeyTile) tables[group].push_back(pool.take(group));
-  return tables;
-}
-
 bool has_experts(const Node& node) {
   return node.as<ExpertsUpOp>() != nullptr || node.as<ExpertsDownOp>() != nullptr;
 }
@@ -45,7 +38,7 @@ LayerStream::LayerStream(const Model& model, const CalibrationTokens& tokens,
       graph_(in_floats(model.graph(), kernels)),
       pool_(graph_, shape_of(tokens.window)),
       parts_(GraphParts::whole(graph_)),
-      pages_(pages_of(pool_, tokens.window)),
+      pages_(pool_.take_all(tokens.window)),
       executor_(
           graph_, kernels, pool_,
           {.n_batch = tokens.window, .logit_rows = 1, .threads = threads, .n_ctx = tokens.window},
