@@ -108,7 +108,8 @@ class TinyArchitecture {
     static const std::regex missing(
         R"(missing tensor: expected shape \[([0-9, ]+)\] \(tensor ([^)]+)\))");
     for (const char* name : {"output_norm.weight", "output.weight", "x.padding"})
-      if (std::string(name) != "output_norm.weight" || arch != "olmo")
+      if (std::string(name) != "output_norm.weight" ||
+          (arch != "olmo" && !arch.starts_with("lfm2")))
         tensors.push_back({name, name == std::string("output.weight")
                                      ? std::vector<std::uint64_t>{64, kVocabulary}
                                      : std::vector<std::uint64_t>{64}});
@@ -169,6 +170,8 @@ class TinyArchitecture {
         factor || t.shape.size() == 1 ? 0.5 : 2 / std::sqrt(static_cast<double>(t.shape[0]));
     for (float& x : values)
       x = static_cast<float>((random.uniform() * 2 - 1) * scale + (factor ? 1 : 0));
+    if (t.name.ends_with(".ssm_a"))  // exponents of decays
+      for (float& x : values) x = -std::abs(x);
     return values;
   }
 };
