@@ -165,13 +165,18 @@ class Sequence {
   /// Throws Error for tokens that are not in the vocabulary or exceed the context.
   void check(std::span<const TokenId> added) const;
   /// Keeps the first n positions, or none if a sliding-window layer has evicted keys that position
-  /// n needs. Returns the number of positions left.
+  /// n needs. Recurrent layers keep as many as they have the state for: that of the last positions
+  /// or of a snapshot. Returns the number of positions left.
   std::size_t truncate(std::size_t n);
   /// Copies the sequence; the copies share pages until either one changes them.
   [[nodiscard]] Sequence fork() const;
   /// Becomes the longest prefix of `tokens` whose KV pages this or another sequence or the prefix
   /// cache holds. Returns its length.
   std::size_t reuse(std::span<const TokenId> tokens);
+  /// Says that another text may begin with the first n tokens, as a conversation's next prompt
+  /// does with the last one. Models with recurrent layers then keep a snapshot before that
+  /// position.
+  void expect_departure(std::size_t n);
   /// Length of the prefix that reuse() would find elsewhere.
   [[nodiscard]] std::size_t known_prefix(std::span<const TokenId> tokens) const;
   /// Reserves pages for an answer that ends without further calls, so others may wait for it

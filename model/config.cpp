@@ -11,8 +11,8 @@ namespace {
 /// Reads the common keys into a config and checks each one.
 class ConfigReader {
  public:
-  ConfigReader(const GgufFile& file, Keys& keys, NormKind norm, ModelConfig& config)
-      : file_(file), keys_(keys), norm_(norm), config_(config) {}
+  ConfigReader(const GgufFile& file, Keys& keys, NormKind norm, bool mixed, ModelConfig& config)
+      : file_(file), keys_(keys), norm_(norm), least_(mixed ? 0 : 1), config_(config) {}
 
   void read() {
     config_.arch = keys_.architecture();
@@ -37,7 +37,7 @@ class ConfigReader {
     keys_.set_layers(config_.n_layers);
     config_.n_ctx_train = keys_.get("context_length", 1, limits::kContext);
     config_.n_embd = keys_.get("embedding_length", 1, limits::kEmbedding);
-    config_.n_ff = keys_.per_layer("feed_forward_length", 1, limits::kFeedForward);
+    config_.n_ff = keys_.per_layer("feed_forward_length", least_, limits::kFeedForward);
     epsilon();
   }
 
@@ -54,13 +54,13 @@ class ConfigReader {
   }
 
   void heads() {
-    config_.n_heads = keys_.per_layer("attention.head_count", 1, limits::kHeads);
+    config_.n_heads = keys_.per_layer("attention.head_count", least_, limits::kHeads);
     config_.n_kv_heads = keys_.has("attention.head_count_kv")
-                             ? keys_.per_layer("attention.head_count_kv", 1, limits::kHeads)
+                             ? keys_.per_layer("attention.head_count_kv", least_, limits::kHeads)
                              : config_.n_heads;
     for (std::uint32_t i = 0; i < config_.n_layers; ++i) {
       const std::uint32_t heads = config_.n_heads[i], n = config_.n_kv_heads[i];
-      if (n > heads || heads % n != 0) {
+      if (n > heads || (n != 0 && heads % n != 0)) {
         keys_.fail("attention.head_count_kv",
                    "KV heads do not divide the heads: expected a divisor of " +
                        std::to_string(heads) + ", got " + std::to_string(n));
@@ -72,7 +72,8 @@ class ConfigReader {
 
   std::uint32_t head_dim(std::string_view suffix) {
     if (keys_.has(suffix)) return keys_.get(suffix, 1, limits::kEmbedding);
-    const std::uint32_t heads = config_.n_heads.front();
+    const std::uint32_t heads = *std::ranges::max_element(config_.n_heads);
+    if (heads == 0) return 0;
     if (config_.n_embd % heads != 0) {
       keys_.fail("embedding_length", "not a multiple of the heads: expected a multiple of " +
                                          std::to_string(heads) + ", got " +
@@ -83,6 +84,7 @@ class ConfigReader {
 
   void rope() {
     const std::uint32_t head = config_.head_dim_k;
+    if (head == 0) return;  // no layer has attention
     config_.n_rot = keys_.get_or("rope.dimension_count", head, 1, head);
     if (config_.n_rot % 2 != 0) {
       keys_.fail("rope.dimension_count", "odd RoPE dimension: expected an even number, got " +
@@ -188,20 +190,21 @@ class ConfigReader {
   const GgufFile& file_;
   Keys& keys_;
   NormKind norm_;
+  std::uint32_t least_;  // of heads and of a feed-forward part's width
   ModelConfig& config_;
 };
 
 }  // namespace
 
-ModelConfig ModelConfig::from_keys(const GgufFile& file, Keys& keys, NormKind norm) {
+ModelConfig ModelConfig::from_keys(const GgufFile& file, Keys& keys, NormKind norm, bool mixed) {
   ModelConfig config;
-  ConfigReader(file, keys, norm, config).read();
+  ConfigReader(file, keys, norm, mixed, config).read();
   return config;
 }
 
-ModelConfig ModelConfig::from_gguf(const GgufFile& file, NormKind norm) {
+ModelConfig ModelConfig::from_gguf(const GgufFile& file, NormKind norm, bool mixed) {
   Keys keys(file);
-  return from_keys(file, keys, norm);
+  return from_keys(file, keys, norm, mixed);
 }
 
 }  // namespace cria

@@ -60,10 +60,12 @@ struct ModelConfig {
   }
 
   /// Throws Error that names the key at fault. Any architecture: which ones run,
-  /// engine/architectures knows.
-  static ModelConfig from_gguf(const GgufFile& file, NormKind norm = NormKind::Rms);
+  /// engine/architectures knows. mixed: layers may lack attention or a feed-forward part, whose
+  /// heads and width are then 0.
+  static ModelConfig from_gguf(const GgufFile& file, NormKind norm = NormKind::Rms,
+                               bool mixed = false);
   /// The same with the keys of the file, which remember what was read.
-  static ModelConfig from_keys(const GgufFile& file, Keys& keys, NormKind norm);
+  static ModelConfig from_keys(const GgufFile& file, Keys& keys, NormKind norm, bool mixed = false);
 };
 
 }  // namespace cria

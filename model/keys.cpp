@@ -37,6 +37,8 @@ constexpr Decisive kDecisive[] = {
     {"rope.scaling.yarn_ext_factor", 1, -1},
     {"rope.scaling.alpha", 0, 1},
     {"altup.num_inputs", 0, 1},
+    {"ssm.dt_b_c_rms", 0, 0},
+    {"moe_latent_size", 0, 0},
 };
 
 }  // namespace

@@ -87,6 +87,19 @@ const TensorView& Weights::vectors(const std::string& name, const Shape& shape) 
   return tensor;
 }
 
+const TensorView& Weights::values(const std::string& name, const Shape& shape) {
+  const auto without_ones = [](const Shape& dimensions) {
+    Shape rest;
+    for (const std::uint64_t n : dimensions)
+      if (n != 1) rest.push_back(n);
+    return rest;
+  };
+  const auto found = shape_of(name);
+  if (wanted_ == nullptr && found && without_ones(*found) == without_ones(shape))
+    return vectors(name, *found);
+  return vectors(name, shape);
+}
+
 const TensorView& Weights::vector(const std::string& name, std::uint64_t length) {
   return vectors(name, {length});
 }

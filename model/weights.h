@@ -65,6 +65,8 @@ class Weights {
   /// F32 [length]
   const TensorView& vector(const std::string& name, std::uint64_t length);
   const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
+  /// F32 with as many values as this shape has, whatever its dimensions of 1: writers differ.
+  const TensorView& values(const std::string& name, const Shape& shape);
   /// Returns the scales of a matrix with n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
   /// "attn_q.weight"), or nullopt. The tensor is F32 with one dimension: one scale for all, one for
   /// each of the n, or one per row.

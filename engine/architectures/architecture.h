@@ -25,6 +25,7 @@ struct Architecture {
   RopeStyle rope;         ///< pairs of values that RoPE rotates
   NormKind norm;          ///< kind of all norms; it also decides which key has their epsilon
   void (*build)(ModelBuilder& model);  ///< keys, tensor names and layers -> graph
+  bool mixed = false;                  ///< some layers lack attention or a feed-forward part
 };
 std::span<const Architecture> architectures() noexcept;
 const Architecture* find_architecture(std::string_view name) noexcept;

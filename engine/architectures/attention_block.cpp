@@ -77,7 +77,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
                     v_dim = h.n_kv_heads * h.dim_v;
   const bool own = a.shared_cache == kNoIndex;
   if (!own) require_heads_that_share(*this, a.shared_cache);
-  Projections p = projections(a, q_dim, k_dim, v_dim);
+  Projections p = projections(a, a.gated ? 2 * q_dim : q_dim, k_dim, v_dim);
   const ValueId q = graph.value("q", q_dim);
   if (own) {
     h.k = graph.value("k", k_dim);
@@ -103,6 +103,18 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
     h.q_matrix = h.k_matrix = false;
   }
 
+  const ValueId gate = a.gated ? graph.value("attn_gate", h.n_heads * h.dim_v) : kNoValue;
+  if (a.gated) {
+    if (h.dim_k != h.dim_v)
+      keys.fail("attention.value_length", "gates are as wide as queries: expected " +
+                                              std::to_string(h.dim_k) + ", got " +
+                                              std::to_string(h.dim_v));
+    const ValueId both = product("attn_q", p.q, in, "q_gate");
+    graph.add(TakeOp{{}, h.n_heads, h.dim_k, 2 * h.dim_k, 0, 0}, "attn_q_query", both, q);
+    graph.add(TakeOp{{}, h.n_heads, h.dim_k, 2 * h.dim_k, h.dim_k, 0}, "attn_q_gate", both, gate);
+    h.q_matrix = false;
+  }
+
   const std::uint32_t cache = own ? graph.cache({h.n_kv_heads, h.dim_k, h.dim_v,
                                                  causal ? std::max(a.window, a.chunk) : 0, false})
                                   : a.shared_cache;
@@ -117,8 +129,12 @@ std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
 
   AttentionOp op = attention_op(a, h);
   op.cache = cache;
-  const ValueId out = graph.value("attn", h.n_heads * h.dim_v);
+  ValueId out = graph.value("attn", h.n_heads * h.dim_v);
   graph.add(op, "attn", q, out);
+  if (a.gated) {
+    graph.add(GateMulOp{{}, {ActivationKind::Sigmoid}, 0}, "attn_gate_mul", out, gate);
+    out = gate;
+  }
   join("attn_output", matrix("attn_output", h.n_heads * h.dim_v, config.n_embd, true), out,
        a.branch);
   return cache;

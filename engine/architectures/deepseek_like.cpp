@@ -67,4 +67,16 @@ void build_ernie4_5_moe(ModelBuilder& m) {
   m.output();
 }
 
+// Ling 2, Ring 2: one tensor of queries, keys and values; experts of the best groups.
+void build_bailingmoe2(ModelBuilder& m) {
+  m.embed();
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
+  });
+  m.output();
+}
+
 }  // namespace cria

@@ -102,7 +102,7 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   keys.get("expert_count", 1, limits::kExperts);
   keys.get("expert_used_count", 1, config.n_experts);
   expect_usual_router(e);
-  const std::uint64_t n = config.n_experts, used = config.n_experts_used, n_embd = config.n_embd,
+  const std::uint64_t n = config.n_experts, used = config.n_experts_used, n_in = graph.width(in),
                       width = expert_width();
   RouteOp route;
   route.n = n;
@@ -119,24 +119,24 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   // noaux_tc.
   route.groups_by_best = e.groups > 1 && e.gating == Gating::Softmax && !route.selection_bias;
   if (e.biases) (void)vector("ffn_gate_inp.bias", n);
-  const Matrix router = unscaled_matrix("ffn_gate_inp", n_embd, n, e.biases);
+  const Matrix router = unscaled_matrix("ffn_gate_inp", graph.width(router_in), n, e.biases);
 
-  std::vector<Matrix> up, downs = expert_matrices("ffn_down", width, n_embd, e.biases);
-  if (has("ffn_gate_up_exps")) {
-    const Matrix both = stacked_matrix("ffn_gate_up_exps", n_embd, 2 * width, n);
+  std::vector<Matrix> up, downs = expert_matrices("ffn_down", width, n_in, e.biases);
+  if (e.gated && has("ffn_gate_up_exps")) {
+    const Matrix both = stacked_matrix("ffn_gate_up_exps", n_in, 2 * width, n);
     for (const std::uint64_t half : {std::uint64_t{0}, width})
       for (std::uint64_t i = 0; i < n; ++i)
         up.push_back(rows_of(both, i * 2 * width + half, width));
   } else {
-    if (e.gated) up = expert_matrices("ffn_gate", n_embd, width, e.biases);
-    for (Matrix& m : expert_matrices("ffn_up", n_embd, width, e.biases)) up.push_back(std::move(m));
+    if (e.gated) up = expert_matrices("ffn_gate", n_in, width, e.biases);
+    for (Matrix& m : expert_matrices("ffn_up", n_in, width, e.biases)) up.push_back(std::move(m));
   }
 
   const ValueId products = product("ffn_gate_inp", router, router_in, "router");
   graph.add(route, "ffn_experts", products, products);
   const ValueId ffn = graph.value("experts", width, used),
                 ups = e.gated ? graph.value("experts_up", width, used) : kNoValue,
-                sum = graph.value("moe", n_embd);
+                sum = graph.value("moe", n_in);
   graph.add(ExpertsUpOp{{}, n, used, e.weight_at_input, ups, e.activation}, "ffn_gate_up_exps", in,
             ffn, std::move(up));
   graph.add(ExpertsDownOp{{}, n, used, e.weight_at_input}, "ffn_down_exps", ffn, sum,
@@ -145,10 +145,21 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
 }
 
 void ModelBuilder::experts(ValueId in, const ExpertsBlock& e) {
-  const ValueId sum = experts_value(in, in, e);
+  // Routed experts may work on a smaller vector (Nemotron 3).
+  ValueId sum = kNoValue;
+  if (has("ffn_latent_down")) {
+    const std::uint32_t width = keys.get("moe_latent_size", 1, limits::kEmbedding);
+    const ValueId small =
+        product("ffn_latent_down", matrix("ffn_latent_down", config.n_embd, width), in, "latent");
+    sum = product("ffn_latent_up", matrix("ffn_latent_up", width, config.n_embd),
+                  experts_value(small, in, e), "moe");
+  } else {
+    sum = experts_value(in, in, e);
+  }
   if (e.shared || has("ffn_up_shexp")) {
     FeedForwardBlock shared;
     shared.activation = e.activation;
+    shared.gated = e.gated;
     const ValueId one = feed_forward_value(in, shared, "_shexp", "shared");
     if (e.shared_gate) {
       const ValueId gate = product(

@@ -60,7 +60,7 @@ void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std
             std::move(matrices));
 }
 
-void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rope,
+void ModelBuilder::latent_attention(ValueId in, float scale, const std::optional<RopeSpec>& rope,
                                     const Temperature& temperature) {
   const std::uint32_t heads = config.n_heads[layer], rot = config.n_rot, n_embd = config.n_embd;
   const std::uint32_t rank = keys.get("attention.kv_lora_rank", 1, limits::kEmbedding);
@@ -96,7 +96,7 @@ void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rop
   op.n_kv_heads = 1;
   op.dim_k = entry;
   op.dim_v = rank;
-  op.rope = graph.rope(rope);
+  if (rope) op.rope = graph.rope(*rope);
   op.rope_begin = rank;
   op.style = architecture_.rope;
   op.temperature = temperature;

@@ -26,14 +26,18 @@ struct Scales {
   bool rotated = true;  ///< false: no RoPE
 };
 
-// Llama with factors. Factors of the file override the defaults, except attention's.
+// Llama with factors. Factors of the file override the defaults, except attention's. Layers without
+// KV heads are Mamba-2 (Granite 4 H).
 void build_scaled(ModelBuilder& m, const Scales& usual) {
   const Branch branch{.scale = factor(m, "residual_scale", usual.residual)};
   const float logits = factor(m, "logit_scale", usual.logits);
   m.embed(factor(m, "embedding_scale", usual.embedding));
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"),
-                {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
+  m.layers([&](std::uint32_t i) {
+    const ValueId h = m.norm("attn_norm");
+    if (m.config.n_kv_heads[i] == 0)
+      m.mamba2(h, branch);
+    else
+      m.attention(h, {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
     const ValueId g = m.norm("ffn_norm");
     m.has_experts() ? m.experts(g, {.branch = branch})
                     : m.feed_forward(g, {.biases = true, .branch = branch});

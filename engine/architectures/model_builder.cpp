@@ -36,7 +36,7 @@ void ModelBuilder::encoder() {
 
 ValueId ModelBuilder::output_norm() {
   NormSpec spec{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
-  if (norm_weights) spec.weight = weights.vector("output_norm.weight", config.n_embd);
+  if (norm_weights) spec.weight = weights.vector(final_norm + ".weight", config.n_embd);
   if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
     spec.bias = weights.vector("output_norm.bias", config.n_embd);
   const ValueId normed = graph.value("norm", config.n_embd);

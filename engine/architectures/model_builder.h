@@ -39,8 +39,10 @@ struct AttentionBlock {
   bool norm_after_rope = false;   ///< qk_norm follows RoPE
   bool weightless_norm = false;   ///< norms heads of queries and keys without weights
   bool v_norm = false;            ///< norms heads of values, too; without attn_v, v is k
-  bool sinks = false;             ///< each head has a score that takes its share and has no value
-  Temperature temperature = {};   ///< factor of queries by position
+  bool gated = false;  ///< attn_q has behind each head's query a gate, whose sigmoid multiplies the
+                       ///< head's sum
+  bool sinks = false;  ///< each head has a score that takes its share and has no value
+  Temperature temperature = {};           ///< factor of queries by position
   std::uint32_t dim_k = 0, dim_v = 0;     ///< sizes of a head's key and value; 0: the config's
   std::uint32_t shared_cache = kNoIndex;  ///< another layer's keys and values instead of own ones
   Branch branch = {};                     ///< product of attn_output
@@ -59,6 +61,7 @@ struct FeedForwardBlock {
 /// Experts: how the router's products choose and weigh them, and the shared expert.
 struct ExpertsBlock {
   Gating gating = Gating::Softmax;
+  bool gated = true;             ///< false: experts and the shared one have no gate
   bool normalized = true;        ///< weights of chosen experts are divided by their sum
   float scale = 1;               ///< factor of the weights
   bool selection_bias = false;   ///< uses exp_probs_b if the file has it
@@ -83,12 +86,13 @@ class ModelBuilder {
   Keys& keys;                 ///< the other keys, which the family reads
   Weights& weights;           ///< tensors by name, checked and counted as used
   GraphBuilder& graph;
-  const ValueId x;           ///< the residual stream
-  std::uint32_t n_layers;    ///< layers to run, the first of the file
-  std::uint32_t layer = 0;   ///< the current layer
-  bool rms_bias = false;     ///< RMS norms add a bias (phimoe)
-  bool norm_weights = true;  ///< false: norms have no weights (olmo)
-  bool causal = true;        ///< false: an encoder; set by encoder()
+  const ValueId x;                         ///< the residual stream
+  std::uint32_t n_layers;                  ///< layers to run, the first of the file
+  std::uint32_t layer = 0;                 ///< the current layer
+  bool rms_bias = false;                   ///< RMS norms add a bias (phimoe)
+  bool norm_weights = true;                ///< false: norms have no weights (olmo)
+  bool causal = true;                      ///< false: an encoder; set by encoder()
+  std::string final_norm = "output_norm";  ///< name of the norm before the output
 
   /// Makes all attention look both ways. Throws Error if attention.causal says otherwise.
   void encoder();
@@ -160,9 +164,19 @@ class ModelBuilder {
 
   /// Adds attn_q, attn_k, attn_v (or attn_qkv), attention, attn_output. Returns the cache.
   std::uint32_t attention(ValueId in, const AttentionBlock& a);
-  /// Adds DeepSeek's latent attention, always with compressed keys.
-  void latent_attention(ValueId in, float scale, const RopeSpec& rope,
+  /// Adds DeepSeek's latent attention, always with compressed keys. rope: none leaves keys and
+  /// queries as they are.
+  void latent_attention(ValueId in, float scale, const std::optional<RopeSpec>& rope,
                         const Temperature& temperature);
+  /// Adds a recurrent layer (recurrent_block.cpp): LFM2's short convolution.
+  void short_convolution(ValueId in);
+  /// The gated delta rule. in_turn: value head h has key head h mod their number, not h div the
+  /// number of value heads per key head.
+  void delta_rule(ValueId in, bool in_turn);
+  void kimi_delta_attention(ValueId in);  ///< KDA: the delta rule with a decay per key dimension
+  void mamba2(ValueId in, const Branch& branch = {});
+  /// norms: of step sizes and both inputs, with the tensors ssm_dt_norm, ssm_b_norm, ssm_c_norm.
+  void mamba1(ValueId in, bool norms);
   /// Adds ffn_gate, ffn_up, ffn_down.
   void feed_forward(ValueId in, const FeedForwardBlock& f);
   /// Adds the same into a new value instead of x. suffix: "_shexp" for the shared expert.
@@ -197,6 +211,24 @@ class ModelBuilder {
   std::uint64_t expert_width();
   void expect_usual_router(const ExpertsBlock& e) const;
   bool latent_halves(const char* alone);
+  /// Sizes of a recurrent layer by the ssm keys.
+  struct StateSpace {
+    std::uint32_t taps, inner, state, heads, groups;
+  };
+  StateSpace state_space();
+  void require_divisor(const char* key, std::uint64_t part, std::uint64_t whole) const;
+  /// Adds a convolution named `name` of columns of in, with its state.
+  void convolve(const std::string& name, ConvolutionOp op, ValueId in, ValueId out);
+  /// Adds a convolution of all columns of in, with SiLU.
+  void convolve(const std::string& name, std::uint32_t taps, ValueId in, ValueId out,
+                std::size_t out_offset = 0);
+  /// a: the shape of ssm_a. dt: as DecayOp.
+  void decay(std::uint64_t heads, std::uint64_t per_head, const Weights::Shape& a, ValueId steps,
+             ValueId out, ValueId dt);
+  void recur(RecurrenceOp op, ValueId in, ValueId out);
+  /// Norms each head of `sums`, multiplies it by act(gate), and adds the product of `name` to x.
+  void gated_output(const std::string& name, ActivationKind act, std::uint32_t head, ValueId sums,
+                    ValueId gate);
   void absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t rot,
                      std::uint32_t dim_v);
   void expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank,

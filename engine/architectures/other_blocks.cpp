@@ -232,4 +232,17 @@ void build_llama4(ModelBuilder& m) {
   m.output();
 }
 
+// One norm for all heads together; every layer has experts, whose weights are always normalized.
+void build_minimax_m2(ModelBuilder& m) {
+  m.embed();
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::WholeVector});
+    ExpertsBlock experts = m.experts_by_keys(Gating::Sigmoid);
+    experts.normalized = true;
+    m.experts(m.norm("ffn_norm"), experts);
+  });
+  m.output();
+}
+
 }  // namespace cria

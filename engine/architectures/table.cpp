@@ -16,11 +16,15 @@ Build build_gemma, build_gemma2, build_gemma3, build_gemma4, build_gemma_embeddi
 // encoders.cpp
 Build build_bert, build_nomic_bert, build_nomic_bert_moe;
 // deepseek_like.cpp
-Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe;
+Build build_deepseek2, build_dots1, build_glm4moe, build_ernie4_5_moe, build_bailingmoe2;
 // other_blocks.cpp
 Build build_exaone4, build_olmo, build_olmo2, build_olmoe, build_phi3, build_phimoe,
     build_command_r, build_cohere2, build_starcoder2, build_stablelm, build_nemotron, build_apertus,
-    build_glm4, build_gpt_oss, build_llama4;
+    build_glm4, build_gpt_oss, build_llama4, build_minimax_m2;
+
+// hybrid.cpp
+Build build_lfm2, build_qwen3next, build_qwen35, build_nemotron_h, build_falcon_h1, build_mamba2,
+    build_mamba, build_jamba, build_kimi_linear;
 
 namespace {
 
@@ -72,6 +76,21 @@ constexpr Architecture kArchitectures[] = {
     {"nomic-bert", kHalfSplit, kLayer, build_nomic_bert},
     {"nomic-bert-moe", kHalfSplit, kLayer, build_nomic_bert_moe},
     {"gemma-embedding", kHalfSplit, kRms, build_gemma_embedding},
+    {"minimax-m2", kHalfSplit, kRms, build_minimax_m2},
+    {"bailingmoe2", kHalfSplit, kRms, build_bailingmoe2},
+    {"lfm2", kHalfSplit, kRms, build_lfm2, true},
+    {"lfm2moe", kHalfSplit, kRms, build_lfm2, true},
+    {"qwen3next", kHalfSplit, kRms, build_qwen3next},
+    {"qwen35", kHalfSplit, kRms, build_qwen35},
+    {"qwen35moe", kHalfSplit, kRms, build_qwen35},
+    {"granitehybrid", kAdjacent, kRms, build_granite, true},
+    {"nemotron_h", kAdjacent, kRms, build_nemotron_h, true},
+    {"nemotron_h_moe", kAdjacent, kRms, build_nemotron_h, true},
+    {"falcon-h1", kHalfSplit, kRms, build_falcon_h1},
+    {"mamba2", kAdjacent, kRms, build_mamba2, true},
+    {"mamba", kAdjacent, kRms, build_mamba, true},
+    {"jamba", kAdjacent, kRms, build_jamba, true},
+    {"kimi-linear", kAdjacent, kRms, build_kimi_linear, true},
 };
 
 std::string known_architectures() {
@@ -110,7 +129,8 @@ const Architecture& architecture_of(const GgufFile& file) {
 }
 
 ModelConfig read_config(const GgufFile& file) {
-  return ModelConfig::from_gguf(file, architecture_of(file).norm);
+  const Architecture& architecture = architecture_of(file);
+  return ModelConfig::from_gguf(file, architecture.norm, architecture.mixed);
 }
 
 std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,

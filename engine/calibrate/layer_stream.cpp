@@ -49,12 +49,8 @@ KvShape shape_of(const Graph& graph, const CalibrationTokens& tokens) {
 
 std::vector<PageTables> pages_of(KvPool& pool, const Graph& graph,
                                  const CalibrationTokens& tokens) {
-  std::vector<PageTables> tables(shares_keys(graph) ? tokens.windows() : 1,
-                                 PageTables(pool.groups()));
-  for (PageTables& table : tables)
-    for (std::size_t group = 0; group < pool.groups(); ++group)
-      for (std::size_t at = 0; at < tokens.window; at += kKeyTile)
-        table[group].push_back(pool.take(group));
+  std::vector<PageTables> tables(shares_keys(graph) ? tokens.windows() : 1);
+  for (PageTables& table : tables) table = pool.take_all(tokens.window);
   return tables;
 }
 

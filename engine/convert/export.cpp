@@ -125,7 +125,9 @@ class Describer {
     if (vocabulary_.eos) made->config.eos = {static_cast<std::uint32_t>(*vocabulary_.eos)};
     made->json = made->config.to_json(dtype);
     Keys keys(file_);  // remembers which keys config.json has
-    static_cast<void>(ModelConfig::from_keys(file_, keys, find_architecture(config_.arch)->norm));
+    const Architecture& architecture = *find_architecture(config_.arch);
+    static_cast<void>(
+        ModelConfig::from_keys(file_, keys, architecture.norm, architecture.mixed));
     HfExport json(file_, keys, made->config, made->json);
     for (const HfRule& rule : model_class.rules)
       if (rule.to_json) rule.to_json(json);

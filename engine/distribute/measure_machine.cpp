@@ -61,10 +61,7 @@ class Part {
     KvPool pool(graph_, kv_);
     Executor executor(graph_, kernels_in_use(), pool, shape_, {work.threads, work.threads},
                       work.n_ctx, parts_, &ranks_);
-    PageTables tables(pool.groups());
-    for (std::size_t group = 0; group < tables.size(); ++group)
-      for (std::size_t first = 0; first < tokens_; first += kKeyTile)
-        tables[group].push_back(pool.take(group));
+    const PageTables tables = pool.take_all(tokens_);
     BatchPlan plan(shape_.n_batch);
     const auto pass = [&](std::size_t first, std::size_t n) {
       const std::vector<TokenId> ids = some_tokens(first, n);

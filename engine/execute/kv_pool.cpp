@@ -39,7 +39,29 @@ KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
     its.page_bytes += spec.n_kv_heads * (layer.k_bytes + layer.v_bytes);
     out.layers.push_back(layer);
   }
+  if (!graph.states.empty()) add_states(out, graph, shape);
   return out;
+}
+
+// A model without attention has pages without bytes, which make up the prefixes of the cache.
+void KvPool::add_states(Layout& layout, const Graph& graph, const KvShape& shape) {
+  constexpr std::size_t kLeastKept = 4, kLine = 64 / sizeof(float);
+  if (layout.groups.empty()) layout.groups.push_back(group_for({}, shape));
+  std::size_t live = 0, snapshot = 0;
+  for (const StateSpec& spec : graph.states) {
+    layout.states.push_back({spec, live, snapshot});
+    live += round_up(spec.floats, kLine);
+    snapshot += round_up(spec.snapshot_floats(), kLine);
+  }
+  const std::size_t own = shape.sequences == 1 ? kOwnSnapshots : 0,
+                    kept = std::max({kLeastKept, shape.sequences, shape.kept / kSnapshotInterval});
+  const auto add = [&](std::size_t pages, std::size_t floats) {
+    Group group{false, 0, 1, pages, {}, {}};
+    group.page_bytes = floats * sizeof(float);
+    layout.groups.push_back(std::move(group));
+  };
+  add(shape.has_prefix_cache ? kept : own, snapshot);
+  add(shape.sequences, live);
 }
 
 std::size_t KvPool::Layout::bytes() const {
@@ -57,6 +79,7 @@ KvPool::KvPool(const Graph& graph, const KvShape& shape)
   Layout parts = layout(graph, shape);
   groups_ = std::move(parts.groups);
   layers_ = std::move(parts.layers);
+  states_ = std::move(parts.states);
   std::size_t begin = 0;
   for (Group& group : groups_) {
     group.begin = begin;
@@ -68,6 +91,26 @@ KvPool::KvPool(const Graph& graph, const KvShape& shape)
   for (Layer& layer : layers_) {
     layer.k = memory_.data() + groups_[layer.group].begin + layer.begin;
     if (!layer.spec.latent) layer.v = layer.k + layer.spec.n_kv_heads * layer.k_bytes;
+  }
+  const auto first_page = [this](std::size_t group) {
+    return reinterpret_cast<float*>(memory_.data() + groups_[group].begin);
+  };
+  for (State& state : states_) {
+    state.live = first_page(live_states()) + state.live_floats;
+    state.snapshot = first_page(snapshots()) + state.snapshot_floats;
+  }
+}
+
+void KvPool::copy_units(std::uint32_t state, PageId live_page, PageId snapshot, UnitRange units,
+                        bool save) const {
+  const State& s = states_[state];
+  const std::size_t width = s.spec.unit_floats, first = units.begin * width;
+  float* const from = live(state, live_page) + s.spec.offset + first;
+  float* const to = s.snapshot + snapshot * groups_[snapshots()].page_bytes / sizeof(float) + first;
+  for (std::size_t row = 0; row < s.spec.rows; ++row) {
+    const std::size_t at = row * s.spec.units * width;
+    std::memcpy((save ? to : from) + at, (save ? from : to) + at,
+                units.size() * width * sizeof(float));
   }
 }
 
@@ -90,6 +133,14 @@ void KvPool::copy(std::size_t group, PageId from, PageId to) {
   const std::size_t bytes = groups_[group].page_bytes;
   std::byte* const pages = memory_.data() + groups_[group].begin;
   if (bytes != 0) std::memcpy(pages + to * bytes, pages + from * bytes, bytes);
+}
+
+PageTables KvPool::take_all(std::size_t n) {
+  PageTables tables(groups());
+  for (std::size_t group = 0; group < kv_groups(); ++group)
+    for (std::size_t at = 0; at < n; at += kKeyTile) tables[group].push_back(take(group));
+  if (has_states()) tables[live_states()].push_back(take(live_states()));
+  return tables;
 }
 
 KvStoreJob KvPool::store_job(std::uint32_t cache) const {

@@ -3,6 +3,11 @@
 // kind and window form a group, as their positions come and go together: a page of a group is its
 // part of all of them. A page is contiguous, so that free pages cost no memory even if the system
 // uses huge pages. Pages are counted by reference; sequences know which positions they hold.
+//
+// Models with recurrent layers have two more groups, whose pages hold the states of all layers. A
+// snapshot is the state behind the last position of a page; its table has kNoPage where there is
+// none. The table of live states has one page, behind the sequence's last position, and perhaps a
+// second entry: the snapshot that must be copied to it before the sequence goes on.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +22,11 @@ namespace cria {
 
 using PageId = std::uint32_t;
 inline constexpr PageId kNoPage = ~PageId{0};
+
+/// Positions between the snapshots of recurrent states in a long prompt.
+inline constexpr std::size_t kSnapshotInterval = 2048;
+/// Snapshots that a sequence keeps without a prefix cache.
+inline constexpr std::size_t kOwnSnapshots = 2;
 
 /// The pages of a sequence by group and position / kKeyTile. kNoPage: evicted behind a window.
 using PageTables = std::vector<std::vector<PageId>>;
@@ -39,6 +49,13 @@ class KvPool {
   KvPool(const Graph& graph, const KvShape& shape);
 
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+  /// Groups of keys and values, the first ones.
+  [[nodiscard]] std::size_t kv_groups() const { return groups_.size() - (has_states() ? 2 : 0); }
+  /// Groups that the prefix cache keeps: all but the live states.
+  [[nodiscard]] std::size_t kept_groups() const { return groups_.size() - (has_states() ? 1 : 0); }
+  [[nodiscard]] bool has_states() const { return !states_.empty(); }
+  [[nodiscard]] std::size_t snapshots() const { return groups_.size() - 2; }    ///< a group
+  [[nodiscard]] std::size_t live_states() const { return groups_.size() - 1; }  ///< a group
   [[nodiscard]] std::size_t group_of(std::uint32_t cache) const { return layers_[cache].group; }
   [[nodiscard]] std::size_t pages(std::size_t group) const { return groups_[group].n_pages; }
   [[nodiscard]] std::size_t free_pages(std::size_t group) const {
@@ -61,11 +78,20 @@ class KvPool {
     return groups_[group].references[page];
   }
   void copy(std::size_t group, PageId from, PageId to);
+  /// Takes the pages of a sequence of n positions that no other shares; it makes no snapshots.
+  PageTables take_all(std::size_t n);
 
   /// Returns what kernels need to write to and read from a cache; the caller adds tokens, heads and
   /// pages. Heads count from the rank's first.
   [[nodiscard]] KvStoreJob store_job(std::uint32_t cache) const;
   [[nodiscard]] AttentionJob attention_job(std::uint32_t cache, const AttentionOp& attention) const;
+  /// Returns the memory of a state in a page of live states.
+  [[nodiscard]] float* live(std::uint32_t state, PageId page) const {
+    return states_[state].live + page * groups_[live_states()].page_bytes / sizeof(float);
+  }
+  /// Copies units of a live state to a snapshot (save), or back.
+  void copy_units(std::uint32_t state, PageId live, PageId snapshot, UnitRange units,
+                  bool save) const;
 
   /// visit(pointer, bytes) for what positions from n on need of 0 … n-1. Order and sizes depend on
   /// the model and n only. tables: hold all these pages; null: pointers are null, too.
@@ -89,6 +115,12 @@ class KvPool {
         each_page(layer.v, head * layer.v_bytes, layer.v_bytes / kKeyTile, type_ == KvType::Q8_0);
       }
     }
+    if (!has_states() || n == 0) return;
+    std::byte* const live =
+        tables == nullptr
+            ? nullptr
+            : reinterpret_cast<std::byte*>(this->live(0, (*tables)[live_states()][0]));
+    visit(live, groups_[live_states()].page_bytes);
   }
   /// Returns all of its memory, for tests.
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
@@ -111,17 +143,25 @@ class KvPool {
     std::byte* k = nullptr;        // page 0 in memory_
     std::byte* v = nullptr;        // null if latent
   };
+  struct State {
+    StateSpec spec;
+    std::size_t live_floats, snapshot_floats;    // before it in a page
+    float *live = nullptr, *snapshot = nullptr;  // page 0 in memory_
+  };
   struct Layout {
     std::vector<Group> groups;
     std::vector<Layer> layers;
+    std::vector<State> states;
     [[nodiscard]] std::size_t bytes() const;
   };
   static Group group_for(const CacheSpec& spec, const KvShape& shape);
   static Layout layout(const Graph& graph, const KvShape& shape);
+  static void add_states(Layout& layout, const Graph& graph, const KvShape& shape);
 
   KvType type_;
   std::vector<Group> groups_;
   std::vector<Layer> layers_;
+  std::vector<State> states_;
   SystemMemory memory_;
 };
 

@@ -140,6 +140,12 @@ std::string Graph::to_string(const Node& node, bool forms) const {
   return text + node.facts.inputs + node.facts.text + describe_matrices(node);
 }
 
+std::size_t Graph::rollback() const {
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const StateSpec& state : states) most = std::min(most, state.rollback);
+  return most;
+}
+
 std::string Graph::to_string(bool forms) const {
   std::string text;
   for (const Node& node : nodes) text += to_string(node, forms) + "\n";
@@ -168,6 +174,11 @@ std::uint32_t GraphBuilder::rope(const RopeSpec& spec) {
 std::uint32_t GraphBuilder::cache(const CacheSpec& spec) {
   graph_.caches.push_back(spec);
   return static_cast<std::uint32_t>(graph_.caches.size() - 1);
+}
+
+std::uint32_t GraphBuilder::state(const StateSpec& spec) {
+  graph_.states.push_back(spec);
+  return static_cast<std::uint32_t>(graph_.states.size() - 1);
 }
 
 Matrix GraphBuilder::matrix(const TensorView& weight, std::optional<TensorView> bias) const {

@@ -76,6 +76,18 @@ struct CacheSpec {
   bool latent = false;     ///< values are the first dim_v dimensions of the keys
 };
 
+/// What a recurrent layer keeps of a sequence's earlier positions, as float32 values in the layout
+/// of kernels/recurrent/recurrent.h.
+struct StateSpec {
+  std::size_t floats = 0;    ///< of a sequence that is evaluated
+  std::size_t rollback = 0;  ///< max positions that may be dropped again
+  /// The part that a snapshot at a page's end holds: [rows][units][unit_floats] from `offset` on. A
+  /// unit is a head or a channel.
+  std::size_t offset = 0, rows = 1, units = 0, unit_floats = 0;
+
+  [[nodiscard]] std::size_t snapshot_floats() const { return rows * units * unit_floats; }
+};
+
 struct Node {
   Op op;
   std::string name;  ///< "blk.3.attn_norm"
@@ -112,6 +124,7 @@ struct Graph {
   std::vector<ValueInfo> values;
   std::vector<RopeTable> ropes;
   std::vector<CacheSpec> caches;
+  std::vector<StateSpec> states;  ///< of recurrent layers
   /// From this node on, after the last that fills a cache, only tokens with requested logits are
   /// computed.
   std::size_t first_sparse = 0;
@@ -123,6 +136,8 @@ struct Graph {
 
   /// Nodes that every pass runs: all but the one that computes logits.
   [[nodiscard]] std::size_t body() const { return nodes.size() - (logits == kNoValue ? 0 : 1); }
+  /// Max positions at the end of a sequence that can be dropped without evaluating others again.
+  [[nodiscard]] std::size_t rollback() const;
   /// One line per node: name, operation, operands and all that it does. forms: also the forms in
   /// which the kernels in use need values; they do not change the result.
   [[nodiscard]] std::string to_string(bool forms = true) const;
@@ -155,6 +170,8 @@ class GraphBuilder {
   /// Returns the index of a new cache in Graph::caches.
   std::uint32_t cache(const CacheSpec& spec);
   [[nodiscard]] const CacheSpec& cache(std::uint32_t index) const { return graph_.caches[index]; }
+  /// Returns the index of a new state in Graph::states.
+  std::uint32_t state(const StateSpec& spec);
 
   /// Throws Error naming tensor and type if no kernel multiplies by it.
   [[nodiscard]] Matrix matrix(const TensorView& weight, std::optional<TensorView> bias = {}) const;

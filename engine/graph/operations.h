@@ -21,6 +21,7 @@
 namespace cria {
 
 struct CacheSpec;
+struct StateSpec;
 struct Graph;
 struct Matrix;
 struct Node;
@@ -170,11 +171,20 @@ struct GateOp : OpBase {
   static void run(const Node& node, Pass& pass);
 };
 
-/// out = act(out)·in[in_offset …]
+/// out = act(out)·in[in_offset …], or act(out) without in
 struct GateMulOp : OpBase {
   static constexpr std::string_view kName = "gate_mul";
   Activation activation;
   std::size_t in_offset = 0;
+
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// out[out_offset …] = `runs` runs of in of `length` values, one every `stride` from in_offset on.
+struct TakeOp : OpBase {
+  static constexpr std::string_view kName = "take";
+  std::size_t runs = 0, length = 0, stride = 0, in_offset = 0, out_offset = 0;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;
@@ -280,12 +290,12 @@ struct RouteOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-/// FeedForwardOp for every chosen expert. Matrices: all gates if there are any, then all ups.
+/// FeedForwardOp for every chosen expert. Matrices: all gates, then all ups; or only ups.
 struct ExpertsUpOp : OpBase {
   static constexpr std::string_view kName = "experts_up";
   std::size_t n = 0, used = 0;   ///< as RouteOp
   bool weight_at_input = false;  ///< multiplies products of gate and up by the expert's weight
-  ValueId up = kNoValue;         ///< products of up if there are gates
+  ValueId up = kNoValue;         ///< products of ups if there are gates
   Activation activation;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
@@ -306,9 +316,72 @@ struct ExpertsDownOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-using Op =
-    std::variant<EmbedOp, NormOp, HeadsOp, HeadProductsOp, AttentionOp, MatMulOp, FeedForwardOp,
-                 RouteOp, ExpertsUpOp, ExpertsDownOp, AddOp, ScaleOp, GateOp, GateMulOp>;
+// operations/recurrent.cpp: layers whose state outlives a batch. The formulas are in
+// kernels/README.md.
+
+/// out[out_offset …] = causal convolution of `channels` columns of in.
+struct ConvolutionOp : OpBase {
+  static constexpr std::string_view kName = "convolution";
+  std::size_t channels = 0, taps = 0;
+  TensorView weights;              ///< F32 [taps, channels]
+  std::optional<TensorView> bias;  ///< F32 [channels]
+  bool silu = false;
+  std::size_t in_offset = 0, out_offset = 0;
+  /// First columns of in by which inputs and outputs are multiplied.
+  std::optional<std::size_t> factor, out_factor;
+  std::uint32_t state = kNoIndex;  ///< index in Graph::states
+
+  [[nodiscard]] StateSpec state_spec() const;
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// dt = softplus(in + bias) and out = exp(dt·a), or out = dt without a.
+struct DecayOp : OpBase {
+  static constexpr std::string_view kName = "decay";
+  std::size_t heads = 0, per_head = 1, in_offset = 0;
+  std::optional<TensorView> bias, a;  ///< F32 [heads × per_head], [heads]
+  ValueId dt = kNoValue;              ///< kNoValue: not kept
+
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// out = the gated delta rule, KDA or Mamba-2 over columns of in.
+struct RecurrenceOp : OpBase {
+  static constexpr std::string_view kName = "recurrence";
+  std::size_t heads = 0, key_dim = 0, value_dim = 0;
+  std::size_t key_heads = 0,
+              key_repeat = 1;  ///< head h reads key head h / key_repeat mod key_heads
+  bool delta = false;          ///< false: Mamba-2
+  bool key_decay = false;      ///< a decay per key dimension (KDA)
+  float norm_eps = 0, q_scale = 1;
+  std::size_t q_offset = 0, k_offset = 0, v_offset = 0;  ///< columns of in
+  ValueId beta = kNoValue, decay = kNoValue;
+  std::optional<TensorView> skip;  ///< F32 [heads]
+  std::uint32_t state = kNoIndex;  ///< index in Graph::states
+
+  [[nodiscard]] StateSpec state_spec() const;
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// out = Mamba-1's selective scan of in.
+struct ScanOp : OpBase {
+  static constexpr std::string_view kName = "selective_scan";
+  std::size_t channels = 0, state_dim = 0;
+  ValueId dt = kNoValue, b = kNoValue, c = kNoValue;
+  TensorView a, skip;              ///< F32 [state_dim, channels], [channels]
+  std::uint32_t state = kNoIndex;  ///< index in Graph::states
+
+  [[nodiscard]] StateSpec state_spec() const;
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+using Op = std::variant<EmbedOp, NormOp, HeadsOp, HeadProductsOp, AttentionOp, MatMulOp,
+                        FeedForwardOp, RouteOp, ExpertsUpOp, ExpertsDownOp, AddOp, ScaleOp, GateOp,
+                        GateMulOp, TakeOp, ConvolutionOp, DecayOp, RecurrenceOp, ScanOp>;
 
 /// "matmul", "feed_forward"
 std::string_view name(const Op& op);

@@ -132,8 +132,24 @@ NodeFacts GateMulOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
 
 void GateMulOp::run(const Node& node, Pass& pass) const {
   change_rows(node, pass, [&](float* out, std::size_t token) {
-    pass.kernels.activate(activation, out, pass.work[node.in].row(token) + in_offset,
-                          pass.work[node.out].width);
+    const float* const in =
+        node.in == kNoValue ? nullptr : pass.work[node.in].row(token) + in_offset;
+    pass.kernels.activate(activation, out, in, pass.work[node.out].width);
+  });
+}
+
+// The first part of a value is written before the others.
+NodeFacts TakeOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  NodeFacts facts{", " + std::to_string(runs) + " runs of " + std::to_string(length), "", ""};
+  facts.changes_out = out_offset != 0;
+  return facts;
+}
+
+void TakeOp::run(const Node& node, Pass& pass) const {
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    const float* const in = pass.work[node.in].row(token) + in_offset;
+    for (std::size_t i = 0; i < runs; ++i)
+      std::copy_n(in + i * stride, length, out + out_offset + i * length);
   });
 }
 

@@ -260,11 +260,13 @@ TensorRole tensor_role(std::string_view name) noexcept {
 }
 
 bool is_quantizable(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 7> kKept{
-      "ffn_gate_inp", "ffn_gate_inp_shexp", "per_layer_model_proj", "position_embd", "token_types",
-      "cls",          "cls.output"};
+  constexpr std::array<std::string_view, 9> kKept{"ffn_gate_inp",         "ffn_gate_inp_shexp",
+                                                  "per_layer_model_proj", "position_embd",
+                                                  "token_types",          "cls",
+                                                  "cls.output",           "ssm_dt",
+                                                  "shortconv.conv"};
   const std::string_view role = tensor_role(name).role;
-  return name.ends_with(kWeight) && !role.ends_with("norm") &&
+  return name.ends_with(kWeight) && !role.ends_with("norm") && !role.starts_with("ssm_conv1d") &&
          std::ranges::find(kKept, role) == kKept.end();
 }
 

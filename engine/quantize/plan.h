@@ -85,7 +85,8 @@ struct TensorRole {
   std::optional<std::uint32_t> layer;
 };
 TensorRole tensor_role(std::string_view name) noexcept;
-/// False for norms, biases, routers and tables of positions, which are small and sensitive.
+/// False for norms, biases, routers, tables of positions, and the convolutions and step sizes of
+/// recurrent layers, which are small and sensitive.
 bool is_quantizable(std::string_view name) noexcept;
 
 /// A type that a tensor has, or may get.

@@ -1,6 +1,7 @@
 // State of engines, sequences and batches, shared by the files that implement them.
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "engine/cluster.h"
@@ -73,6 +74,12 @@ struct Sequence::State {
   std::size_t reserved_pages = 0;
   std::optional<Sequence> draft;  // the draft model's view of the same text
 
+  // Of a model with recurrent layers (sequence_states.cpp): the live state has seen positions
+  // before state_end, rejected drafts included, and does not go back behind state_begin.
+  std::size_t state_begin = 0, state_end = 0;
+  std::array<std::size_t, 2> departures{};  // ends of pages where later texts may differ
+  bool evaluating = false;                  // in a batch that has not been evaluated
+
   State(Engine::State& e, std::uint64_t s, bool shares);
   State(const State& other);
   State& operator=(const State&) = delete;
@@ -95,8 +102,17 @@ struct Sequence::State {
     std::size_t n = 0;
     const State* sequence = nullptr;  // null: cache entries only
     std::vector<PrefixCache::Ref> entries;
+    std::size_t known = 0;  // tokens that some text begins with, at least n
   };
   [[nodiscard]] Found find(std::span<const TokenId> wanted) const;
+
+  /// Keeps a snapshot of recurrent states at the last end of a page that a text of n tokens and one
+  /// with another end have in common.
+  void expect_departure(std::size_t n);
+  /// Frees pages after a pass of n tokens that has failed, and the positions whose state is lost.
+  void failed(std::size_t n);
+  /// Makes the live state that of the last position, for reading it.
+  void restore_state();
 
  private:
   [[nodiscard]] PrefixCache* cache() const {
@@ -110,6 +126,29 @@ struct Sequence::State {
   [[nodiscard]] PageId page_of(const Found& found, std::size_t group, std::size_t page) const;
   void shorten_to_windows(Found& found) const;
   void become(const Found& found, std::span<const TokenId> wanted);
+  void cut(std::size_t n);
+
+  // The state behind n positions: live, or a snapshot, or neither.
+  struct StatePages {
+    PageId live = kNoPage, snapshot = kNoPage;
+    [[nodiscard]] bool none() const { return live == kNoPage && snapshot == kNoPage; }
+  };
+  [[nodiscard]] bool has_states() const { return engine.pool.has_states(); }
+  [[nodiscard]] std::vector<PageId>& live() { return tables[engine.pool.live_states()]; }
+  [[nodiscard]] std::size_t first_state() const;
+  [[nodiscard]] StatePages state_at(std::size_t n) const;
+  [[nodiscard]] StatePages state_of(const Found& found, std::size_t n) const;
+  [[nodiscard]] std::size_t state_before(std::size_t n) const;
+  [[nodiscard]] bool keeps_snapshot(std::size_t page) const;
+  void take_states(std::size_t n);
+  void take_snapshot(std::size_t page);
+  void share_states(const State& other);
+  void become_state(const Found& found);
+  void go_back(std::size_t n);
+  void states_evaluated();
+  void trim_states();
+  void drop_restored();
+  void release_states();
 };
 
 struct Batch::State {

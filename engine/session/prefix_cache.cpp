@@ -15,9 +15,9 @@ constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 PrefixCache::PrefixCache(KvPool& pool) : pool_(pool), free_(0) {
   std::size_t n = 0;
-  for (std::size_t group = 0; group < pool.groups(); ++group) n += pool.pages(group);
+  for (std::size_t group = 0; group < pool.kept_groups(); ++group) n += pool.pages(group);
   entries_.resize(n);
-  places_.resize(n * pool.groups(), kNoPage);
+  places_.resize(n * pool.kept_groups(), kNoPage);
   buckets_.resize(std::bit_ceil(n + 1), kNone);
   for (std::size_t i = 0; i < n; ++i)
     entries_[i].next = i + 1 < n ? static_cast<std::uint32_t>(i + 1) : kNone;
@@ -71,7 +71,7 @@ void PrefixCache::drop_shorter(std::uint64_t scope, Ref parent, std::span<const 
     if (e.scope != scope || e.parent != parent.serial || e.n >= tokens.size() ||
         common_prefix(e.text(), tokens) < e.n)
       continue;
-    for (std::size_t group = 0; group < pool_.groups(); ++group)
+    for (std::size_t group = 0; group < pool_.kept_groups(); ++group)
       if (place(i, group) != kNoPage) drop(i, group);
   }
 }
@@ -84,7 +84,7 @@ PrefixCache::Ref PrefixCache::add(std::uint64_t scope, Ref parent, std::span<con
   if (known && entries_[match.ref.entry].n > tokens.size()) return match.ref;
   if (!known) drop_shorter(scope, parent, tokens);
   const Ref ref = known ? match.ref : create(scope, parent, tokens, index);
-  for (std::size_t group = 0; group < pool_.groups(); ++group) {
+  for (std::size_t group = 0; group < pool_.kept_groups(); ++group) {
     PageId &kept = place(ref.entry, group), &own = tables[group][index];
     if (own == kNoPage || kept == own) continue;
     if (kept == kNoPage) {
@@ -102,7 +102,7 @@ PrefixCache::Ref PrefixCache::add(std::uint64_t scope, Ref parent, std::span<con
 
 PageId PrefixCache::page(Ref ref, std::size_t group) const {
   if (ref.serial == 0 || entries_[ref.entry].serial != ref.serial) return kNoPage;
-  return places_[ref.entry * pool_.groups() + group];
+  return places_[ref.entry * pool_.kept_groups() + group];
 }
 
 void PrefixCache::touch(std::span<const Ref> prefix) {
@@ -112,6 +112,7 @@ void PrefixCache::touch(std::span<const Ref> prefix) {
 }
 
 bool PrefixCache::evict(std::size_t group) {
+  if (group >= pool_.kept_groups()) return false;
   std::uint32_t oldest = kNone;
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     const PageId page = place(i, group);
@@ -136,7 +137,7 @@ void PrefixCache::release(std::size_t group, PageId page) {
 void PrefixCache::drop(std::uint32_t entry, std::size_t group) {
   pool_.release(group, place(entry, group));
   place(entry, group) = kNoPage;
-  for (std::size_t g = 0; g < pool_.groups(); ++g)
+  for (std::size_t g = 0; g < pool_.kept_groups(); ++g)
     if (place(entry, g) != kNoPage) return;
   Entry& e = entries_[entry];
   std::uint32_t* link = &buckets_[bucket(e.scope, e.parent)];

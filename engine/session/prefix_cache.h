@@ -66,7 +66,7 @@ class PrefixCache {
   Ref create(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens, std::size_t index);
   void drop_shorter(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens);
   [[nodiscard]] PageId& place(std::uint32_t entry, std::size_t group) {
-    return places_[entry * pool_.groups() + group];
+    return places_[entry * pool_.kept_groups() + group];
   }
   void drop(std::uint32_t entry, std::size_t group);
 

@@ -258,8 +258,8 @@ void Scheduler::State::write_drafts(const std::atomic<bool>* stop) {
     r.draft.clear();
     r.agree = 0;
     if (!r.decoder.decoding()) continue;
-    const std::size_t most =
-        std::min({left, kMaxDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
+    const std::size_t most = std::min({left, kMaxDraft, engine.graph().rollback(),
+                                       std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
     const std::size_t before = pass.tokens;
     const DraftChoice choice =
         choose_draft(r.answer, model.has_value(), most, drafts, pass, r.draft);

@@ -1,4 +1,5 @@
-// Sequences, which own KV pages or share them, and batches.
+// Sequences, which own KV pages or share them, and batches. The pages of recurrent layers are in
+// sequence_states.cpp.
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -25,12 +26,13 @@ Sequence::State::State(const State& other) : State(other.engine, other.scope, ot
   tokens.assign(other.tokens.begin(), other.tokens.end());
   prefix.assign(other.prefix.begin(), other.prefix.end());
   const auto used = static_cast<std::ptrdiff_t>(divide_up(tokens.size(), kKeyTile));
-  for (std::size_t group = 0; group < tables.size(); ++group) {
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) {
     const auto begin = other.tables[group].begin();
     tables[group].assign(begin, begin + used);
     for (const PageId page : tables[group])
       if (page != kNoPage) engine.pool.share(group, page);
   }
+  if (has_states()) share_states(other);
 }
 
 Sequence::State::~State() {
@@ -38,7 +40,8 @@ Sequence::State::~State() {
     if (tokens.size() > prefix.size() * kKeyTile) add_page(prefix.size());
     cache()->touch(prefix);
   }
-  for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, 0);
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) release_from(group, 0);
+  if (has_states()) release_states();
   std::erase(engine.sequences, this);
 }
 
@@ -46,6 +49,8 @@ Sequence::State::~State() {
 void Sequence::State::add_page(std::size_t page) {
   const PrefixCache::Ref parent = page == 0 ? PrefixCache::Ref{} : prefix.back();
   const std::size_t begin = page * kKeyTile, n = std::min(kKeyTile, tokens.size() - begin);
+  if (has_states() && tables[engine.pool.snapshots()].size() <= page)
+    tables[engine.pool.snapshots()].resize(page + 1, kNoPage);
   prefix.push_back(cache()->add(scope, parent, std::span(tokens).subspan(begin, n), tables, page));
 }
 
@@ -91,12 +96,14 @@ void Sequence::State::make_room(std::size_t n) {
 }
 
 void Sequence::State::trim() {
-  for (std::size_t group = 0; group < tables.size(); ++group)
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group)
     release_from(group, divide_up(tokens.size(), kKeyTile));
+  if (has_states()) trim_states();
 }
 
 void Sequence::State::take_pages(std::size_t n) {
-  for (std::size_t group = 0; group < tables.size(); ++group) {
+  if (has_states()) take_states(n);
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) {
     std::vector<PageId>& table = tables[group];
     if (tokens.size() % kKeyTile != 0) own_last_page(group);
     const std::size_t most = engine.pool.most_held(group);
@@ -109,7 +116,8 @@ void Sequence::State::take_pages(std::size_t n) {
 }
 
 void Sequence::State::drop_unseen(std::size_t n) {
-  for (std::size_t group = 0; group < tables.size(); ++group) {
+  if (has_states()) release_from(engine.pool.snapshots(), 0);
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) {
     for (std::size_t page = 0; page < engine.pool.first_page(group, n); ++page)
       if (tables[group][page] != kNoPage)
         engine.pool.release(group, std::exchange(tables[group][page], kNoPage));
@@ -118,13 +126,14 @@ void Sequence::State::drop_unseen(std::size_t n) {
 
 void Sequence::State::append(std::span<const TokenId> added) {
   tokens.insert(tokens.end(), added.begin(), added.end());
-  if (cache() == nullptr) return;
-  while ((prefix.size() + 1) * kKeyTile <= tokens.size()) add_page(prefix.size());
+  while (cache() != nullptr && (prefix.size() + 1) * kKeyTile <= tokens.size())
+    add_page(prefix.size());
+  if (has_states()) states_evaluated();
 }
 
 // True if all pages that position n reads are present.
 bool Sequence::State::has_window(std::size_t n) const {
-  for (std::size_t group = 0; group < tables.size(); ++group) {
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) {
     for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
       if (tables[group][page] == kNoPage) return false;
   }
@@ -133,13 +142,19 @@ bool Sequence::State::has_window(std::size_t n) const {
 
 std::size_t Sequence::State::truncate(std::size_t n) {
   if (n >= tokens.size() && n != 0) return tokens.size();  // n == 0 also frees pages without tokens
+  n = state_before(n);
   if (!has_window(n) || !engine.plan.graph.causal) n = 0;
+  cut(n);
+  return n;
+}
+
+void Sequence::State::cut(std::size_t n) {
   if (cache() != nullptr) cache()->touch(prefix);
-  for (std::size_t group = 0; group < tables.size(); ++group)
+  if (has_states()) go_back(n);
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group)
     release_from(group, divide_up(n, kKeyTile));
   prefix.resize(std::min(prefix.size(), n / kKeyTile));
   tokens.resize(n);
-  return n;
 }
 
 PageId Sequence::State::page_of(const Found& found, std::size_t group, std::size_t page) const {
@@ -148,15 +163,17 @@ PageId Sequence::State::page_of(const Found& found, std::size_t group, std::size
   return page < found.entries.size() ? cache()->page(found.entries[page], group) : kNoPage;
 }
 
-// Shortens a prefix until all pages of sliding windows at its end are present. Within a page, later
-// positions need fewer earlier pages.
+// Shortens a prefix until all pages of sliding windows at its end are present, and the state of
+// recurrent layers. Within a page, later positions need fewer earlier pages.
 void Sequence::State::shorten_to_windows(Found& found) const {
+  const std::size_t groups = engine.pool.kv_groups();
   const auto complete = [&](std::size_t n, std::size_t group) {
+    if (group == groups) return !has_states() || !state_of(found, n).none();
     for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
       if (page_of(found, group, page) == kNoPage) return false;
     return true;
   };
-  for (std::size_t group = 0; found.n > 0 && group < tables.size();) {
+  for (std::size_t group = 0; found.n > 0 && group <= groups;) {
     if (complete(found.n, group)) {
       ++group;
     } else {
@@ -181,21 +198,25 @@ Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) co
   // Entries that match completely.
   const auto full = best.entries.begin() + static_cast<std::ptrdiff_t>(best.n / kKeyTile);
   const std::vector<PrefixCache::Ref> entries(best.entries.begin(), full);
+  std::size_t known = best.n;
   shorten_to_windows(best);
   for (const State* const other : engine.sequences) {
     if (other == this || !other->shared || other->scope != scope) continue;
     Found found{common_prefix(other->tokens, wanted), other, entries};
+    known = std::max(known, found.n);
     if (found.n <= best.n) continue;
     shorten_to_windows(found);
     if (found.n > best.n) best = std::move(found);
   }
+  best.known = known;
   return best;
 }
 
 // Shares the pages; own_last_page() copies the last one before it changes.
 void Sequence::State::become(const Found& found, std::span<const TokenId> wanted) {
   const std::size_t pages = divide_up(found.n, kKeyTile), full = found.n / kKeyTile;
-  for (std::size_t group = 0; group < tables.size(); ++group) {
+  if (has_states()) become_state(found);
+  for (std::size_t group = 0; group < engine.pool.kv_groups(); ++group) {
     release_from(group, 0);
     const bool holds_all =
         engine.pool.most_held(group) >= Engine::pages_of(engine.plan.options.n_ctx);
@@ -215,9 +236,16 @@ std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
   if (!engine.plan.graph.causal) return truncate(0);
   const std::size_t common = common_prefix(tokens, wanted);
   const Found found = find(wanted);
-  if (found.n <= (has_window(common) ? common : 0)) return truncate(common);
-  become(found, wanted);
-  return found.n;
+  const std::size_t own = state_before(common);
+  std::size_t n = found.n;
+  if (n <= (has_window(own) ? own : 0))
+    n = truncate(common);
+  else
+    become(found, wanted);
+  // Another text departed from this one here, and a third may.
+  const std::size_t departure = std::max(common, found.known) / kKeyTile * kKeyTile;
+  departures[1] = departure > n ? departure : 0;
+  return n;
 }
 
 Sequence::Sequence(Engine& engine, std::uint64_t scope, bool shared)
@@ -232,6 +260,7 @@ void Sequence::check(std::span<const TokenId> added) const { state_->check(added
 std::size_t Sequence::truncate(std::size_t n) { return state_->truncate(n); }
 Sequence Sequence::fork() const { return Sequence(std::make_unique<State>(*state_)); }
 std::size_t Sequence::reuse(std::span<const TokenId> tokens) { return state_->reuse(tokens); }
+void Sequence::expect_departure(std::size_t n) { state_->expect_departure(n); }
 std::size_t Sequence::known_prefix(std::span<const TokenId> tokens) const {
   return state_->find(tokens).n;
 }
@@ -274,6 +303,7 @@ std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens,
         "an encoder evaluates a text at once: expected an empty sequence, got one of " +
         counted(s.tokens.size(), "token"));
   s.make_room(tokens.size());
+  s.evaluating = true;
   state_->plan.add(tokens, s.tokens.size(), first_wanted, s.tables);
   state_->sequences.push_back(&s);
   const std::size_t index = state_->n_wanted;
@@ -296,7 +326,10 @@ void Batch::forward() {
     }
     executor.forward(state_->plan);
   } catch (...) {
-    state_->drop_sequences();
+    for (std::size_t i = 0; i < state_->sequences.size(); ++i)
+      state_->sequences[i]->failed(state_->plan.all.slices[i].end -
+                                   state_->plan.all.slices[i].begin);
+    state_->sequences.clear();
     throw;
   }
   engine.last = state_.get();

@@ -38,6 +38,7 @@ void SequenceDecoder::add_to(Batch& batch, std::size_t most, std::span<const Tok
     answer_.found(known_);  // calls back and may throw: before the batch changes
     agreed_ = known_;
     shifts_ = answer_.shifts();
+    sequence_.expect_departure(text.size());
   }
   first_row_ = batch.add(sequence_, added_, added_.size() - rows_);
   begun_ = true;

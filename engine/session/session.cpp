@@ -258,7 +258,8 @@ void Session::save(const std::string& path, std::string_view note) const {
   for (const std::string& model : model().file().paths()) require_other_file(model, path);
   BinaryWriter out(path);
   out.write_number(header_of(state_->engine, tokens().size(), note.size()));
-  const Sequence::State& sequence = StateAccess::of(state_->sequence);
+  Sequence::State& sequence = StateAccess::of(state_->sequence);
+  sequence.restore_state();
   out.write(sequence.tokens.data(), sequence.tokens.size() * sizeof(TokenId));
   sequence.engine.pool.for_used_bytes(
       &sequence.tables, sequence.tokens.size(),
@@ -293,6 +294,7 @@ std::string Session::load(const std::string& path) {
     throw;
   }
   sequence.append(tokens);
+  sequence.state_begin = tokens.size();  // it cannot go back
   return note;
 }
 

@@ -163,8 +163,15 @@ void set_vocabulary(GgufWriter& writer, std::uint32_t n_vocab) {
   writer.set("tokenizer.ggml.unknown_token_id", std::uint32_t{0});
 }
 
-/// "64" is an integer, "1e6" or "0.5" a number.
+/// "64" is an integer, "1e6" or "0.5" a number, "true" a flag, "0,0,8" an array of integers.
 GgufData number(const std::string& text) {
+  if (text == "true") return true;
+  if (text.find(',') != std::string::npos) {
+    std::vector<std::int32_t> numbers;
+    std::istringstream list(text);
+    for (std::string item; std::getline(list, item, ',');) numbers.push_back(std::stoi(item));
+    return GgufArray::of(numbers);
+  }
   if (text.find_first_of(".e") == std::string::npos)
     return static_cast<std::uint32_t>(std::stoul(text));
   return std::stof(text);
@@ -191,10 +198,12 @@ void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
   for (const auto& [key, value] : s.keys) set(key, number(value));
 }
 
-/// Norms have weights 1; biases and routers are as small as other weights.
+/// Norms have weights 1, exponents of decays are -1; biases and routers are as small as other
+/// weights.
 void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) {
-  std::vector<float> values(tensor.shape[0] * rows(tensor), 1.F);
-  if (!tensor.name.ends_with("norm.weight"))
+  const bool exponents = tensor.name.ends_with(".ssm_a");
+  std::vector<float> values(tensor.shape[0] * rows(tensor), exponents ? -1.F : 1.F);
+  if (!exponents && !tensor.name.ends_with("norm.weight"))
     fill_random_weights(DType::F32, 1, values.size(), reinterpret_cast<std::byte*>(values.data()),
                         seed);
   writer.write(std::as_bytes(std::span(values)));

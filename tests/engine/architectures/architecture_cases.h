@@ -25,6 +25,16 @@ inline GgufData flags(std::vector<std::uint8_t> values) {
   return GgufArray::of(std::vector<bool>(values.begin(), values.end()));
 }
 
+inline GgufData numbers(const std::vector<std::int32_t>& values) { return GgufArray::of(values); }
+
+/// Keys of a model that has attention in every other layer; the first map wins over the second.
+inline std::map<std::string, GgufData> hybrid(std::map<std::string, GgufData> keys,
+                                              const std::map<std::string, GgufData>& more = {}) {
+  keys.insert(more.begin(), more.end());
+  keys.insert({"attention.head_count_kv", numbers({0, 2, 0, 2})});
+  return keys;
+}
+
 /// Every architecture, and each of its features that a file may have.
 inline std::vector<ArchitectureCase> architecture_cases() {
   const GgufData windows = 8U, pattern = flags({1, 0, 1, 0});
@@ -48,6 +58,14 @@ inline std::vector<ArchitectureCase> architecture_cases() {
                                                   {"residual_scale", 0.5F},
                                                   {"logit_scale", 3.0F},
                                                   {"attention.scale", 0.2F}};
+  const std::map<std::string, GgufData> recurrent = {{"ssm.conv_kernel", 4U},
+                                                     {"ssm.inner_size", 64U},
+                                                     {"ssm.state_size", 16U},
+                                                     {"ssm.time_step_rank", 4U},
+                                                     {"ssm.group_count", 2U}};
+  std::map<std::string, GgufData> without_attention = {
+      {"attention.head_count", 0U}, {"attention.head_count_kv", 0U}, {"feed_forward_length", 0U}};
+  without_attention.insert(recurrent.begin(), recurrent.end());
   const Shapes longrope = {{"rope_factors_long.weight", {8}}};
   const Shapes biases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
   const Shapes gated_biases = {

@@ -65,7 +65,21 @@ inline constexpr const char* kOptionalKeys[] = {"attention.sliding_window",
                                                 "rope.scaling.factor",
                                                 "rope.scaling.original_context_length",
                                                 "rope.scaling.yarn_log_multiplier",
-                                                "rope.dimension_sections"};
+                                                "rope.dimension_sections",
+                                                "attention.head_count",
+                                                "attention.head_count_kv",
+                                                "attention.recurrent_layers",
+                                                "feed_forward_length",
+                                                "full_attention_interval",
+                                                "kda.head_dim",
+                                                "moe_latent_size",
+                                                "shortconv.l_cache",
+                                                "ssm.conv_kernel",
+                                                "ssm.inner_size",
+                                                "ssm.state_size",
+                                                "ssm.time_step_rank",
+                                                "ssm.group_count",
+                                                "ssm.dt_b_c_rms"};
 /// The same for tensors, with or without a layer.
 inline constexpr const char* kOptionalTensors[] = {
     "attn_q.bias",           "attn_output.bias",
@@ -75,7 +89,10 @@ inline constexpr const char* kOptionalTensors[] = {
     "ffn_gate_exps.weight",  "ffn_up_exps.weight",
     "ffn_gate_shexp.weight", "exp_probs_b.bias",
     "ffn_gate.0.weight",     "ffn_up.bias",
-    "post_ffw_norm.weight",  "layer_output_scale.weight"};
+    "post_ffw_norm.weight",  "layer_output_scale.weight",
+    "ssm_in.weight",         "ssm_ba.weight",
+    "ssm_norm.weight",       "ssm_conv1d.bias",
+    "shortconv.conv.bias",   "ffn_latent_down.weight"};
 
 /// One change, drawn by below(n), which gives a number from 0 to n - 1.
 template <class Below>

@@ -93,7 +93,7 @@ class TinyArchitecture {
   }
 
   [[nodiscard]] bool has_output_norm() const {
-    return arch != "olmo" && arch.find("bert") == std::string::npos;
+    return arch != "olmo" && arch.find("bert") == std::string::npos && !arch.starts_with("lfm2");
   }
 
   // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
@@ -174,6 +174,8 @@ class TinyArchitecture {
         factor || t.shape.size() == 1 ? 0.5 : 2 / std::sqrt(static_cast<double>(t.shape[0]));
     for (float& x : values)
       x = static_cast<float>((random.uniform() * 2 - 1) * scale + (factor ? 1 : 0));
+    if (t.name.ends_with(".ssm_a"))  // exponents of decays
+      for (float& x : values) x = -std::abs(x);
     return values;
   }
 };
