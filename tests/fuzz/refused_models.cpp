@@ -77,7 +77,7 @@ const std::vector<Change>& model_changes() {
 
 const std::vector<Change>& vocabulary_changes() {
   static const std::vector<Change> all = {
-      {"model", text("bert")},
+      {"model", text("rwkv")},
       {"pre", text("nope")},
       {"tokens", texts({})},
       {"tokens", texts({std::string(70'000, 'x')})},

@@ -189,11 +189,11 @@ TEST(MalformedTokenizer, Case083TextsOfTokens) {
 
 TEST(MalformedTokenizer, Case084UnknownKinds) {
   const std::string model =
-      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), "
-      "got ";
+      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4, gpt2 (byte-level BPE), "
+      "bert (WordPiece) or t5 (Unigram), got ";
   expect_refused({
-      {model + "'bert' (key tokenizer.ggml.model)",
-       put("tokenizer.ggml.model", std::string("bert"))},
+      {model + "'rwkv' (key tokenizer.ggml.model)",
+       put("tokenizer.ggml.model", std::string("rwkv"))},
       {model + "'' (key tokenizer.ggml.model)", put("tokenizer.ggml.model", std::string())},
       {"missing key (key tokenizer.ggml.model)", without("tokenizer.ggml.model")},
       {"wrong type of a key: expected string, got u32 (key tokenizer.ggml.model)",
