@@ -246,8 +246,8 @@ class Quantization {
         fixed(bits.before, 2) + (command_.budget.given() ? "; " + predicted() : "") + "\n";
     if (fallen_back > 0)
       text += std::to_string(fallen_back) + " of " + counted(plan_.tensors.size(), "tensor") +
-              (fallen_back == 1 ? " is" : " are") +
-              " of a fallback type: their rows are not a multiple of the block size\n";
+              (fallen_back == 1 ? " has" : " have") +
+              " another type, because rows are not a multiple of the block size\n";
     return text;
   }
 

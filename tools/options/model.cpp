@@ -1,5 +1,7 @@
 #include "tools/options/model.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -245,6 +247,27 @@ bool has_session_file(const std::string& file) {
   if (!directory.empty() && !fs::is_directory(directory, error))
     throw Error(file, "cannot be written: no such directory");
   return false;
+}
+
+SessionFile::SessionFile(std::string path) : path_(std::move(path)), before_(state()) {}
+
+SessionFile::State SessionFile::state() const {
+  struct stat file = {};
+  if (path_.empty() || stat(path_.c_str(), &file) != 0) return {};
+  return {file.st_ino, static_cast<std::uint64_t>(file.st_size),
+          static_cast<std::uint64_t>(file.st_mtim.tv_sec),
+          static_cast<std::uint64_t>(file.st_mtim.tv_nsec)};
+}
+
+std::string SessionFile::target() const {
+  if (path_.empty() || state() == before_) return path_;
+  std::error_code error;
+  std::string other;
+  for (int i = 2; other.empty() || fs::exists(other, error); ++i)
+    other = path_ + "." + std::to_string(i);
+  print_warning(path_ + ": changed by another program since it was read; saving to " + other +
+                " instead");
+  return other;
 }
 
 namespace {

@@ -1,5 +1,7 @@
 #include "tools/requests/request.h"
 
+#include "model/file/json.h"
+
 namespace cria::tools {
 namespace {
 
@@ -54,7 +56,7 @@ std::string template_variables(const Fields& body, const ToolFields& tools) {
   RequestJson variables = template_arguments(body);
   if (const auto effort = body.text("reasoning_effort")) variables["reasoning_effort"] = *effort;
   if (tools.offered()) variables["tools"] = tools.tools;
-  return variables.empty() ? "" : variables.dump();
+  return variables.empty() ? "" : exact_json_text(variables);
 }
 
 // ------------------------------------------------------------ lines of a batch
@@ -100,7 +102,7 @@ Conversation read_batch_conversation(const Fields& body) {
   for (const std::string& name : body.unknown()) all[name] = body.json()[name];
   all["messages"] = *messages;
   if (!tools.is_null()) all["tools"] = tools;
-  Conversation conversation = parse_conversation(all.dump(), "");
+  Conversation conversation = parse_conversation(exact_json_text(all), "");
   if (conversation.messages.empty()) throw Error("", "\"messages\" is empty");
   return conversation;
 }

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "model/file/json.h"
+
 namespace cria::serve {
 namespace {
 
 constexpr std::size_t kMaxConstraints = 64;  // in the cache
 
 ToolChoice tool_choice(const ToolFields& tools, CallForm form) {
-  return {form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
+  return {form, exact_json_text(tools.tools), tools.name, tools.parallel, !tools.demanded()};
 }
 
 std::string key_of(const ToolChoice& choice) {
