@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <thread>
 #include <type_traits>
 
 #include "engine/distribute/leader.h"
@@ -276,6 +277,15 @@ void warn(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) print_warning(warning);
 }
 
+/// Threads that wait for one another are slower than fewer of them.
+void note_many_threads(const ModelOptions& options) {
+  const unsigned wanted = std::max(options.session.threads, options.session.threads_prefill),
+                 here = std::max(1U, std::thread::hardware_concurrency());
+  if (wanted > here && (options.verbose || is_terminal(stderr)))
+    print_note(counted(wanted, "thread") + " on " + counted(here, "processor") +
+               ": this is slower than -t " + std::to_string(here));
+}
+
 std::uint64_t parameter_count(const GgufFile& file) {
   std::uint64_t count = 0;
   for (const TensorView& tensor : file.tensors()) count += tensor.cols() * tensor.rows();
@@ -294,6 +304,7 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
                                   .loras = parse_loras(options.loras),
                                   .cluster = rank_leader()});
   warn_of_missing_pre(model->vocabulary());
+  note_many_threads(options);
   if (!options.verbose) return model;
   warn(model->file().warnings());
   warn(model->vocabulary().warnings);
