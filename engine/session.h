@@ -155,6 +155,9 @@ class ContextOverflow : public Error {
 std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,
                                 const ChatOptions& how = {});
 
+/// Returns the note of a file that Session::save() wrote, unchecked; "" if it is not such a file.
+std::string session_note(const std::string& path);
+
 /// One conversation: an engine with one sequence. Used by one thread at a time. After an Error the
 /// session holds the tokens that it held before the call, or fewer.
 class Session {

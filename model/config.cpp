@@ -115,7 +115,7 @@ class ConfigReader {
                  "unknown RoPE scaling: expected none, linear, yarn or longrope, got '" +
                      std::string(type) + "'");
     }
-    if (!keys_.has(factor)) return;  // nothing to scale by
+    if (keys_.number_or(factor, 0) == 0) return;  // nothing to scale by
     config_.rope_scaling = type == "linear" ? RopeScaling::Linear : RopeScaling::Yarn;
     config_.rope_factor = keys_.positive(factor);
     if (type == "yarn") unread_magnitude();

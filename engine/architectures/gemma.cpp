@@ -127,8 +127,8 @@ namespace {
 
 // Norms of heads; sliding-window layers, five of six, have a RoPE base of their own.
 void gemma3_layers(ModelBuilder& m) {
-  // The key is required; 0: no layer has a window.
-  const std::uint32_t window = m.keys.get("attention.sliding_window", 0, limits::kContext);
+  // Without the key, or with 0, no layer has a window.
+  const std::uint32_t window = m.keys.get_or("attention.sliding_window", 0, 0, limits::kContext);
   // Ollama's converter names the bases differently.
   RopeSpec whole = m.rope_spec();
   if (!m.keys.has("rope.freq_base"))

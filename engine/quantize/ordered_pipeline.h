@@ -13,9 +13,10 @@
 
 namespace cria {
 
-/// The largest magnitude that a type can hold; encoding would clip larger ones or make them
-/// infinite.
+/// The largest magnitude that a type can hold with either sign; encoding would clip larger ones or
+/// make them infinite. Blocks hold f16 scales times integers.
 constexpr float largest_held(DType type) {
+  constexpr float kF16 = 65504;
   switch (type) {
     case DType::F32:
       return 0x1.FFFFFEp127F;
@@ -27,8 +28,24 @@ constexpr float largest_held(DType type) {
     case DType::IQ4_KS:
     case DType::IQ5_KS:
       return 0x1p40F;  // a limit of the encoders; the scales reach farther
+    case DType::Q8_0:
+      return 127 * kF16;
+    case DType::Q4_0:
+      return 7 * kF16;
+    case DType::Q5_0:
+    case DType::Q2_K:  // the largest minimum
+      return 15 * kF16;
+    case DType::Q3_K:
+    case DType::Q4_K:
+    case DType::Q5_K:
+      return 63 * kF16;
+    case DType::Q6_K:
+    case DType::IQ4_XS:
+      return 31 * 113 * kF16;
+    case DType::IQ4_NL:
+      return 113 * kF16;
     default:
-      return 65504;  // the largest f16: the range of scales and products
+      return kF16;
   }
 }
 

@@ -298,6 +298,20 @@ std::string Session::load(const std::string& path) {
   return note;
 }
 
+std::string session_note(const std::string& path) {
+  BinaryReader in(path);
+  if (in.size() < sizeof(SessionHeader) + sizeof(std::uint64_t)) return "";
+  const auto header = in.read_number<SessionHeader>();
+  const std::uint64_t rest = in.size() - sizeof(SessionHeader) - sizeof(std::uint64_t);
+  if (std::memcmp(header.magic, kSessionMagic, sizeof kSessionMagic) != 0 ||
+      header.version != kSessionVersion || header.note_bytes > std::min(kNoteBytes, rest))
+    return "";
+  in.seek(sizeof(SessionHeader) + rest - header.note_bytes);
+  std::string note(header.note_bytes, '\0');
+  in.read(note.data(), note.size());
+  return note;
+}
+
 const Model& Session::model() const noexcept { return state_->engine.model(); }
 const SessionOptions& Session::options() const noexcept { return state_->engine.options(); }
 std::size_t Session::memory_bytes() const noexcept { return state_->engine.memory_bytes(); }

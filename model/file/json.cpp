@@ -69,6 +69,89 @@ class Guard final : public nlohmann::json_sax<Json> {
       open_;  // keys of every array (none) or object that is open
 };
 
+/// Builds values of a text's events. Large integers become binary values.
+class ExactBuilder final : public nlohmann::json_sax<nlohmann::ordered_json> {
+ public:
+  using Json = nlohmann::ordered_json;
+  explicit ExactBuilder(Json& root) : root_(root) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const std::string& text) override {
+    if (text.find_first_of(".eE") != std::string::npos) return add(value);
+    return add(Json::binary({text.begin(), text.end()}));
+  }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool key(std::string& key) override {
+    member_ = &(*open_.back())[key];
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    if (const auto* bad = dynamic_cast<const Json::parse_error*>(&error)) throw *bad;
+    if (const auto* bad = dynamic_cast<const Json::out_of_range*>(&error)) throw *bad;
+    throw error;
+  }
+
+ private:
+  Json& put(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    return open_.back()->emplace_back(std::move(value));
+  }
+  bool add(Json value) {
+    put(std::move(value));
+    return true;
+  }
+  bool open(Json container) {
+    open_.push_back(&put(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json& root_;
+  Json* member_ = nullptr;   // the value of the last key
+  std::vector<Json*> open_;  // inside of each other
+};
+
+void print_exact(const nlohmann::ordered_json& json, int indent, std::size_t level,
+                 std::string& out) {
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  if (json.is_binary()) {
+    out.append(json.get_binary().begin(), json.get_binary().end());
+    return;
+  }
+  if (!json.is_structured() || json.empty()) {
+    out += json.dump(-1, ' ', false, kReplace);
+    return;
+  }
+  const auto begin_line = [&](std::size_t at) {
+    if (indent >= 0) out.append("\n").append(at * static_cast<std::size_t>(indent), ' ');
+  };
+  out += json.is_object() ? '{' : '[';
+  bool first = true;
+  for (auto at = json.begin(); at != json.end(); ++at, first = false) {
+    if (!first) out += ',';
+    begin_line(level + 1);
+    if (json.is_object())
+      out.append(nlohmann::ordered_json(at.key()).dump(-1, ' ', false, kReplace))
+          .append(indent >= 0 ? ": " : ":");
+    print_exact(*at, indent, level + 1, out);
+  }
+  begin_line(level);
+  out += json.is_object() ? '}' : ']';
+}
+
 template <class Json>
 Json parse_guarded(std::string_view text, const std::string& file, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
@@ -89,6 +172,24 @@ nlohmann::json parse_json(std::string_view text, const std::string& file,
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file,
                                           const JsonLimits& limits) {
   return parse_guarded<nlohmann::ordered_json>(text, file, limits);
+}
+
+nlohmann::ordered_json parse_exact_json(std::string_view text, bool throws) {
+  nlohmann::ordered_json json;
+  ExactBuilder builder(json);
+  try {
+    nlohmann::ordered_json::sax_parse(text, &builder);
+  } catch (const nlohmann::ordered_json::exception&) {
+    if (throws) throw;
+    return nlohmann::ordered_json::value_t::discarded;
+  }
+  return json;
+}
+
+std::string exact_json_text(const nlohmann::ordered_json& json, int indent) {
+  std::string text;
+  print_exact(json, indent, 0, text);
+  return text;
 }
 
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits) {

@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         ConfigDefect{"BaseZero", "above 0", with("rope.freq_base", 0.0F)},
         ConfigDefect{"BaseNan", "above 0", with("rope.freq_base", kNan)},
         ConfigDefect{"BaseInf", "above 0", with("rope.freq_base", kInf)},
-        ConfigDefect{"FactorZero", "above 0", with("rope.scaling.factor", 0.0F)},
+        ConfigDefect{"FactorNegative", "above 0", with("rope.scaling.factor", -1.0F)},
         ConfigDefect{"FactorNan", "above 0", with("rope.scaling.factor", kNan)},
         ConfigDefect{"ScalingUnknown", "expected none, linear, yarn or longrope, got 'odd'",
                      with("rope.scaling.type", std::string("odd"))},

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/error.h"
+#include "model/file/json.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/call_format.h"
 #include "tokenizer/chat/partial_marker.h"
@@ -22,10 +23,10 @@ using jinja::Text;
 /// The tools among a template's variables as a JSON array, or "".
 std::string tools_among(const std::string& variables) {
   if (variables.find("\"tools\"") == std::string::npos) return "";
-  const auto json = nlohmann::ordered_json::parse(variables, nullptr, false);
+  const auto json = parse_exact_json(variables, false);
   if (!json.is_object() || !json.contains("tools")) return "";
   const auto& tools = json["tools"];
-  return tools.is_array() && !tools.empty() ? tools.dump() : "";
+  return tools.is_array() && !tools.empty() ? exact_json_text(tools) : "";
 }
 
 /// Some templates look at all other messages for every one (Gemma 4, gpt-oss). Requests have up to
@@ -192,7 +193,11 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
   }
   const ChatTemplate& used = chosen(options.variables);
   Text text = used.render_with_tools(messages, options);
-  require_question(messages, *used.contents_, text.bytes());
+  const bool omitted = omits_question(messages, *used.contents_, text.bytes());
+  if (options.omits_question != nullptr)
+    *options.omits_question = omitted;
+  else if (omitted)
+    throw Error("", "the chat template leaves out the text of the last message");
   return text;
 }
 

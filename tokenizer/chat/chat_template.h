@@ -41,6 +41,8 @@ struct RenderOptions {
   /// if it refuses one, in the first user message.
   std::string variables = {};
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
+  /// Set to true if the template omits the last question; null: that is an error.
+  bool* omits_question = nullptr;
 };
 
 /// The texts that templates call bos_token, eos_token and so on.
@@ -69,7 +71,7 @@ class ChatTemplate {
   /// Renders the conversation. Only text that the template wrote is trusted, and the usual role
   /// names, from which templates build markers; contents never are. Missing content of tool calls
   /// is "", unless the template tests for that. Throws Error with line and column if the template
-  /// fails or refuses the conversation, or omits the last question.
+  /// fails or refuses the conversation, or omits the last question (RenderOptions).
   [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const;
   /// Token ids of render(): markers become control tokens, what users wrote never does (no

@@ -23,7 +23,7 @@ using jinja::Value;
 using ToolJson = nlohmann::ordered_json;
 
 ToolJson fields_of(const ChatMessage& message) {
-  return message.json.empty() ? ToolJson::object() : ToolJson::parse(message.json, nullptr, false);
+  return message.json.empty() ? ToolJson::object() : parse_exact_json(message.json, false);
 }
 
 /// A content of several texts as one.
@@ -312,23 +312,22 @@ ContentForm ContentForms::of(std::string_view role) const {
 }
 
 // Templates trim contents and cut markers out, so one of the longest words is enough.
-void require_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
-                      std::string_view text) {
+bool omits_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
+                    std::string_view text) {
   if (messages.empty() || messages.back().role != "user" || contents.user == ContentForm::Unknown)
-    return;
+    return false;
   std::string question;
   try {
     question = content_text(messages.back(), fields_of(messages.back()));
   } catch (const Error&) {
-    return;  // pictures
+    return false;  // pictures
   }
   const std::vector<std::string_view> words = longest_words(question);
   const auto arrives = [&](std::string_view word) {
     const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
     return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
   };
-  if (!words.empty() && std::ranges::none_of(words, arrives))
-    throw Error("", "the chat template leaves out the text of the last message");
+  return !words.empty() && std::ranges::none_of(words, arrives);
 }
 
 MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
@@ -373,7 +372,7 @@ namespace {
 // Short: small models have small contexts, and a tool's parameters say what it does.
 std::string told_tools(const std::string& tools) {
   std::string text = "You can call these tools:\n<tools>\n";
-  for (const ToolJson& tool : ToolJson::parse(tools, nullptr, false)) text += tool.dump() + "\n";
+  for (const ToolJson& tool : parse_exact_json(tools, false)) text += exact_json_text(tool) + "\n";
   return text +
          "</tools>\nTo call one, write:\n"
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
@@ -383,7 +382,8 @@ std::string told_tools(const std::string& tools) {
 /// objects compare each new key with all earlier ones and print recursively.
 ToolJson parsed_arguments(const std::string& text) {
   try {
-    return parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
+    (void)parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
+    return parse_exact_json(text);
   } catch (const Error&) {
     return ToolJson::accept(text) ? ToolJson(text) : ToolJson::object();
   }
@@ -403,11 +403,11 @@ std::string called_tools(const ToolJson& calls, CallForm form) {
       arguments = parsed_arguments(arguments.get_ref<const std::string&>());
     const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
     list.push_back(said);
-    text += form == CallForm::Hermes ? "\n<tool_call>\n" + said.dump() + "\n</tool_call>"
-                                     : "\n" + said.dump();
+    text += form == CallForm::Hermes ? "\n<tool_call>\n" + exact_json_text(said) + "\n</tool_call>"
+                                     : "\n" + exact_json_text(said);
   }
-  if (form == CallForm::Granite) return "\n<|tool_call|>" + list.dump();
-  if (form == CallForm::Mistral) return "\n[TOOL_CALLS]" + list.dump();
+  if (form == CallForm::Granite) return "\n<|tool_call|>" + exact_json_text(list);
+  if (form == CallForm::Mistral) return "\n[TOOL_CALLS]" + exact_json_text(list);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include "model/limits.h"
 #include "model/plural.h"
 #include "tokenizer/hf/formats.h"
+#include "tokenizer/tokenizer.h"
 
 namespace cria {
 namespace {
@@ -44,6 +45,7 @@ class HfVocabularyReader {
     special_tokens();
     flags();
     out.builder.fill_holes();
+    prefer_known_name();
     if (vocabulary().model == "gpt2") vocabulary().scores.clear();
     chat_templates(out.templates);
     return out;
@@ -150,6 +152,22 @@ class HfVocabularyReader {
     to.pad = 1;
     to.add_bos = to.add_eos = true;
     return out;
+  }
+
+  /// Few programs know the younger of two names of one expression, which differ in words that are
+  /// tokens. The older one is right if merges make each of these tokens (gpt-oss).
+  void prefer_known_name() {
+    Vocabulary& v = vocabulary();
+    if (v.pre != "granite-embed-multi-97m" || !options_.pre.empty()) return;
+    Vocabulary merging = v;
+    merging.pre = "gpt-4o";
+    const auto whole = Tokenizer::create(v), merged = Tokenizer::create(merging);
+    for (std::size_t id = 0; id < v.tokens.size(); ++id) {
+      if (v.types[id] != TokenType::Normal) continue;
+      const std::string text = whole->piece(static_cast<TokenId>(id));
+      if (whole->encode(text, false, false) != merged->encode(text, false, false)) return;
+    }
+    v.pre = merging.pre;
   }
 
   /// Tokens that tokenizer.model lacks, and which tokens are special.

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kNoGpu = "cria runs on the CPU only";
 constexpr std::string_view kNoDownload =
-    "cria does not download models; -m FILE names one that is here";
+    "cria does not download models; -m USER/REPO:Q4_K_M finds one that is here, or tells how to "
+    "get it";
 constexpr std::string_view kOneWay = "attention is computed in one way only, whose result is exact";
 constexpr std::string_view kPhysicalBatch =
     "--batch alone sets how many tokens are evaluated at once";

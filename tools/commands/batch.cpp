@@ -155,19 +155,44 @@ class BatchRun {
 
   void answer(Scheduler& scheduler, std::atomic<bool>& stop) {
     const std::size_t before = answers_.count();  // answered by an earlier run or refused
-    progress_.emplace("answering", "answers", lines_.size() - before);
+    progress_.emplace("answering", "tokens", 0);
+    for (const Ready& ready : ready_) waiting_ += ready.answer.prompt.size() + most_tokens(ready);
     std::size_t next = 0;
     while (!stop) {
       while (next < ready_.size() && scheduler.waiting() < options_.parallel)
         submit(scheduler, ready_[next++], stop);
       if (!scheduler.step(&stop) && next == ready_.size()) return;
       if (failed_) std::rethrow_exception(failed_);
-      progress_->update(answers_.count() - before, counted(tokens_, "token"));
+      show_progress(scheduler, answers_.count() - before, lines_.size() - before);
     }
   }
 
+  static std::size_t most_tokens(const Ready& ready) {
+    const std::int64_t most = ready.answer.options.max_tokens;
+    const std::size_t room = ready.answer.n_ctx - ready.answer.prompt.size();
+    return most < 0 ? room : std::min(room, static_cast<std::size_t>(most));
+  }
+
+  /// Counts tokens, since the first answers may take minutes. The total is what answers may become;
+  /// those that end early make it smaller.
+  void show_progress(const Scheduler& scheduler, std::size_t answered, std::size_t lines) {
+    std::size_t done = prompts_ + tokens_, left = waiting_;
+    for (const Scheduler::Progress& one : scheduler.progress()) {
+      done += one.drawn;
+      done -= std::min(done, one.to_read);
+      left += one.to_read + one.may_draw;
+    }
+    progress_->expect(done + left);
+    progress_->update(done, std::to_string(answered) + " of " + counted(lines, "answer"));
+  }
+
   void submit(Scheduler& scheduler, Ready& ready, const std::atomic<bool>& stop) {
+    const std::size_t prompt = ready.answer.prompt.size(), most = most_tokens(ready);
     AnswerRequest request = std::move(ready.answer);
+    request.on_begin = [this, prompt, most](double) {
+      waiting_ -= prompt + most;
+      prompts_ += prompt;
+    };
     request.on_end = [this, &ready, &stop](const GenerateResult& result,
                                            const std::optional<Error>& error) {
       try {
@@ -237,6 +262,8 @@ class BatchRun {
   std::optional<Progress> progress_;  // while requests are answered
   std::deque<Ready> ready_;
   std::size_t tokens_ = 0, errors_ = 0;
+  std::size_t prompts_ = 0;  // tokens of prompts whose answers have begun
+  std::size_t waiting_ = 0;  // tokens that requests may take which have not begun
   std::exception_ptr failed_;
 };
 

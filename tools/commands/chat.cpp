@@ -151,6 +151,7 @@ int run(const ChatArguments& options) {
   warn_of_long_context(*model, options.model);
   ChatSession chat(*model, *session, options, generate, !interactive);
   if (options.show_prompt) chat.observe_prompts(show_prompt);
+  const SessionFile session_file(options.session_file);
   if (has_session_file(options.session_file)) resume(chat, options);
   if (interactive) {
     say(chat.greeting());
@@ -163,7 +164,7 @@ int run(const ChatArguments& options) {
     chat.on_thinking(
         [&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
   const int code = dialogue.run();
-  if (!options.session_file.empty()) chat.keep(options.session_file);
+  if (!options.session_file.empty()) chat.keep(session_file.target());
   print_profile(session->profile(), options.model);
   return code;
 }

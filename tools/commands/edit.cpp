@@ -11,6 +11,7 @@
 #include "tokenizer/chat/chat_template.h"
 #include "tools/commands/commands.h"
 #include "tools/options/model.h"
+#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
@@ -72,7 +73,7 @@ void report(const EditCommand& options, const GgufEdit& edit, const GgufFile& fi
 int run(const EditCommand& options) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   const GgufEdit edit = parse_edit(options);
-  const GgufFile file = GgufFile::open(options.input);
+  const GgufFile file = GgufFile::open(find_model(options.input));
   for (const std::string& warning : file.warnings()) print_warning(warning);
   {
     Progress progress("copying", "bytes", file.file_bytes());
@@ -132,7 +133,7 @@ struct SplitCommand {
 };
 
 GgufFile open_input(const std::string& path) {
-  GgufFile file = GgufFile::open(path);
+  GgufFile file = GgufFile::open(find_model(path));
   for (const std::string& warning : file.warnings()) print_warning(warning);
   return file;
 }

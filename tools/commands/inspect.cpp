@@ -89,7 +89,7 @@ void print_warnings(const GgufFile& file) {
 }
 
 int inspect_file(const InspectOptions& options, Report& report) {
-  const std::string path = options.file.empty() ? find_model(options.model) : options.file;
+  const std::string path = find_model(options.file.empty() ? options.model : options.file);
   const GgufFile& file = report.file.emplace(GgufFile::open(path, {.metadata_only = true}));
   Json& json = report.json;
   std::string& text = report.text;
@@ -123,12 +123,13 @@ int inspect_file(const InspectOptions& options, Report& report) {
         const std::string whole = template_text(file);
         return whole.ends_with('\n') ? whole : whole + "\n";
       });
-  add(
-      all || options.tensors, "tensors", [&] { return tensors_json(file); },
+  add((all && options.json) || options.tensors, "tensors", [&] { return tensors_json(file); },
       [&] { return tensors_text(file); });
   add(
       options.graph, "graph", [&] { return Json(graph_text(file)); },
       [&] { return graph_text(file); });
+  if (all && !options.json)
+    text += counted(file.tensors().size(), "tensor") + "; --tensors lists them\n";
   if (!options.check) return 0;
   const std::vector<TensorValues> values = check_values(file);
   add(
@@ -139,9 +140,9 @@ int inspect_file(const InspectOptions& options, Report& report) {
 
 /// Exit codes as diff's: 0 equal, 1 different.
 int inspect_difference(const InspectOptions& options, Report& report) {
-  const std::string path = options.file.empty() ? find_model(options.model) : options.file;
+  const std::string path = find_model(options.file.empty() ? options.model : options.file);
   const GgufFile a = GgufFile::open(path, {.metadata_only = true});
-  const GgufFile b = GgufFile::open(options.other, {.metadata_only = true});
+  const GgufFile b = GgufFile::open(find_model(options.other), {.metadata_only = true});
   print_warnings(a);
   print_warnings(b);
   const FileDifference difference = compare_files(a, b);
@@ -182,7 +183,11 @@ void add_inspect(Program& program) {
   auto options = std::make_shared<InspectOptions>();
   InspectOptions& o = *options;
   command.add({
-      {"FILE", "", "GGUF file (default: as -m)", into::text(o.file), {.excludes = "--model"}},
+      {"FILE",
+       "",
+       "GGUF file, or a name of cria list (default: as -m)",
+       into::text(o.file),
+       {.excludes = "--model"}},
       model_flag(o.model),
       {"--kv", "", "show only the metadata", into::flag(o.kv)},
       {"--tokenizer", "",

@@ -7,10 +7,17 @@
 #include <utility>
 #include <vector>
 
+#include "engine/architectures/architecture.h"
+#include "engine/execute/kv_pool.h"
+#include "engine/execute/machine.h"
+#include "engine/quantize/plan.h"
 #include "engine/sample/options.h"
 #include "engine/vectors.h"
+#include "model/config.h"
 #include "model/plural.h"
 #include "model/vocabulary.h"
+#include "tokenizer/chat/chat_template.h"
+#include "tools/cli/flag.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
@@ -72,6 +79,70 @@ std::string file_pooling(const GgufFile& file) {
              : "";
 }
 
+/// The vocabulary; nullopt if the file has none that can be read.
+std::optional<Vocabulary> find_vocabulary(const GgufFile& file, bool warns) {
+  if (file.find("tokenizer.ggml.tokens") == nullptr) return std::nullopt;
+  try {
+    return Vocabulary::from_gguf(file);
+  } catch (const Error& error) {
+    if (warns) print_warning(error.what());
+    return std::nullopt;
+  }
+}
+
+/// The file's number of its quantization, if it is one.
+std::optional<std::uint64_t> find_file_type(const GgufFile& file) {
+  try {
+    return file.find_uint("general.file_type");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The quantization by the file's own number, else the type with the most bytes.
+std::string quantization(const GgufFile& file, const FileSummary& summary) {
+  if (const auto number = find_file_type(file))
+    for (const Mix& mix : mixes())
+      if (mix.file_type == *number) return std::string(mix.name);
+  return std::string(summary.largest_type());
+}
+
+/// "chat", "tools", "thinking": what the chat template can do.
+std::vector<std::string> capabilities(const GgufFile& file) {
+  const auto vocabulary = find_vocabulary(file, false);
+  if (!vocabulary || vocabulary->chat_template.empty()) return {"completion"};
+  std::vector<std::string> all = {"completion", "chat"};
+  try {
+    const ChatTemplate chat = ChatTemplate::from_vocabulary(*vocabulary);
+    if (chat.names("tools") || !vocabulary->tool_template.empty()) all.emplace_back("tools");
+    if (chat.answer_format().thinks()) all.emplace_back("thinking");
+  } catch (const Error&) {
+    all.back() = "a chat template that cannot be read";
+  }
+  return all;
+}
+
+/// The context for which commands reserve memory without -c, and the KV cache of it.
+struct ContextNeed {
+  std::size_t trained = 0, usual = 0, kv_bytes = 0;
+};
+
+/// nullopt if the file's model cannot run here.
+std::optional<ContextNeed> context_need(const GgufFile& file) {
+  try {
+    const ModelConfig config = read_config(file);
+    ContextNeed need{config.n_ctx_train, std::min<std::size_t>(config.n_ctx_train, 4096), 0};
+    const Graph graph = build_graph(file, config, kernels_in_use()).graph;
+    need.kv_bytes = KvPool::bytes(graph, {.type = KvType::F16,
+                                          .n_ctx = need.usual,
+                                          .n_batch = std::min<std::size_t>(need.usual, 512),
+                                          .positions = need.usual});
+    return need;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 nlohmann::ordered_json summary_json(const GgufFile& file) {
@@ -80,11 +151,19 @@ nlohmann::ordered_json summary_json(const GgufFile& file) {
   for (const auto& [type, of] : summary.types) types[std::string(type)] = of.tensors;
   nlohmann::ordered_json json = {{"architecture", string_or_empty(file, "general.architecture")},
                                  {"name", string_or_empty(file, "general.name")},
+                                 {"license", string_or_empty(file, "general.license")},
                                  {"parameters", summary.parameters},
+                                 {"quantization", quantization(file, summary)},
                                  {"bits_per_weight", summary.bits_per_weight()},
                                  {"tensor_bytes", summary.bytes},
                                  {"types", types},
+                                 {"capabilities", capabilities(file)},
                                  {"sampling", sampling_in_force(file)}};
+  if (const auto need = context_need(file)) {
+    json["context_length"] = need->trained;
+    json["default_context"] = need->usual;
+    json["kv_bytes"] = need->kv_bytes;
+  }
   if (const std::string pooling = file_pooling(file); !pooling.empty()) json["pooling"] = pooling;
   return json;
 }
@@ -95,15 +174,24 @@ std::string summary_text(const GgufFile& file) {
   for (const auto& [type, of] : summary.types)
     types += (types.empty() ? "" : ", ") + std::to_string(of.tensors) + " × " + std::string(type);
   const std::string title = string_or_empty(file, "general.name"),
-                    arch = string_or_empty(file, "general.architecture");
-  return without_controls(file.path()) + ": GGUF version " + std::to_string(file.version()) + ", " +
-         human_bytes(file.file_bytes()) +
-         (file.shard_count() > 1 ? " in " + counted(file.shard_count(), "file") : "") + "\n" +
-         without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
-                          (arch.empty() ? "not stated" : arch)) +
-         "\n" + human_count(summary.parameters) + " parameters, " +
-         fixed(summary.bits_per_weight(), 2) +
-         " bits per weight; tensors: " + (types.empty() ? "none" : types) +
+                    arch = string_or_empty(file, "general.architecture"),
+                    license = string_or_empty(file, "general.license");
+  std::string text =
+      without_controls(file.path()) + ": GGUF version " + std::to_string(file.version()) + ", " +
+      human_bytes(file.file_bytes()) +
+      (file.shard_count() > 1 ? " in " + counted(file.shard_count(), "file") : "") + "\n" +
+      without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
+                       (arch.empty() ? "not stated" : arch) +
+                       (license.empty() ? "" : ", license " + license)) +
+      "\n" + human_count(summary.parameters) + " parameters, " +
+      fixed(summary.bits_per_weight(), 2) + " bits per weight; quantization " +
+      quantization(file, summary) + "\ntensors: " + (types.empty() ? "none" : types) + "\n";
+  if (const auto need = context_need(file))
+    text += "context: " + counted(need->trained, "token") + "; with -c " +
+            std::to_string(need->usual) +
+            " (the default): " + human_bytes(summary.bytes + need->kv_bytes) + " of memory, " +
+            human_bytes(need->kv_bytes) + " of it for the KV cache\n";
+  return text + "capabilities: " + joined(capabilities(file)) +
          (file_pooling(file).empty() ? "" : "\nvectors: pooling " + file_pooling(file)) +
          "\nsampling: " + sampling_in_force(file) + "\n";
 }
@@ -115,14 +203,14 @@ std::string type_text(const GgufValue& value) {
   return std::string(name(value.element)) + "[" + std::to_string(value.count) + "]";
 }
 
-/// On one line, cut short: at most 8 elements and 72 bytes.
+/// On one line: at most 8 elements; on a terminal at most 72 bytes.
 std::string value_text(const GgufFile& file, const GgufValue& value) {
   constexpr std::size_t kElements = 8, kBytes = 72;
   std::string text = metadata_json(file, value, kElements)
                          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   bool cut = value.type == GgufType::Array && value.count > kElements;
   if (cut) text.pop_back();  // the closing bracket
-  if (text.size() > kBytes) {
+  if (text.size() > kBytes && is_terminal(stdout)) {
     std::size_t end = kBytes;
     while ((text[end] & 0xC0) == 0x80) --end;
     text.resize(end);
@@ -187,21 +275,10 @@ TokenUses token_uses(const Vocabulary& v) {
   return uses;
 }
 
-/// The vocabulary; nullopt if the file has none that can be read.
-std::optional<Vocabulary> find_vocabulary(const GgufFile& file) {
-  if (file.find("tokenizer.ggml.tokens") == nullptr) return std::nullopt;
-  try {
-    return Vocabulary::from_gguf(file);
-  } catch (const Error& error) {
-    print_warning(error.what());
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::string tokenizer_text(const GgufFile& file) {
-  const auto v = find_vocabulary(file);
+  const auto v = find_vocabulary(file, true);
   if (!v) return "no vocabulary\n";
   std::string text = "tokenizer " + without_controls(v->model) +
                      (v->pre.empty() ? "" : ", pre-tokenizer " + without_controls(v->pre)) + ", " +
@@ -216,7 +293,7 @@ std::string tokenizer_text(const GgufFile& file) {
 }
 
 nlohmann::ordered_json tokenizer_json(const GgufFile& file) {
-  const auto v = find_vocabulary(file);
+  const auto v = find_vocabulary(file, true);
   if (!v) return nullptr;
   nlohmann::ordered_json uses = nlohmann::ordered_json::object();
   for (const auto& [use, id] : token_uses(*v))

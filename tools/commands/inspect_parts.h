@@ -27,10 +27,12 @@ struct FileSummary {
       const;  ///< the dtype with the most bytes; "" without tensors
 };
 
+/// What one wants to know of a model: size, quantization, context, memory, capabilities, license.
 nlohmann::ordered_json summary_json(const GgufFile& file);
+/// See summary_json().
 std::string summary_text(const GgufFile& file);
 
-/// A table of all keys; long values are cut short.
+/// A table of all keys. Long arrays are cut short, on a terminal also long strings.
 std::string keys_text(const GgufFile& file);
 
 /// All tensors: name, dtype, shape, bytes.

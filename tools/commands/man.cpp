@@ -1,4 +1,7 @@
 // `cria man`: the manual page in troff, from the command line's own declarations.
+#include <cstdio>
+#include <cstdlib>
+
 #include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/terminal/terminal.h"
@@ -101,6 +104,23 @@ constexpr Entries kExitCodes = {
 constexpr const char* kSeeAlso =
     ".SH SEE ALSO\nmpirun(1), numactl(8); README.md in the documentation of the package cria\n";
 
+std::string command_page(const Command& command) {
+  return ".TH CRIA\\-" + troff(command.name) +
+         " 1 \"\" \"cria " CRIA_VERSION "\"\n.SH NAME\ncria\\-" + troff(command.name) + " \\- " +
+         troff(command.summary) + "\n.SH SYNOPSIS\n.B cria " + troff(command.name) +
+         "\n[\\fIOPTION\\fR]...\n.SH OPTIONS\n" + command_text(command) +
+         section("EXIT STATUS", kExitCodes) + kSeeAlso;
+}
+
+/// Shows a page with man, which pages and wraps it. False if there is no man.
+bool shown_by_man(const std::string& page) {
+  if (std::system("command -v man > /dev/null") != 0) return false;
+  std::FILE* const man = popen("man -l -", "w");
+  if (man == nullptr) return false;
+  std::fwrite(page.data(), 1, page.size(), man);
+  return pclose(man) == 0;
+}
+
 std::string man_page(const Program& program) {
   std::string text = ".TH CRIA 1 \"\" \"cria " CRIA_VERSION
                      "\"\n"
@@ -117,10 +137,17 @@ std::string man_page(const Program& program) {
 }  // namespace
 
 void add_man(Program& program) {
-  Command& command = program.add("man", "Print the manual page");
-  command.notes = "Example:\n  cria man | man -l -";
-  command.run = [&program] {
-    write_stdout(man_page(program));
+  Command& command = program.add("man", "Show the manual page");
+  auto name = std::make_shared<std::string>();
+  command.add({{"COMMAND", "", "only this command's page", into::text(*name)}});
+  command.notes =
+      "On a terminal the page is shown by man; elsewhere its source (troff) is printed.\n\n"
+      "Examples:\n  cria man\n  cria man run\n  cria man > cria.1";
+  command.run = [&program, name] {
+    const Command* const one = name->empty() ? nullptr : program.find(*name);
+    if (!name->empty() && one == nullptr) throw UsageError(unknown_command(program, *name));
+    const std::string page = one == nullptr ? man_page(program) : command_page(*one);
+    if (!is_terminal(stdout) || !shown_by_man(page)) write_stdout(page);
     return 0;
   };
 }

@@ -5,6 +5,7 @@
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_job.h"
+#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
@@ -246,8 +247,8 @@ class Quantization {
         fixed(bits.before, 2) + (command_.budget.given() ? "; " + predicted() : "") + "\n";
     if (fallen_back > 0)
       text += std::to_string(fallen_back) + " of " + counted(plan_.tensors.size(), "tensor") +
-              (fallen_back == 1 ? " is" : " are") +
-              " of a fallback type: their rows are not a multiple of the block size\n";
+              (fallen_back == 1 ? " has" : " have") +
+              " another type, because rows are not a multiple of the block size\n";
     return text;
   }
 
@@ -293,6 +294,7 @@ int run(QuantizeCommand command) {
     command.json ? write_stdout(json_text(mixes_json())) : write_text(mixes_text());
     return 0;
   }
+  const std::string named = std::exchange(command.input, find_model(command.input));
   const bool chosen = command.budget.given() || !command.plan.empty();
   if (command.type.empty() && !chosen && !command.output.empty() &&
       command.output.find('.') == std::string::npos)
@@ -304,6 +306,8 @@ int run(QuantizeCommand command) {
     if (const Mix* const mix = find_mix(command.type); mix != nullptr) quantization = mix->name;
     if (!quantization.empty()) {
       command.output = derived_output(command.input, quantization);
+      if (named != command.input)  // a model of cria list, whose directory is another program's
+        command.output = std::filesystem::path(command.output).filename().string();
       if (!command.dry_run) require_absent(command.output);
     } else if (!command.plan.empty()) {
       throw UsageError("OUT is missing; cria quantize IN OUT --plan FILE");

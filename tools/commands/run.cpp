@@ -25,11 +25,32 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+/// Returns the prompt with what comes from a pipe before it, a blank line between them:
+/// `cria run "Summarize this:" < notes.txt`.
+std::string read_prompt_text(const RunOptions& options) {
+  std::string text = options.prompt.read();
+  const bool from_stdin =
+      !options.prompt.text && (options.prompt.file.empty() || options.prompt.file == "-");
+  if (from_stdin || options.variables.tools == "-") return text;
+  const std::string before = read_piped_stdin();
+  return before.empty() ? text : before + "\n\n" + text;
+}
+
 /// The message that is read, without the newline that files and `echo` end with.
 std::string read_message(const RunOptions& options) {
-  std::string text = options.prompt.read();
+  std::string text = read_prompt_text(options);
   if (!options.prompt.text && text.ends_with('\n')) text.pop_back();
   return text;
+}
+
+/// Returns the conversation that `cria chat` left in a session file, or none.
+Conversation session_conversation(const std::string& file) {
+  const std::string note = has_session_file(file) ? session_note(file) : "";
+  try {
+    return note.empty() ? Conversation() : parse_conversation(note, file);
+  } catch (const Error&) {
+    return {};  // load() says what is wrong
+  }
 }
 
 /// True if the prompt is a message for the model's template, false if the model continues it as
@@ -43,9 +64,16 @@ bool is_chat(const Model& model, const RunOptions& options) {
 
 RunPrompt read_prompt(const Model& model, const RunOptions& options) {
   RunPrompt prompt;
-  if (!is_chat(model, options)) {
+  Conversation talk = session_conversation(options.session_file);
+  prompt.continues = !talk.messages.empty();
+  const bool chat = is_chat(model, options);
+  if (prompt.continues && (!chat || !options.messages.empty()))
+    throw Error(options.session_file, "holds a conversation of cria chat, which " +
+                                          std::string(chat ? "--messages" : "a raw prompt") +
+                                          " cannot continue; choose another --session file");
+  if (!chat) {
     prompt.notes = {options.variables.note_without_template()};
-    prompt.tokens = model.tokenizer().encode(options.prompt.read(), true, true);
+    prompt.tokens = model.tokenizer().encode(read_prompt_text(options), true, true);
     if (prompt.tokens.empty())
       throw Error("", "the prompt is empty and the model has no token to begin with");
     return prompt;
@@ -54,14 +82,14 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
       choose_template(options.chat_template, model.vocabulary()));
   prompt.notes = {prompt.how.chat_template->note(),
                   options.variables.note(*prompt.how.chat_template)};
-  Conversation talk;
   if (options.messages.empty())
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
   if (!options.system.empty()) set_system_message(talk.messages, options.system);
   prompt.messages = std::move(talk.messages);
-  prompt.how.variables = options.variables.over(talk.variables);
+  prompt.variables = std::move(talk.variables);
+  prompt.how.variables = options.variables.over(prompt.variables);
   prompt.how.calls = options.variables.calls(*prompt.how.chat_template, prompt.how.variables);
   prompt.how.drop_oldest = options.model.session.context_shift;
   return prompt;
@@ -80,12 +108,27 @@ GenerateResult answer(Session& session, const RunPrompt& prompt, GenerateOptions
   return session.generate(prompt.tokens, options, sink);
 }
 
+/// Returns the conversation with its answer, for the session file; "" if the file held none.
+std::string continued_conversation(const RunPrompt& prompt, const GenerateResult& result) {
+  if (!prompt.continues) return "";
+  Conversation talk{prompt.messages, prompt.variables};
+  const bool has_system = talk.messages.front().role == "system";
+  const auto oldest = talk.messages.begin() + (has_system ? 1 : 0);
+  talk.messages.erase(oldest, oldest + static_cast<std::ptrdiff_t>(result.dropped));
+  if (result.text.empty() && result.reason == StopReason::Interrupted)
+    talk.messages.pop_back();
+  else
+    talk.messages.push_back(answer_message(result));
+  return conversation_json(talk);
+}
+
 int run(RunOptions options) {
   GenerateOptions wanted = options.sampling.resolve();
   wanted.interrupt = &catch_interrupts();
   wanted.logprobs = options.logprobs;
   const auto model = load_model(options.model);
   options.sampling.follow(model->file(), wanted.sampler);
+  const SessionFile session_file(options.session_file);
   RunPrompt prompt = read_prompt(*model, options);
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
@@ -113,7 +156,8 @@ int run(RunOptions options) {
   wanted.on_call = [&output](const ToolCall& call) { output.show(call); };
   const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
-  if (!options.session_file.empty()) session->save(options.session_file);
+  if (!options.session_file.empty())
+    session->save(session_file.target(), continued_conversation(prompt, result));
   print_answer_notes(result, options);
   print_profile(session->profile(), options.model);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
@@ -175,7 +219,8 @@ void add_run(Program& program) {
   command.add(prompt_flags(o));
   command.add({
       session_flag(o.session_file,
-                   "keep the state in this file: the next prompt reuses the common prefix"),
+                   "keep the state in this file: the next prompt reuses the common prefix. If it "
+                   "is cria chat's, continue the conversation"),
       {"--json", "", "print one JSON object at the end, with text, tokens and speed",
        into::flag(o.json)},
       {"--stream-json",
@@ -215,7 +260,7 @@ void add_run(Program& program) {
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
       "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
       "  cria run --messages chat.json --json --logprobs 3\n"
-      "  (echo \"In one sentence:\"; cat notes.txt) | cria run";
+      "  cria run \"Summarize this in one sentence.\" < notes.txt";
   command.run = [options] {
     if (options->escapes) {
       if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);

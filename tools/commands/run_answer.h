@@ -33,6 +33,8 @@ struct RunPrompt {
   ChatOptions how;
   std::vector<TokenId> tokens;
   std::vector<std::string> notes;  ///< on the template
+  std::string variables;           ///< of the conversation, as a JSON object, or ""
+  bool continues = false;          ///< the conversation of a session file
 };
 
 /// Writes an answer to stdout, piece by piece and at its end, as text or JSON. What it is given

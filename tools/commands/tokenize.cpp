@@ -241,7 +241,12 @@ int run(const TemplateOptions& options) {
   const ChatTemplate chat_template = find_template(options);
   const Conversation conversation = read_conversation(options.messages);
   render.variables = options.variables.over(conversation.variables);
+  bool omits_question = false;
+  render.omits_question = &omits_question;
   const std::string text = chat_template.render(conversation.messages, render).bytes();
+  if (omits_question)
+    print_warning(
+        "the chat template leaves out the text of the last message; other commands refuse it");
   for (std::string note : {chat_template.note(), options.variables.note(chat_template)})
     print_and_clear(note);
   write_stdout(for_stream(stdout, text));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "model/file/json.h"
 #include "tokenizer/jinja/values/json.h"
 #include "tools/cli/command_line.h"
 #include "tools/options/values.h"
@@ -21,10 +22,10 @@ bool may_lack_content(const Json& message) { return message.contains("tool_calls
 /// Throws jinja::Failure for what a template cannot take.
 std::string checked_text(const Json& json) {
   (void)jinja::from_json(json);
-  return json.dump();
+  return exact_json_text(json);
 }
 
-/// A content of text parts as one text, as `cria serve` joins them; nothing for another one.
+/// A content of text parts as one text; nothing for another one.
 std::optional<std::string> joined_text(const Json& content) {
   std::string all;
   for (const Json& part : content) {
@@ -65,12 +66,8 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
   if (plain) return out;
   Json whole = message;
   whole["role"] = out.role;
-  if (whole.contains("content") && whole["content"].is_array()) {
-    if (auto text = joined_text(whole["content"])) {
-      whole["content"] = *text;
-      out.content = std::move(*text);
-    }
-  }
+  if (whole.contains("content") && whole["content"].is_array())
+    out.content = joined_text(whole["content"]).value_or("");
   out.json = checked_text(whole);
   return out;
 }
@@ -94,7 +91,7 @@ Conversation convert(const Json& json, const std::string& path) {
 }
 
 Json message_json(const ChatMessage& message) {
-  if (!message.json.empty()) return Json::parse(message.json);
+  if (!message.json.empty()) return parse_exact_json(message.json);
   return {{"role", message.role}, {"content", message.content}};
 }
 
@@ -107,7 +104,7 @@ Conversation read_conversation(const std::string& path) {
 
 Conversation parse_conversation(const std::string& json, const std::string& path) {
   try {
-    return convert(Json::parse(json), path);
+    return convert(parse_exact_json(json), path);
   } catch (const Json::parse_error& error) {
     throw Error(path, "not JSON", "at byte " + std::to_string(error.byte));
   } catch (const Json::exception& error) {  // a number out of range
@@ -136,11 +133,11 @@ std::string conversation_json(const Conversation& conversation) {
   for (const ChatMessage& message : conversation.messages) list.push_back(message_json(message));
   Json all = std::move(list);
   if (!conversation.variables.empty()) {
-    Json object = Json::parse(conversation.variables);
+    Json object = parse_exact_json(conversation.variables);
     object["messages"] = std::move(all);
     all = std::move(object);
   }
-  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return exact_json_text(all, 1) + "\n";
 }
 
 void write_conversation(const std::string& path, const Conversation& conversation) {
@@ -169,7 +166,7 @@ void check_call_form(const std::string& name) {
 /// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
 /// {…}}, or only the inner object.
 TemplateJson read_tools(const std::string& path) {
-  TemplateJson list = TemplateJson::parse(read_file(path), nullptr, false);
+  TemplateJson list = parse_exact_json(read_file(path), false);
   const std::string name = input_name(path);
   if (list.is_discarded()) throw Error(name, "not JSON");
   if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
@@ -241,14 +238,14 @@ std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_templa
 }
 
 std::string TemplateVariables::over(const std::string& own) const {
-  TemplateJson all = own.empty() ? TemplateJson::object() : TemplateJson::parse(own);
-  if (!others.empty()) all.update(TemplateJson::parse(others));
+  TemplateJson all = own.empty() ? TemplateJson::object() : parse_exact_json(own);
+  if (!others.empty()) all.update(parse_exact_json(others));
   if (!tools.empty()) all["tools"] = read_tools(tools);
   if (think || no_think) {
     for (const char* const name : kThinkingSwitches) all[name] = think;
   }
   if (!effort.empty()) all["reasoning_effort"] = effort;
-  return all.empty() ? "" : all.dump();
+  return all.empty() ? "" : exact_json_text(all);
 }
 
 std::string TemplateVariables::note(const ChatTemplate& chat_template) const {

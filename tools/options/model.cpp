@@ -1,10 +1,13 @@
 #include "tools/options/model.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <thread>
 #include <type_traits>
 
 #include "engine/distribute/leader.h"
@@ -247,10 +250,40 @@ bool has_session_file(const std::string& file) {
   return false;
 }
 
+SessionFile::SessionFile(std::string path) : path_(std::move(path)), before_(state()) {}
+
+SessionFile::State SessionFile::state() const {
+  struct stat file = {};
+  if (path_.empty() || stat(path_.c_str(), &file) != 0) return {};
+  return {file.st_ino, static_cast<std::uint64_t>(file.st_size),
+          static_cast<std::uint64_t>(file.st_mtim.tv_sec),
+          static_cast<std::uint64_t>(file.st_mtim.tv_nsec)};
+}
+
+std::string SessionFile::target() const {
+  if (path_.empty() || state() == before_) return path_;
+  std::error_code error;
+  std::string other;
+  for (int i = 2; other.empty() || fs::exists(other, error); ++i)
+    other = path_ + "." + std::to_string(i);
+  print_warning(path_ + ": changed by another program since it was read; saving to " + other +
+                " instead");
+  return other;
+}
+
 namespace {
 
 void warn(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) print_warning(warning);
+}
+
+/// Threads that wait for one another are slower than fewer of them.
+void note_many_threads(const ModelOptions& options) {
+  const unsigned wanted = std::max(options.session.threads, options.session.threads_prefill),
+                 here = std::max(1U, std::thread::hardware_concurrency());
+  if (wanted > here && (options.verbose || is_terminal(stderr)))
+    print_note(counted(wanted, "thread") + " on " + counted(here, "processor") +
+               ": this is slower than -t " + std::to_string(here));
 }
 
 std::uint64_t parameter_count(const GgufFile& file) {
@@ -271,6 +304,7 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
                                   .loras = parse_loras(options.loras),
                                   .cluster = rank_leader()});
   warn_of_missing_pre(model->vocabulary());
+  note_many_threads(options);
   if (!options.verbose) return model;
   warn(model->file().warnings());
   warn(model->vocabulary().warnings);

@@ -1,5 +1,7 @@
 // The flags of commands that run a model, and the model, session and engine that they ask for.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +66,24 @@ void warn_of_missing_pre(const Vocabulary& vocabulary);
 /// True if the session file exists. Throws Error if its directory is missing, before anything is
 /// computed.
 bool has_session_file(const std::string& file);
+
+/// A file of --session, watched from the creation of this on. Two programs may use one.
+class SessionFile {
+ public:
+  /// path: "" for none.
+  explicit SessionFile(std::string path);
+  /// Returns where to save: the path or, with a warning, a new name next to it if another program
+  /// has written the file in the meantime.
+  [[nodiscard]] std::string target() const;
+
+ private:
+  /// What changes if a file is replaced: inode, size, time of the last change.
+  using State = std::array<std::uint64_t, 4>;
+  [[nodiscard]] State state() const;
+
+  std::string path_;
+  State before_;
+};
 
 /// Opens the model; prints its warnings to stderr (with -v all of them).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);

@@ -181,14 +181,28 @@ std::vector<KnownModel> known_models() {
   return models;
 }
 
+namespace {
+
+/// "org/name:tag" in two; without a colon behind a slash the tag is "".
+std::pair<std::string, std::string> repository_and_tag(const std::string& named) {
+  const std::size_t colon = named.rfind(':'), slash = named.find('/');
+  if (colon == std::string::npos || slash == std::string::npos || colon < slash) return {named, ""};
+  return {named.substr(0, colon), named.substr(colon + 1)};
+}
+
+}  // namespace
+
 std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
                                         std::string_view name) {
   const std::string wanted = lower(name);
   std::vector<KnownModel> same, holding;
+  const auto [repository, tag] = repository_and_tag(wanted);
   for (const KnownModel& model : models) {
     const std::string its = lower(model.name);
     if (its == wanted || its.ends_with("/" + wanted)) same.push_back(model);
-    if (its.find(wanted) != std::string::npos) holding.push_back(model);
+    const bool tagged = !tag.empty() && its.starts_with(repository + "/") &&
+                        its.find(tag, repository.size()) != std::string::npos;
+    if (tagged || its.find(wanted) != std::string::npos) holding.push_back(model);
   }
   return same.empty() ? holding : same;
 }
@@ -208,6 +222,12 @@ bool is_repository(const std::string& named) {
          !named.starts_with("~");
 }
 
+/// Fetches one quantization: a repository may hold twenty of them.
+std::string hub_command(const std::string& named) {
+  const auto [repository, tag] = repository_and_tag(named);
+  return "hf download " + repository + " --include '*" + (tag.empty() ? "Q4_K_M" : tag) + "*'";
+}
+
 /// The command that fetches what a URL names: a file as it is, a page of Hugging Face by its
 /// repository.
 std::string url_command(const std::string& url) {
@@ -221,7 +241,14 @@ std::string url_command(const std::string& url) {
   const std::size_t slash = repository.find('/');
   if (slash != std::string::npos)
     repository.erase(std::min(repository.find('/', slash + 1), repository.size()));
-  return "hf download " + repository + " --include '*.gguf'";
+  return hub_command(repository);
+}
+
+/// "README.md": a file's name rather than a model's.
+bool has_file_extension(const std::string& named) {
+  const std::string extension = fs::path(named).extension().string();
+  return extension.size() > 1 && extension.size() <= 6 &&
+         std::ranges::all_of(extension.substr(1), [](unsigned char c) { return std::isalpha(c); });
 }
 
 bool is_path(const std::string& named) {
@@ -230,8 +257,9 @@ bool is_path(const std::string& named) {
 }
 
 [[noreturn]] void fail_unknown(const std::string& named) {
-  const std::string command = is_repository(named) ? "hf download " + named + " --include '*.gguf'"
-                                                   : "ollama pull " + named;
+  if (has_file_extension(named))
+    throw Error(named, "no such file, and no model with this name on this machine (see cria list)");
+  const std::string command = is_repository(named) ? hub_command(named) : "ollama pull " + named;
   throw Error(
       named,
       "no such file, and no model with this name on this machine (see cria list). cria does "

@@ -19,7 +19,8 @@ struct KnownModel {
 std::vector<KnownModel> known_models();
 
 /// The models that a name matches: one whose name or last part equals it, else all that contain it.
-/// Case does not matter.
+/// "org/name:Q8_0" matches the files of that repository with Q8_0 in their names. Case does not
+/// matter.
 std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
                                         std::string_view name);
 

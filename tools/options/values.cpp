@@ -1,6 +1,8 @@
 #include "tools/options/values.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -314,6 +316,20 @@ std::string TextInput::read() const {
     require_prompt_size(bytes.size(), name);
   });
   return bytes;
+}
+
+std::string read_piped_stdin() {
+  struct stat input = {};
+  if (fstat(STDIN_FILENO, &input) != 0 ||
+      !(S_ISREG(input.st_mode) || S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode)))
+    return "";
+  pollfd ready = {STDIN_FILENO, POLLIN, 0};
+  constexpr int kMilliseconds = 1000;
+  if (poll(&ready, 1, kMilliseconds) == 0)
+    print_note("waiting for stdin, which comes before the prompt (< /dev/null leaves it out)");
+  std::string text = TextInput().read();
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 void TextInput::read_pieces(const std::function<void(std::string_view)>& sink) const {

@@ -1,5 +1,7 @@
 #include "tools/report/json.h"
 
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -16,11 +18,24 @@ std::string json_line(const nlohmann::ordered_json& json) {
 
 namespace {
 
+/// Returns the double with the shortest digits that mean this float: 1e-06, not
+/// 9.999999974752427e-07.
+double shortest(float value) {
+  if (!std::isfinite(value)) return value;
+  char digits[32];
+  const char* const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  double same = value;
+  std::from_chars(digits, end, same);
+  return same;
+}
+
 nlohmann::ordered_json scalar_json(const GgufData& data) {
   return std::visit(
       [](const auto& value) -> nlohmann::ordered_json {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, GgufArray>)
           return nullptr;  // not a scalar
+        else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>)
+          return shortest(value);
         else
           return value;
       },

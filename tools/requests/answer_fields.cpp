@@ -4,6 +4,7 @@
 #include <charconv>
 #include <random>
 
+#include "model/file/json.h"
 #include "model/plural.h"
 
 namespace cria::tools {
@@ -139,9 +140,10 @@ constexpr std::size_t kMaxSchemaBytes = 256 << 10;  // as JSON
 
 void set_schema(const RequestJson& schema, std::string path, ConstraintFields& out) {
   out.kind = ConstraintFields::Kind::JsonSchema;
-  out.text = schema.dump();
+  out.text = exact_json_text(schema);
   out.path = std::move(path);
-  const std::size_t size = schema.dump(0).size();  // with spaces, as most clients write it
+  const std::size_t size =
+      exact_json_text(schema, 0).size();  // with spaces, as most clients write it
   if (size > kMaxSchemaBytes)
     throw RequestError(
         "invalid_schema", out.path,

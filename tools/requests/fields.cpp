@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/file/json.h"
 #include "model/plural.h"
 
 namespace cria::tools {
@@ -55,6 +56,7 @@ Shape shape_of(std::string_view text) {
 std::string shown(const RequestJson& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return value.empty() ? "an empty array" : "an array";
+  if (value.is_binary()) return exact_json_text(value);
   RequestJson shorter = value;
   bool cut = false;
   if (value.is_string()) {
@@ -97,7 +99,7 @@ RequestJson parse_request_json(std::string_view text) {
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {
-    return RequestJson::parse(text);
+    return parse_exact_json(text);
   } catch (const RequestJson::parse_error& error) {
     refuse_json(text.empty() ? "it is empty" : "at byte " + std::to_string(error.byte));
   } catch (const RequestJson::exception&) {
@@ -124,6 +126,7 @@ std::string element_path(const std::string& array, std::size_t index) {
 }
 
 double read_number(const RequestJson& value, const std::string& path, double low, double high) {
+  if (value.is_binary()) refuse_value(path, bounds("a number", low, high), value);
   if (!value.is_number()) refuse_type(path, bounds("a number", low, high), value);
   const double number = value.get<double>();
   if (!(number >= low && number <= high)) refuse_value(path, bounds("a number", low, high), value);
@@ -133,6 +136,7 @@ double read_number(const RequestJson& value, const std::string& path, double low
 std::int64_t read_integer(const RequestJson& value, const std::string& path, std::int64_t low,
                           std::int64_t high) {
   const std::string expected = bounds("a whole number", low, high);
+  if (value.is_binary()) refuse_value(path, expected, value);
   const bool whole = value.is_number_integer() ||
                      (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
   if (!whole) refuse_type(path, expected, value);

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "model/file/json.h"
 #include "tools/requests/answer_fields.h"
 
 namespace cria::tools {
@@ -83,7 +84,7 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
     if (const RequestJson* const value = message.find(key)) rest[key] = *value;
   if (thoughts || others) rest["reasoning_content"] = thoughts ? *thoughts : *others;
   if (calls) rest["tool_calls"] = *message.find("tool_calls");
-  if (rest.size() > 2) out.json = rest.dump();
+  if (rest.size() > 2) out.json = exact_json_text(rest);
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "model/file/json.h"
+
 namespace cria::tools {
 namespace {
 
@@ -114,7 +116,7 @@ std::string template_variables(const Fields& body, CompletionRequest& out) {
   if (effort) variables["reasoning_effort"] = *effort;
   variables.update(template_arguments(body));
   if (out.tools.offered()) variables["tools"] = out.tools.tools;
-  return variables.empty() ? "" : variables.dump();
+  return variables.empty() ? "" : exact_json_text(variables);
 }
 
 // ------------------------------------------------------------ lines of a batch
@@ -160,7 +162,7 @@ Conversation read_batch_conversation(const Fields& body) {
   for (const std::string& name : body.unknown()) all[name] = body.json()[name];
   all["messages"] = *messages;
   if (!tools.is_null()) all["tools"] = tools;
-  Conversation conversation = parse_conversation(all.dump(), "");
+  Conversation conversation = parse_conversation(exact_json_text(all), "");
   if (conversation.messages.empty()) throw Error("", "\"messages\" is empty");
   return conversation;
 }

@@ -173,6 +173,7 @@ void print_start(const Server& server, const Backend& backend, const ServeOption
         "(--api-key-file "
         "FILE)");
   if (log.texts) say("cria: note: the log has the texts of prompts and answers (--log-prompts)");
+  if (options.web) say("cria: chat in a browser at " + server.url() + "/");
   say("cria: serving " + backend.model_name() + " at " + server.url() + " (" + backend.summary() +
       ")");
 }

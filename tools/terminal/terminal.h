@@ -114,6 +114,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   /// note: shown at the end, a running result.
   void update(std::uint64_t done, std::string_view note = {});
+  /// Changes the total, where it was the most that work could take.
+  void expect(std::uint64_t total) { total_ = total; }
   /// Wipes the bar until the next update, so that something else can be said on stderr.
   void wipe();
 

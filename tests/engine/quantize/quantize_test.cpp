@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 
+#include "engine/quantize/ordered_pipeline.h"
 #include "tests/engine/demo.h"
 
 namespace cria::test {
@@ -259,6 +260,25 @@ TEST_F(QuantizeFile, RejectsValuesOutOfRange) {
   EXPECT_EQ(refused(0x1p40F, "IQ4_KS"), "");
   EXPECT_NE(refused(0x1.1p40F, "IQ4_KS").find("a value is too large for IQ4_KS"),
             std::string::npos);
+}
+
+// ERNIE 4.5 has weights that F16 cannot hold. A scale of 1e5/127 is no problem for Q8_0.
+TEST_F(QuantizeFile, HoldsWhatScalesReach) {
+  for (const char* mix :
+       {"Q8_0", "Q4_0", "Q5_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}) {
+    const DType type = find_dtype(std::string_view(mix))->id;
+    for (const float sign : {1.0F, -1.0F}) {
+      std::vector<float> row(256, 0.05F), back(256);
+      row[9] = sign * largest_held(type);
+      std::vector<std::byte> bytes(dtype_info(type).row_bytes(256));
+      active_kernels()->encode(type)(row.data(), nullptr, 256, bytes.data());
+      dtype_info(type).dequantize_rows(bytes.data(), back.data(), 1, 256);
+      EXPECT_NEAR(back[9] / row[9], 1, 0.01) << mix << sign;
+    }
+    values_[kCols + 7] = 1e5F;
+    const GgufFile file = input();
+    EXPECT_EQ(error_of([&] { (void)run(file, mix, "out"); }), "") << mix;
+  }
 }
 
 TEST_F(QuantizeFile, StopsWhenAskedAndLeavesTheTarget) {

@@ -54,6 +54,21 @@ TEST(Json, RejectsDuplicateKeys) {
   EXPECT_EQ(json_error_in(R"([{"a":1},{"a":2}])"), "");
 }
 
+TEST(Json, ExactJsonKeepsDigits) {
+  const std::string text =
+      R"({"b":[123456789012345678901234567890,-99999999999999999999,18446744073709551615,1.5,"é"],)"
+      R"("a":{},"b2":[[],{"x":null}]})";
+  const nlohmann::ordered_json json = parse_exact_json(text);
+  EXPECT_EQ(exact_json_text(json), text);
+  EXPECT_EQ(json["b"][2], 18446744073709551615U);
+  EXPECT_TRUE(json["b"][0].is_binary());
+  EXPECT_EQ(exact_json_text(json["b2"], 1), "[\n [],\n {\n  \"x\": null\n }\n]");
+  EXPECT_EQ(exact_json_text(parse_exact_json(R"({"a":1,"a":2})")), R"({"a":2})");
+  EXPECT_THROW((void)parse_exact_json("{"), nlohmann::json::parse_error);
+  EXPECT_THROW((void)parse_exact_json("1e999"), nlohmann::json::out_of_range);
+  EXPECT_TRUE(parse_exact_json("[1", false).is_discarded());
+}
+
 TEST(Json, ReadsFilesOnly) {
   const TemporaryDirectory directory;
   EXPECT_EQ(read_json(directory.write("x.json", "[1]")).size(), 1U);

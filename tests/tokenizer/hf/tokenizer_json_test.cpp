@@ -269,6 +269,23 @@ TEST(HfVocabulary, ManyAddedTokens) {
   EXPECT_EQ(out.vocabulary().types.back(), TokenType::UserDefined);
 }
 
+// gpt-oss: other programs know gpt-4o only, and merges make each of its tokens.
+TEST(HfVocabulary, PrefersTheKnownNameIfNoIdDiffers) {
+  const auto name_with = [](const char* merges) {
+    const cria::test::TemporaryDirectory directory;
+    Json json = llama3_json();
+    json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] =
+        PreTokenizer::expressions("gpt-4o").front();
+    json["model"]["merges"] = Json::parse(merges);
+    directory.write("tokenizer.json", json.dump());
+    HfVocabularyOptions options;
+    options.tokens = 8;
+    return read_hf_vocabulary(directory.file(""), options).vocabulary().pre;
+  };
+  EXPECT_EQ(name_with(R"(["a b", ["Ġ", "ab"]])"), "gpt-4o");
+  EXPECT_EQ(name_with(R"(["a b"])"), "granite-embed-multi-97m") << "no merge makes Ġab";
+}
+
 /// A tokenizer.model: <unk>, <s>, </s>, the bytes, "a".
 std::string pieces_file() {
   SmallVocabulary v;

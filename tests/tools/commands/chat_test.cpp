@@ -55,10 +55,51 @@ TEST(Chat, ASessionFileHoldsTheConversation) {
   EXPECT_NE(second.err.find("evaluated before"), std::string::npos) << second.err;
   EXPECT_EQ(chat("What is my name?\n", session).out.find("Ana"), std::string::npos)
       << "it was reset";
-  EXPECT_EQ(cria({"run", "-p", "x", "-n", "1", session[0], session[1]}).code, 0);
-  const Result foreign = chat("hello\n", session);  // run keeps no conversation
+  const std::vector<std::string> fresh = {"--session", directory.path("of run")};
+  EXPECT_EQ(cria({"run", "-p", "x", "-n", "1", fresh[0], fresh[1]}).code, 0);
+  const Result foreign = chat("hello\n", fresh);  // run begins no conversation
   EXPECT_EQ(foreign.code, 1);
   EXPECT_NE(foreign.err.find("holds no conversation"), std::string::npos) << foreign.err;
+}
+
+TEST(Chat, RunContinuesItsSession) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  EXPECT_EQ(chat("My name is Ana.\n", {"--session", file}).code, 0);
+  const std::vector<std::string> run = {"run", "--session", file, "--temp", "0"};
+  const auto with = [&run](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return cria(more);
+  };
+  EXPECT_EQ(with({"What is my name?"}).out.find("Your name is Ana."), 0U);
+  const Result again = chat("/stats\n/undo\nWhat is my name?\n", {"--session", file});
+  EXPECT_NE(again.err.find("resumed " + file + ": 4 messages"), std::string::npos) << again.err;
+  EXPECT_EQ(again.out, "Your name is Ana.\n");
+  const std::string before = read_file(file);
+  for (const char* other : {"--raw", "--messages"}) {
+    const Result refused = with({other, other == std::string("--raw") ? "x" : "[]"});
+    EXPECT_EQ(refused.code, 1) << refused.err;
+    EXPECT_NE(refused.err.find("holds a conversation of cria chat"), std::string::npos);
+  }
+  EXPECT_EQ(read_file(file), before);
+}
+
+TEST(Chat, DoesNotReplaceAChangedSession) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  EXPECT_EQ(chat("My name is Ana.\n", {"--session", file}).code, 0);
+  Child bob(Child::Kind::Terminal, {"chat", "--session", file});
+  ASSERT_TRUE(bob.wait_for("Ctrl-D ends")) << bob.output();
+  EXPECT_EQ(chat("My name is Cleo.\n", {"--session", file}).code, 0);
+  const std::string cleo = read_file(file);
+  bob.send("My name is Bob.\r");
+  ASSERT_TRUE(bob.wait_for("Bob!")) << bob.output();
+  ASSERT_TRUE(bob.wait_for(">")) << bob.output();
+  bob.send("\004");
+  EXPECT_EQ(bob.exit_code(), 0);
+  EXPECT_NE(bob.output().find("saving to"), std::string::npos) << bob.output();
+  EXPECT_EQ(read_file(file), cleo);
+  EXPECT_EQ(chat("What is my name?\n", {"--session", file + ".2"}).out, "Your name is Bob.\n");
 }
 
 TEST(Chat, MessagesOfSeveralLines) {
@@ -345,7 +386,7 @@ TEST(Chat, LoadsMessagesWithTools) {
   const auto json = nlohmann::json::parse(read_file(saved));
   EXPECT_EQ(json.at("tools").size(), 1U);
   ASSERT_EQ(json.at("messages").size(), 4U);
-  EXPECT_EQ(json.at("messages")[0].at("content"), "My name is Ana.");
+  EXPECT_EQ(json.at("messages")[0].at("content")[1].at("text"), "Ana.") << "parts stay parts";
 }
 
 TEST(Chat, ContinuesTextWithoutATemplate) {

@@ -60,8 +60,11 @@ TEST(Inspect, TablesOfTheDemoModel) {
   EXPECT_NE(result.out.find("7.34 M parameters, 8.5"), std::string::npos)
       << result.out.substr(0, 300);
   EXPECT_NE(result.out.find("string[4096]"), std::string::npos);
-  EXPECT_NE(result.out.find("blk.7.ffn_down.weight"), std::string::npos);
-  EXPECT_LT(result.out.find("general.architecture"), result.out.find("token_embd.weight"));
+  EXPECT_NE(result.out.find("quantization Q8_0\n"), std::string::npos);
+  EXPECT_NE(result.out.find("context: 512 tokens; with -c 512 (the default): "), std::string::npos);
+  EXPECT_NE(result.out.find("capabilities: completion, chat\n"), std::string::npos);
+  EXPECT_EQ(result.out.find("blk.7.ffn_down.weight"), std::string::npos);
+  EXPECT_NE(result.out.find("--tensors lists them"), std::string::npos);
 }
 
 TEST(Inspect, SelectsParts) {

@@ -431,6 +431,27 @@ TEST(Run, FullDiskIsAnError) {
             "cria: error: stdout: cannot be written: No space left on device\n");
 }
 
+TEST(Run, PutsPipedTextBeforeThePrompt) {
+  const auto prompt_of = [](const std::vector<std::string>& more, const std::string& input) {
+    std::vector<std::string> arguments = {"run", "-n", "1", "--temp", "0", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = cria(arguments, input);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("prompt_tokens").get<int>();
+  };
+  const int both = prompt_of({"one\ntwo\n\nSay it."}, "");
+  EXPECT_EQ(prompt_of({"Say it."}, "one\ntwo\n"), both);
+  EXPECT_EQ(prompt_of({"-p", "Say it."}, "one\ntwo"), both);
+  EXPECT_LT(prompt_of({"Say it."}, "\n"), both);
+  const std::string capital = "What is the capital of France?";
+  EXPECT_EQ(cria({"run", "--temp", "0", "--raw", "of France?"}, "capital").out,
+            cria({"run", "--temp", "0", "--raw", "capital\n\nof France?"}).out);
+  EXPECT_EQ(
+      cria({"run", "--temp", "0", "--tools", "-", "--tool-format", "hermes", capital}, "[]").code,
+      0)
+      << "stdin has the tools";
+}
+
 TEST(Run, ASessionFileSparesReading) {
   const TempDirectory directory;
   const std::string file = directory.path("session");

@@ -54,8 +54,40 @@ TEST(Template, JoinsPartsOfText) {
       "{% for m in messages %}{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endfor %}");
   const Result walked = cria({"template", "--template", parts, "--messages", "-"}, talk);
   EXPECT_EQ(walked.code, 0) << walked.err;
-  EXPECT_NE(walked.out.find("Hi "), std::string::npos) << walked.out;
-  EXPECT_NE(walked.out.find("there"), std::string::npos) << walked.out;
+  EXPECT_EQ(walked.out, "[Hi ][there]");
+}
+
+// Python's integers have any size; a tool whose limits change is another tool.
+TEST(Template, KeepsTheDigitsOfLargeIntegers) {
+  const TempDirectory directory;
+  const std::string file = directory.write(
+      "t.jinja",
+      "{{ messages[0].tool_calls[0].function.arguments|tojson }}{{ tools|tojson }}{{ big }}");
+  const Result result = cria({"template", "--template", file, "--messages", "-", "--tools",
+                              directory.write("tools.json", R"([{"name": "f", "maximum":
+                                              115792089237316195423570985008687907853}])"),
+                              "--chat-template-kwargs", R"({"big": -99999999999999999999})"},
+                             R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "1",
+      "type": "function", "function": {"name": "f", "arguments":
+      {"n": 123456789012345678901234567890}}}]}])");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "{\"n\": 123456789012345678901234567890}[{\"type\": \"function\", \"function\": "
+            "{\"name\": \"f\", \"maximum\": 115792089237316195423570985008687907853}}]"
+            "-99999999999999999999");
+}
+
+TEST(Template, WarnsIfTheLastQuestionIsLeftOut) {
+  const TempDirectory directory;
+  const std::string file = directory.write(
+      "t.jinja",
+      "{% for m in messages %}{{ m.content }};{% if loop.index > 1 %}{% break %}{% endif %}"
+      "{% endfor %}");
+  const Result result = cria({"template", "--template", file, "--messages", "-"}, kTalk);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "Hi;Yo;");
+  EXPECT_NE(result.err.find("leaves out the text of the last message"), std::string::npos);
+  EXPECT_EQ(cria({"run", "--chat-template", file, "--messages", "-"}, kTalk).code, 1);
 }
 
 TEST(Template, RenderingsCannotDriveTheTerminal) {

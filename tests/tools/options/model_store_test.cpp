@@ -77,6 +77,24 @@ TEST_F(ModelStore, ModelsAreFoundByNameOrUniquePart) {
   EXPECT_NE(several.err.find("small/tiny-Q8_0"), std::string::npos) << several.err;
 }
 
+TEST_F(ModelStore, FindsATagOfARepository) {
+  const std::string ids = tokenize(kDemo).out;
+  EXPECT_EQ(tokenize("org/talker-1b-gguf:q4_k_m").out, ids);
+  EXPECT_NE(tokenize("Org/Talker-1B-GGUF:Q8_0")
+                .err.find("hf download Org/Talker-1B-GGUF --include '*Q8_0*'\n"),
+            std::string::npos);
+}
+
+TEST_F(ModelStore, EveryCommandTakesItsNames) {
+  const std::string out = directory_.path("out");
+  EXPECT_EQ(with_store({"inspect", "large", "--tensors"}).code, 0);
+  EXPECT_EQ(with_store({"inspect", "--diff", "talker", "large"}).code, 0);
+  EXPECT_EQ(with_store({"edit", "large", out, "--set", "x=u8:1"}).code, 0);
+  EXPECT_EQ(with_store({"split", "talker", out}).code, 0);
+  EXPECT_EQ(with_store({"quantize", "large", out, "Q4_0", "--allow-requantize", "--dry-run"}).code,
+            0);
+}
+
 TEST_F(ModelStore, NamesTheDownloadCommand) {
   const Result url = tokenize("https://huggingface.co/Org/Name/resolve/main/x.gguf");
   EXPECT_NE(url.err.find("does not download"), std::string::npos) << url.err;
@@ -84,7 +102,12 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
             std::string::npos);
   EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"),
             std::string::npos);
-  EXPECT_NE(tokenize("Org/Elsewhere").err.find("hf download Org/Elsewhere"), std::string::npos);
+  EXPECT_NE(tokenize("Org/Elsewhere").err.find("hf download Org/Elsewhere --include '*Q4_K_M*'\n"),
+            std::string::npos);
+  EXPECT_NE(
+      tokenize("Org/Elsewhere:Q8_0").err.find("hf download Org/Elsewhere --include '*Q8_0*'\n"),
+      std::string::npos);
+  EXPECT_EQ(tokenize("NOTES.md").err.find("pull"), std::string::npos);
   const Result unknown = tokenize("qwen9");
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("cria list"), std::string::npos) << unknown.err;

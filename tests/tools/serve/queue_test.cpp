@@ -26,7 +26,8 @@ TEST(ServeQueue, ReportsTheMemoryItTakes) {
   options.engine.prefix_cache = true;
   options.engine.prefix_cache_bytes = 64 << 20;
   ServedDemo demo(options);
-  EXPECT_EQ(demo.service().summary(), "4 slots of 512 tokens, 72.0 MiB of keys and values");
+  EXPECT_EQ(demo.service().summary(),
+            "4 slots of 512 tokens, 8.00 MiB of keys and values, up to 64.0 MiB of cached prompts");
 }
 
 TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {

@@ -34,6 +34,8 @@ Value convert(const Json& json, std::size_t depth) {
   if (json.is_number_float()) return json.get<double>();
   if (json.is_number_unsigned()) return from_unsigned(json.get<std::uint64_t>());
   if (json.is_number()) return json.get<std::int64_t>();
+  if (json.is_binary())  // see parse_exact_json()
+    return Value::large_integer({json.get_binary().begin(), json.get_binary().end()});
   if (json.is_array()) {
     std::vector<Value> items;
     for (const auto& item : json) items.push_back(convert(item, depth + 1));

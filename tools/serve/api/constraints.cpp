@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/file/json.h"
+
 namespace cria::serve {
 namespace {
 
@@ -9,8 +11,13 @@ constexpr std::size_t kMaxConstraints = 64;  // in the cache
 
 ToolChoice tool_choice(const CompletionRequest& request, CallForm form) {
   const ToolFields& tools = request.tools;
-  ToolChoice choice{
-      form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded(), tools.allowed, {}};
+  ToolChoice choice{form,
+                    exact_json_text(tools.tools),
+                    tools.name,
+                    tools.parallel,
+                    !tools.demanded(),
+                    tools.allowed,
+                    {}};
   if (!tools.demanded() && request.constraint.json()) choice.format = request.constraint.text;
   return choice;
 }

@@ -132,9 +132,11 @@ void Service::wait_for_end() {
 std::string Service::summary() const {
   EngineOptions alone = options_.engine;  // the engine's own options include cached prefixes
   alone.draft = nullptr;
+  const std::uint64_t cache = std::exchange(alone.prefix_cache_bytes, 0);
   const EngineMemory memory = engine_memory(model(), alone);
   return counted(slots(), "slot") + " of " + counted(n_ctx(), "token") + ", " +
-         tools::human_bytes(memory.kv) + " of keys and values";
+         tools::human_bytes(memory.kv) + " of keys and values" +
+         (cache == 0 ? "" : ", up to " + tools::human_bytes(cache) + " of cached prompts");
 }
 
 void Service::run() {

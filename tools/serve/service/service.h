@@ -102,7 +102,7 @@ class Service {
   [[nodiscard]] const Model& model() const { return engine_.model(); }
   [[nodiscard]] std::size_t n_ctx() const { return engine_.options().n_ctx; }
   [[nodiscard]] std::size_t slots() const { return engine_.options().sequences; }
-  /// "4 slots of 512 tokens, 20 MiB of keys and values"
+  /// "4 slots of 512 tokens, 20 MiB of keys and values, up to 512 MiB of cached prompts"
   [[nodiscard]] std::string summary() const;
 
  private:
