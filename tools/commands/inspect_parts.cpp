@@ -11,7 +11,6 @@
 #include "engine/vectors.h"
 #include "model/plural.h"
 #include "model/vocabulary.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

@@ -6,7 +6,6 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_job.h"
 #include "tools/options/values.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
