@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/convert/hf_class.h"
-#include "engine/convert/weight_rows.h"
+#include "engine/convert/row_stream.h"
 #include "model/weights.h"
 
 namespace cria {

@@ -1,17 +1,77 @@
-// Converts tensors from one form to another as a stream of pieces, on all threads.
+// Weights row by row in any form, and their encoded stream.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/convert/weight_rows.h"
+#include "engine/convert/hf_config.h"
 #include "kernels/kernels.h"
+#include "model/gguf/gguf.h"
+#include "model/safetensors/safetensors.h"
 
 namespace cria {
+
+/// Immutable and thread-safe. Views into the file it was made from.
+class WeightRows {
+ public:
+  WeightRows(std::uint64_t rows, std::uint64_t cols) : rows_(rows), cols_(cols) {}
+  virtual ~WeightRows() = default;
+  WeightRows(const WeightRows&) = delete;
+  WeightRows& operator=(const WeightRows&) = delete;
+
+  [[nodiscard]] std::uint64_t rows() const { return rows_; }
+  [[nodiscard]] std::uint64_t cols() const { return cols_; }
+  /// Writes a row's cols() values as floats: exact except for F64.
+  virtual void read(std::uint64_t row, float* out) const = 0;
+  /// Copies the row's bits as `type`. False if that would change the values.
+  virtual bool copy(std::uint64_t /*row*/, DType /*type*/, std::byte* /*out*/) const {
+    return false;
+  }
+  /// The type with the same values, or the nearest.
+  [[nodiscard]] virtual DType nearest() const = 0;
+  /// "BF16", "MLX 4 bits".
+  [[nodiscard]] virtual std::string form() const { return std::string(name(nearest())); }
+  /// True if nearest() packs differently, with an error to report.
+  [[nodiscard]] virtual bool packed() const { return false; }
+
+ private:
+  std::uint64_t rows_, cols_;
+};
+using WeightRowsPtr = std::unique_ptr<WeightRows>;
+
+/// A float tensor of rows·cols values. Throws Error for other types.
+WeightRowsPtr float_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);
+/// A GGUF tensor of rows·cols values, dequantized.
+WeightRowsPtr gguf_rows(const TensorView& tensor, std::uint64_t rows, std::uint64_t cols);
+/// Matrices that MLX packed: rows of codes, lowest bits first, and w = scale·code + bias for each
+/// group of a row (https://ml-explore.github.io/mlx, mlx.core.quantize). Throws Error for wrong
+/// shapes and types.
+WeightRowsPtr mlx_rows(const SafeTensor& codes, const SafeTensor& scales, const SafeTensor& biases,
+                       const MlxPacking& packing, std::uint64_t rows, std::uint64_t cols);
+/// OpenAI's MXFP4: codes [rows][cols/32][16], two per byte, low nibble first; scales
+/// [rows][cols/32] are exponents of eight bits with bias 127. Throws Error for wrong shapes and
+/// types.
+WeightRowsPtr fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows,
+                       std::uint64_t cols);
+
+/// Row i is row source(i) of the concatenated parts, which have equal numbers of columns.
+WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows,
+                            std::function<std::uint64_t(std::uint64_t row)> source);
+/// Adds `term` to each value.
+WeightRowsPtr rows_plus(WeightRowsPtr rows, float term);
+
+/// Row i of an expert is column step·i + offset of its `of` columns.
+struct ColumnChoice {
+  std::uint64_t step = 1, offset = 0, of = 0;
+};
+/// From floats [experts][cols][choice.of]. Throws Error for other types.
+WeightRowsPtr column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
+                          std::uint64_t rows_of_expert, ColumnChoice choice);
 
 /// Thrown to leave a stream when the caller stops it.
 struct Stopped {};

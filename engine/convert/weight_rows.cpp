@@ -1,4 +1,4 @@
-#include "engine/convert/weight_rows.h"
+#include "engine/convert/row_stream.h"
 
 #include <algorithm>
 #include <cstring>

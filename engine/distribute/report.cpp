@@ -1,4 +1,4 @@
-#include "engine/distribute/report.h"
+#include "engine/distribute/leader.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -71,7 +71,7 @@ TEST(Vocabulary, NoSeparatorAndNoPaddingMayBeWrittenAsMinusOne) {
   EXPECT_EQ(vocabulary.pad, std::nullopt);
 }
 
-TEST(Vocabulary, EndsOfGenerationByNameWhereNoKeySaysSo) {
+TEST(Vocabulary, FindsEndTokensByName) {
   const auto ends = [](const Strings& tokens, const std::vector<std::int32_t>& types) {
     TinyModel model = bpe();
     model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);

@@ -74,7 +74,7 @@ TEST(Encode, LongRunOfOneCharacter) {
   }
 }
 
-TEST(Encode, BosAndEosAsTheVocabularySays) {
+TEST(Encode, AddsBosAndEosByTheVocabulary) {
   SmallVocabulary v;
   const TokenId a = v.add("a"), space_a = v.add(std::string(kSpace) + "a");
   v.add(kSpace);
@@ -91,7 +91,7 @@ TEST(Encode, BosAndEosAsTheVocabularySays) {
   EXPECT_EQ(plain->encode("", true, false), Ids{});
 }
 
-TEST(Encode, ControlTokensOnlyWhereAsked) {
+TEST(Encode, ParsesControlTokensOnlyOnRequest) {
   const Tokenizer& tokenizer = *demo().tokenizer;
   const Ids parsed = tokenizer.encode("<|im_start|>user", false, true);
   EXPECT_EQ(parsed, (Ids{3, 321}));

@@ -20,7 +20,7 @@ TEST(StreamDecoder, PiecesAreWholeCharacters) {
   EXPECT_EQ(all, text);
 }
 
-TEST(StreamDecoder, HoldsBackNoMoreThanACharacter) {
+TEST(StreamDecoder, HoldsBackUpToOneCharacter) {
   const auto byte = [](int value) { return static_cast<TokenId>(5 + value); };
   StreamDecoder stream(*demo().tokenizer, true);
   EXPECT_EQ(stream.push(byte(0xF0)), "");

@@ -31,7 +31,7 @@ void expect_same(const Tokenizer& tokenizer, bool special) {
   }
 }
 
-TEST(StreamEncoder, IsTheWhole) {
+TEST(StreamEncoder, EqualsEncodingTheWholeText) {
   for (const bool special : {false, true}) {
     expect_same(*demo().tokenizer, special);
     BytePairs v("llama-bpe");
@@ -54,13 +54,13 @@ TEST(StreamEncoder, TokensAcrossSeamsWaitForTheEnd) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), user), 1);
 }
 
-TEST(StreamEncoder, OfNothing) {
+TEST(StreamEncoder, EncodesEmptyText) {
   StreamEncoder stream(*demo().tokenizer, true, false);
   EXPECT_EQ(stream.push(""), Ids{});
   EXPECT_EQ(stream.finish(), Ids{1});
 }
 
-TEST(Offsets, AreThoseOfThePieces) {
+TEST(Offsets, EqualOffsetsOfPieces) {
   for (const bool special : {false, true}) {
     const Tokenizer& tokenizer = *demo().tokenizer;
     std::vector<std::size_t> ends;

@@ -16,8 +16,8 @@
 #include "tools/cli/command_line.h"
 #include "tools/options/model_store.h"
 #include "tools/ranks/process_ranks.h"
-#include "tools/report/json.h"
-#include "tools/report/machine.h"
+#include "tools/report/roofline.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -13,7 +13,7 @@
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
-#include "tools/report/json.h"
+#include "tools/report/table.h"
 #include "tools/requests/request.h"
 #include "tools/terminal/terminal.h"
 

@@ -21,8 +21,8 @@
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/ranks/process_ranks.h"
-#include "tools/report/json.h"
 #include "tools/report/roofline.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "engine/model_parts.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

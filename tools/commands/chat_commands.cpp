@@ -10,7 +10,7 @@
 #include "model/plural.h"
 #include "tokenizer/chat/partial_marker.h"
 #include "tools/cli/command_line.h"
-#include "tools/report/json.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"
 

@@ -9,7 +9,7 @@
 #include "engine/evaluate/divergence.h"
 #include "model/plural.h"
 #include "tools/options/values.h"
-#include "tools/report/json.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -4,7 +4,6 @@
 #include "tools/cli/command_line.h"
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

@@ -9,7 +9,6 @@
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
 #include "tools/options/values.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

@@ -12,7 +12,7 @@
 #include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
-#include "tools/report/json.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -12,8 +12,8 @@
 #include "tools/commands/inspect_parts.h"
 #include "tools/options/model.h"
 #include "tools/options/model_store.h"
-#include "tools/report/json.h"
-#include "tools/report/machine.h"
+#include "tools/report/roofline.h"
+#include "tools/report/table.h"
 #include "tools/report/value_check.h"
 #include "tools/terminal/terminal.h"
 

@@ -18,7 +18,6 @@
 #include "model/vocabulary.h"
 #include "tokenizer/chat/chat_template.h"
 #include "tools/cli/flag.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

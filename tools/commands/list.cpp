@@ -3,7 +3,6 @@
 
 #include "tools/commands/commands.h"
 #include "tools/options/model_store.h"
-#include "tools/report/json.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

@@ -11,9 +11,8 @@
 #include "tools/commands/sweep_report.h"
 #include "tools/options/model.h"
 #include "tools/options/values.h"
-#include "tools/report/json.h"
-#include "tools/report/machine.h"
 #include "tools/report/roofline.h"
+#include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"
 

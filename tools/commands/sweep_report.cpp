@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "model/plural.h"
-#include "tools/report/json.h"
 #include "tools/report/plot.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"

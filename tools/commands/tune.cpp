@@ -11,7 +11,7 @@
 #include "engine/execute/machine.h"
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
-#include "tools/report/machine.h"
+#include "tools/report/roofline.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

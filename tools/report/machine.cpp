@@ -1,4 +1,4 @@
-#include "tools/report/machine.h"
+#include "tools/report/roofline.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,6 @@
 #include "engine/execute/machine.h"
 #include "model/plural.h"
 #include "tools/commands/bench_report.h"
-#include "tools/report/roofline.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -116,7 +116,7 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
 }
 
 // The bias chooses the first two, however little their sigmoids are.
-TEST(Experts, SumsOfNothingDivideNothing) {
+TEST(Experts, HandlesZeroWeightSums) {
   TinyArchitecture tiny(architecture_case("glm4moe"));
   tiny.edit = [](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
     if (t.name.ends_with("ffn_gate_inp.weight"))

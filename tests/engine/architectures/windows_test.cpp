@@ -89,7 +89,7 @@ TEST(Windows, NoChunks) {
   EXPECT_EQ(norms, TinyArchitecture::kLayers);
 }
 
-TEST(Windows, KeepNoMoreThanTheyNeed) {
+TEST(Windows, KeepOnlyNeededPages) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const EngineMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
@@ -98,7 +98,7 @@ TEST(Windows, KeepNoMoreThanTheyNeed) {
   EXPECT_EQ(narrow.kv, wide.kv / 4 + wide.kv / 4 * 3 / 2);
 }
 
-TEST(Windows, RewindOnlyAsFarAsKeysAreThere) {
+TEST(Windows, RewindOnlyToCachedKeys) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   Session session(*model, {.n_ctx = 256, .n_batch = 16, .threads = 1});

@@ -12,7 +12,7 @@
 namespace cria::test {
 namespace {
 
-TEST_F(CApi, TellsOfModels) {
+TEST_F(CApi, DescribesModels) {
   cria_model_info info = CRIA_STRUCT(cria_model_info);
   ASSERT_EQ(cria_model_get_info(c_demo(), &info), CRIA_OK);
   EXPECT_EQ(info.n_vocab, demo_model().vocabulary_size());
@@ -25,7 +25,7 @@ TEST_F(CApi, TellsOfModels) {
   EXPECT_STRNE(cria_isa(), "");
 }
 
-TEST_F(CApi, TokensAndTemplatesAreThoseOfCpp) {
+TEST_F(CApi, TokensAndTemplatesEqualCpp) {
   const std::string text = "The river <|user|> rises\n";
   std::size_t count = 0;
   for (std::uint32_t flags = 0; flags <= (CRIA_SPECIAL | CRIA_MARKERS); ++flags) {
@@ -67,7 +67,7 @@ TEST_F(CApi, TokensAndTemplatesAreThoseOfCpp) {
   EXPECT_EQ(same, rendered);
 }
 
-TEST_F(CApi, AnswersAreThoseOfASession) {
+TEST_F(CApi, AnswersEqualASessions) {
   SamplerOptions options;
   options.temperature = 1.5F;
   options.top_k = 7;
@@ -96,7 +96,7 @@ TEST_F(CApi, AnswersAreThoseOfASession) {
   EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
 }
 
-TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
+TEST_F(CApi, LogitsEqualASessionsBits) {
   const std::vector<TokenId>& tokens = demo_tokens();  // two passes
   const std::vector<float> expected =
       all_logits(demo_model(), {.n_ctx = 64, .kv_type = parse_kv_type("f32")}, tokens);
@@ -144,7 +144,7 @@ TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
   EXPECT_EQ(cria_sequence_truncate(one, 0, nullptr), CRIA_ERROR_HANDLE);
 }
 
-TEST_F(CApi, EmbeddingsAreThoseOfTheEngine) {
+TEST_F(CApi, EmbeddingsEqualTheEngines) {
   Engine cpp(demo_model(), {.n_ctx = 256, .kv_type = parse_kv_type("f32")});
   for (const auto& [c, pooling] :
        {std::pair(CRIA_POOL_MEAN, Pooling::Mean), std::pair(CRIA_POOL_LAST, Pooling::Last)}) {

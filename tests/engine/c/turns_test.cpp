@@ -44,7 +44,7 @@ class Turns : public testing::Test {
   std::vector<std::thread> threads;
 };
 
-TEST_F(Turns, ComeInTheOrderInWhichTheyAreAskedFor) {
+TEST_F(Turns, ComeInOrderOfRequests) {
   std::optional<Turn> first(*engine);
   for (const char name : {'a', 'b', 'c'}) ask(name, false);
   first.reset();
@@ -70,7 +70,7 @@ TEST_F(Turns, AnswersHaveOnePlace) {
 }
 
 // An answer cancelled while another thread computes ends with that thread's turn.
-TEST_F(Turns, EndWithWhatWasCancelledMeanwhile) {
+TEST_F(Turns, EndAnswersCancelledMeanwhile) {
   const auto writing = std::make_shared<c_api::AnswerBuffer>(),
              other = std::make_shared<c_api::AnswerBuffer>();
   for (const auto& to : {writing, other}) {

@@ -9,7 +9,7 @@
 namespace cria {
 namespace {
 
-TEST(AnyObject, TakesObjectsAndNothingElse) {
+TEST(AnyObject, AcceptsOnlyObjects) {
   const auto object = Constraint::any_object();
   for (const char* const text :
        {"{}", "{ }", "{\n    }", R"({"a":1})",

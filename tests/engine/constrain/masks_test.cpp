@@ -128,7 +128,7 @@ std::vector<TokenId> tokens_of(const TokenBits& bits) {
   return out;
 }
 
-TEST(Masks, AreThoseOfTheSlowDefinition) {
+TEST(Masks, EqualTheSlowDefinition) {
   MaskRandom random(1);
   const auto trie = made_vocabulary(random);
   const auto all = constraints();
@@ -202,7 +202,7 @@ TEST(Masks, WhatMustFollowIsFoundAtLittleCost) {
 }
 
 // The masks, up to the same error, do not depend on calls of forced().
-TEST(Masks, WhatMustFollowChangesNothing) {
+TEST(Masks, ForcedTextChangesNoMask) {
   MaskRandom random(4);
   const auto trie = made_vocabulary(random);
   const auto asked = constraints(), not_asked = constraints();

@@ -519,7 +519,7 @@ TEST(ConvertArchitectures, QueriesOfLlama4GrowWithThePosition) {
     EXPECT_NE(error_with(off).find("(key attn_temperature_tuning)"), std::string::npos);
 }
 
-TEST(ConvertArchitectures, HowMuchIsRotatedUnlessItIsSaid) {
+TEST(ConvertArchitectures, DefaultsOfPartialRotation) {
   for (const auto& [name, rotated] : std::map<std::string, std::uint64_t>{
            {"glm4", 8}, {"glm4moe", 8}, {"nemotron", 8}, {"stablelm", 4}}) {
     HfModel hf(hf_case(name));

@@ -171,7 +171,7 @@ TEST(ExportArchitectures, MagnitudesOfYarn) {
   }
 }
 
-TEST(ExportArchitectures, NormsOfHeadsAreSaid) {
+TEST(ExportArchitectures, WritesNormsOfHeads) {
   HfCase c = hf_case("glm4moe");
   c.gguf.tensors.push_back({"*.attn_q_norm.weight", {16}});
   c.gguf.tensors.push_back({"*.attn_k_norm.weight", {16}});

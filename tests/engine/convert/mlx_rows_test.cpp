@@ -8,7 +8,6 @@
 #include <random>
 
 #include "engine/convert/row_stream.h"
-#include "engine/convert/weight_rows.h"
 #include "kernels/formats/round.h"
 
 namespace cria::test {

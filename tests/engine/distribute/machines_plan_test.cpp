@@ -140,7 +140,7 @@ TEST(MachinesPlan, MemoryMatchesAnEngine) {
   }
 }
 
-TEST(MachinesPlan, GatheredBytesAreThoseOfTheExecutor) {
+TEST(MachinesPlan, PredictsTheExecutorsTraffic) {
   const RankTeam team(2);
   const auto model = Model::load(demo_model().path(), on_team());
   SessionOptions options;

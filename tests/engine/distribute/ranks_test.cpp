@@ -163,7 +163,7 @@ void write_adapter(const std::string& model, const std::string& path) {
 }
 
 // All ranks load the model with the same options: adapters, and overridden values of each type.
-TEST(Ranks, OptionsOfLoadingAreThoseOfAll) {
+TEST(Ranks, ShareLoadOptions) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("model.gguf"), adapter = directory.file("adapter.gguf");
   TinyModel tiny;
@@ -276,7 +276,7 @@ std::vector<float> logits_of_forks() {
   return all;
 }
 
-TEST(Ranks, ForksAndKeptPrefixesAreFollowed) {
+TEST(Ranks, FollowForksAndCachedPrefixes) {
   const std::vector<float> alone = logits_of_forks();
   const RankTeam team(3);
   EXPECT_TRUE(same_bytes(logits_of_forks(), alone));
@@ -460,7 +460,7 @@ class NoThreads {
   pthread_attr_t before_;
 };
 
-TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
+TEST(Shares, AreEqualWithoutMeasurements) {
   const RankTeam team(2);
   const NoThreads none;
   EXPECT_ANY_THROW(std::jthread([] {}));

@@ -137,7 +137,7 @@ TEST(Allocation, NonePerStepOfAScheduler) {
   EXPECT_EQ(allocations, before);
 }
 
-TEST(Allocation, ThousandsOfShortSequencesLeaveNothing) {
+TEST(Allocation, FreesThousandsOfShortSequences) {
   const auto model = TinyModel().load();
   EngineOptions options;
   options.n_ctx = 64;

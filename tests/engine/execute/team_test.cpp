@@ -40,7 +40,7 @@ TEST(Team, NeedsNoWorkers) {
   run_regions(4, 50);
 }
 
-TEST(Team, SeatsAreNeverShared) {
+TEST(Team, WorkersAreNeverShared) {
   Team team(4);
   std::array<std::atomic<int>, 4> busy{};
   const auto evaluation = team.begin(4);

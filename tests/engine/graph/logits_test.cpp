@@ -12,7 +12,7 @@ namespace {
 
 // tests/data/engine_demo_logits.f32: rows 15, 31, 47, 63 for demo_tokens() with the file's weights
 // dequantized, in float32.
-TEST(Logits, AreThoseOfExactArithmeticButForQuantizedActivations) {
+TEST(Logits, EqualExactArithmeticExceptForQuantizedActivations) {
   const std::size_t n_vocab = demo_model().config().n_vocab;
   std::vector<float> want(4 * n_vocab);
   std::ifstream in(CRIA_TEST_DATA "/engine_demo_logits.f32", std::ios::binary);

@@ -178,14 +178,14 @@ TEST_F(LoraTest, BitsDependOnNeitherThreadsNorBatches) {
   }
 }
 
-TEST_F(LoraTest, TheGraphSaysIt) {
+TEST_F(LoraTest, GraphShowsAdapters) {
   const std::string model = base({"llama", "llama", {}, {}, 0});
   const std::string file = adapter("one.gguf", {"blk.1.ffn_up.weight"}, 4, 1);
   const std::string text = Model::load(model, {.loras = {{file, 1}}})->graph().to_string();
   EXPECT_NE(text.find("lora of rank 4"), std::string::npos) << text;
 }
 
-TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
+TEST_F(LoraTest, MergesExpertsByNumber) {
   ArchitectureCase c{"experts", "llama", {{"expert_count", 6U}, {"expert_used_count", 2U}}, {}, 0};
   c.tensors = {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}};
   const std::string model = base(c, DType::F32);

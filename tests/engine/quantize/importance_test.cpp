@@ -209,7 +209,7 @@ TEST(ImportanceRun, CoversEveryMatrix) {
 }
 
 // The first layer's attn_norm by hand: rows of the embedding, normalized.
-TEST(ImportanceRun, SumsAreThoseOfTheNormalizedEmbedding) {
+TEST(ImportanceRun, SumsUseTheNormalizedEmbedding) {
   const Model& model = demo_model();
   const TensorView& embedding = *model.file().tensor("token_embd.weight");
   const TensorView& norm = *model.file().tensor("blk.0.attn_norm.weight");

@@ -135,7 +135,7 @@ TEST_F(QuantizeFile, EmptyImatrixHasNoEffect) {
 /// Errors and sizes that quantizing reports, checked against the written file.
 class QuantizedBlocks : public QuantizeFile, public testing::WithParamInterface<const char*> {};
 
-TEST_P(QuantizedBlocks, ErrorsAreTheirs) {
+TEST_P(QuantizedBlocks, ReportsTheErrorsOfTheFile) {
   const GgufFile file = input();
   std::map<std::string, QuantizeError> errors;
   QuantizeRun settings;

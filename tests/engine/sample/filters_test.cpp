@@ -95,7 +95,7 @@ TEST_P(Filters, TopPKeepsTokensUntilTheSumReachesP) {
   }
 }
 
-TEST_P(Filters, MinPKeepsThoseNearTheLikeliest) {
+TEST_P(Filters, MinPKeepsTokensNearTheMostLikely) {
   const double best = *std::max_element(p.begin(), p.end());
   for (const double limit : {0.07, 0.3, 0.93, 1.0}) {
     std::set<TokenId> want;
@@ -108,7 +108,7 @@ TEST_P(Filters, MinPKeepsThoseNearTheLikeliest) {
   }
 }
 
-TEST_P(Filters, TypicalKeepsThoseNearestToTheEntropy) {
+TEST_P(Filters, TypicalKeepsTokensNearestToTheEntropy) {
   double entropy = 0;
   for (const double q : p) entropy -= q * std::log(q);
   // Equal logits have equal distances: the lower id goes first. Distances of other pairs must not
@@ -137,7 +137,7 @@ TEST_P(Filters, TypicalKeepsThoseNearestToTheEntropy) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Filters, testing::Values(1, 2, 3, 4, 5));
 
-TEST_P(Filters, TopNSigmaKeepsThoseWithinNDeviationsOfTheLargest) {
+TEST_P(Filters, TopNSigmaKeepsTokensWithinNDeviationsOfTheMaximum) {
   double mean = 0, square = 0;
   for (const float x : logits) mean += x / 200.0;
   for (const float x : logits) square += (x - mean) * (x - mean) / 200;

@@ -104,7 +104,7 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
 
 // If the pool has room for the whole context of a windowed layer, positions before the window are
 // shared as well.
-TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
+TEST(Batches, CachePrefixesBeforeAWindowIfThePoolHasRoom) {
   const auto model =
       TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   EngineOptions options = mixed_options(2, 1);
@@ -124,7 +124,7 @@ TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
 
 // A new text reuses the prefix it shares with finished texts, to the token. If one text contains
 // another, only the longer one is kept.
-TEST(Batches, TheLastPageIsKept) {
+TEST(Batches, CacheTheLastPage) {
   EngineOptions options = mixed_options(2, 1);
   options.positions = 448;
   Engine engine(plain_model(), options);
@@ -148,7 +148,7 @@ TEST(Batches, TheLastPageIsKept) {
   expect_no_page_lost(engine);
 }
 
-TEST(Batches, KeptPrefixesHaveMemoryOfTheirOwn) {
+TEST(Batches, PrefixCacheHasItsOwnMemory) {
   EngineOptions options = mixed_options(2, 1);
   const EngineMemory least = engine_memory(plain_model(), options);
   options.prefix_cache_bytes = 1 << 20;
@@ -161,7 +161,7 @@ TEST(Batches, KeptPrefixesHaveMemoryOfTheirOwn) {
   EXPECT_EQ(engine.options().positions, more.kv / page_bytes * 64);
 }
 
-TEST(Batches, RefusalsChangeNothing) {
+TEST(Batches, RejectedSlicesChangeNothing) {
   EngineOptions options = mixed_options(2, 1);
   options.n_ctx = 100;
   Engine engine(plain_model(), options);
@@ -218,7 +218,7 @@ TEST(Batches, FreePagesOfRejectedTokens) {
 }
 
 // Pages that others share are not free for what is evaluated again.
-TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
+TEST(Batches, EmptyAFailingSequenceWithoutFreePages) {
   EngineOptions options = mixed_options(2, 1);
   options.positions = options.n_ctx = 320;
   Engine engine(plain_model(), options);
@@ -240,7 +240,7 @@ TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
 }
 
 // The search for a failing sequence delays other sequences as little as possible.
-TEST(Batches, WhoIsToBlameIsSoughtNoLongerThanNeeded) {
+TEST(Batches, SearchForAFailingSequenceCanBeStopped) {
   TinyModel tiny;
   tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
     if (tensor == "token_embd.weight") values[9 * 64] = std::numeric_limits<float>::infinity();
@@ -268,7 +268,7 @@ TEST(Batches, WhoIsToBlameIsSoughtNoLongerThanNeeded) {
   EXPECT_EQ(stopped.find("node output"), std::string::npos) << "it was not checked: " << stopped;
 }
 
-TEST(Batches, MemoryIsSaidBefore) {
+TEST(Batches, PredictMemory) {
   EngineOptions options = mixed_options(5, 1);
   const EngineMemory memory = engine_memory(plain_model(), options);
   const Engine engine(plain_model(), options);

@@ -368,7 +368,7 @@ TEST(Chat, AnInterruptStopsThePromptWithinANode) {
 }
 
 // For example, the caller's sink may throw.
-TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
+TEST(Chat, AnErrorRestoresTheSession) {
   Session session(demo_model(), {});
   const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);
   session.eval(known);
@@ -384,7 +384,7 @@ TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
 }
 
 // The sink may also throw on text held back until the end, or the reader of all logits may throw.
-TEST(Chat, AfterALateErrorASessionHoldsNoMoreThanBefore) {
+TEST(Chat, ALateErrorRestoresTheSession) {
   Session session(demo_model(), {.n_batch = 16});
   const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);
   session.eval(known);

@@ -138,12 +138,12 @@ class ServingMix {
     asked.alone = result.tokens;
     asked.alone_text = result.text;
     for (const TokenLogprobs& p : result.logprobs) asked.alone_logprobs.push_back(p.logprob);
-    expect_guesses(asked, i);
+    expect_drafts(asked, i);
     return asked;
   }
 
   // From the text, from a model, from what is expected: always right, or always wrong.
-  void expect_guesses(Asked& asked, std::size_t i) {
+  void expect_drafts(Asked& asked, std::size_t i) {
     GenerateOptions& options = asked.request.options;
     options.speculate = i % 4 == 0 ? Speculate::Auto : Speculate::Lookup;
     if (i % 4 < 2) return;

@@ -108,14 +108,14 @@ TEST(Scheduler, AnswersMatchSeparateRuns) {
   }
 }
 
-// Guesses by lookup, by a model (that is right, or has other weights) and from a text that is
+// Drafts by lookup, by a model (that is right, or has other weights) and from a text that is
 // expected, right or wrong.
-TEST(Scheduler, GuessesChangeNoAnswer) {
+TEST(Scheduler, DraftsChangeNoAnswer) {
   const auto model = TinyModel().load();
-  TinyModel stranger;
-  stranger.n_layers = 1;
-  stranger.n_kv_heads = {2};
-  const auto other = stranger.load();
+  TinyModel other_tiny;
+  other_tiny.n_layers = 1;
+  other_tiny.n_kv_heads = {2};
+  const auto other = other_tiny.load();
   for (const auto& draft : {std::shared_ptr<const Model>(), model, other}) {
     Random random(7);
     EngineOptions options = engine_options(5, 2);
@@ -162,7 +162,7 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
 }
 
 // The draft model's sequences end with the scheduler's answers, before the model is destroyed.
-TEST(Scheduler, MayBeDroppedWhileItGuesses) {
+TEST(Scheduler, MayBeDroppedWhileDrafting) {
   const auto model = TinyModel().load();
   EngineOptions options = engine_options(2, 1);
   options.draft = model;
@@ -291,7 +291,7 @@ TEST(Scheduler, ChoicesReadTheirPromptOnce) {
   }
 }
 
-TEST(Scheduler, TellsWhenAnAnswerBegins) {
+TEST(Scheduler, ReportsTheStartOfAnAnswer) {
   Engine engine(demo_model(), engine_options(1, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(3);
@@ -396,7 +396,7 @@ TEST(Scheduler, StopsTheSearchForAFailingAnswer) {
   expect_as_alone(*model, 256, good, ended[0]);
 }
 
-TEST(Scheduler, TellsWhatWasThrown) {
+TEST(Scheduler, ReportsExceptions) {
   Engine engine(demo_model(), engine_options(2, 1));
   Scheduler scheduler(engine);
   std::vector<Ended> ended(2);

@@ -1,4 +1,4 @@
-// Guesses change no answer: neither its tokens, nor what is said of them, nor what the session
+// Drafts change no answer: neither its tokens, nor what is said of them, nor what the session
 // holds afterwards.
 #include "engine/session/draft_control.h"
 #include "engine/session/draft_model.h"
@@ -85,10 +85,10 @@ std::vector<GenerateOptions> ways_to_draw() {
 
 TEST(Speculation, ChangesNoAnswer) {
   const std::shared_ptr<const Model> small = TinyModel().load();
-  TinyModel stranger;
-  stranger.n_layers = 1;
-  stranger.n_kv_heads = {2};
-  const std::shared_ptr<const Model> other = stranger.load();
+  TinyModel other_tiny;
+  other_tiny.n_layers = 1;
+  other_tiny.n_kv_heads = {2};
+  const std::shared_ptr<const Model> other = other_tiny.load();
   const std::vector<TokenId> prompt = {1, 20, 30, 40, 20, 30, 40, 20, 30};
   std::size_t drafted = 0, kept = 0;
   for (const GenerateOptions& way : ways_to_draw()) {
@@ -255,8 +255,8 @@ struct MadeUpMachine {
   double disturbed = 1;  // how much longer everything takes now
   std::size_t agree = 6;
 
-  [[nodiscard]] double cost(std::size_t guesses) const {
-    return guesses == 0 ? 1 : 1 + first + each * static_cast<double>(guesses);
+  [[nodiscard]] double cost(std::size_t drafts) const {
+    return drafts == 0 ? 1 : 1 + first + each * static_cast<double>(drafts);
   }
   /// Runs a pass in which all drafts are accepted or all rejected. Returns their number.
   std::size_t pass(bool right) {
@@ -273,7 +273,7 @@ struct MadeUpMachine {
   }
 };
 
-TEST(Speculation, GuessesAsFarAsItPays) {
+TEST(Speculation, DraftsAsFarAsItPays) {
   MadeUpMachine cheap;
   EXPECT_EQ(cheap.pass(true), 0U) << "no pass has been measured";
   EXPECT_LE(cheap.write(60, true), 20U);
@@ -282,9 +282,9 @@ TEST(Speculation, GuessesAsFarAsItPays) {
   MadeUpMachine dear;  // each token costs as much as a pass
   dear.first = 0;
   dear.each = 1;
-  std::size_t guessed = 0;
-  for (int i = 0; i < 200; ++i) guessed += dear.pass(false);
-  EXPECT_LE(guessed, 10U);
+  std::size_t drafted = 0;
+  for (int i = 0; i < 200; ++i) drafted += dear.pass(false);
+  EXPECT_LE(drafted, 10U);
 }
 
 TEST(Speculation, ASlowMomentIsOutvoted) {
@@ -323,7 +323,7 @@ TEST(Speculation, ADisturbedMachineChangesNoRatio) {
   EXPECT_LE(spent, 0.06 * 300) << "what was earned may be lost, no more";
 }
 
-TEST(Speculation, WrongGuessesAreForgotten) {
+TEST(Speculation, RecoversFromRejectedDrafts) {
   MadeUpMachine machine;
   machine.write(500, false);
   EXPECT_LE(machine.write(100, true), 80U);
@@ -349,7 +349,7 @@ TEST(Speculation, LosesLittle) {
 
 // A longer pass delays all concurrent answers. The more of them there are, the shorter drafts
 // become.
-TEST(Speculation, OthersWaitForAGuess) {
+TEST(Speculation, SharesPassesWithOthers) {
   MadeUpMachine machine;
   machine.first = 0;
   machine.each = 0.05;
@@ -392,22 +392,22 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
       error_of([&] { DraftModel(*too_many, *fewer, {}); }).find("expected the same vocabulary"),
       std::string::npos);
   const std::vector<TokenId> plain = {1, 20, 30}, padding = {1, 427, 30};
-  std::vector<TokenId> guessed, others;
+  std::vector<TokenId> drafted, others;
   DraftModel draft(*more, *fewer, {});
   Sequence sequence = draft.sequence(0, true);
-  const DraftModel::DraftRequest guess{&sequence, plain, 4, &guessed};
-  draft.write({&guess, 1}, 100, nullptr);
-  EXPECT_EQ(guessed.size(), 4U);
-  for (const TokenId token : guessed) EXPECT_LT(token, 300);
+  const DraftModel::DraftRequest request{&sequence, plain, 4, &drafted};
+  draft.write({&request, 1}, 100, nullptr);
+  EXPECT_EQ(drafted.size(), 4U);
+  for (const TokenId token : drafted) EXPECT_LT(token, 300);
   // A text with a token that the draft model lacks gets no draft; another one in the same batch
   // does.
   DraftModel small(*fewer, *more, {.sequences = 2});
   Sequence first = small.sequence(0, true), second = small.sequence(0, true);
   const DraftModel::DraftRequest both[] = {{&first, padding, 4, &others},
-                                           {&second, plain, 4, &guessed}};
+                                           {&second, plain, 4, &drafted}};
   small.write(both, 100, nullptr);
   EXPECT_TRUE(others.empty());
-  EXPECT_EQ(guessed, std::vector<TokenId>(4, 299));
+  EXPECT_EQ(drafted, std::vector<TokenId>(4, 299));
 }
 
 // A long text is read piece by piece, and an interrupt is heard meanwhile.
@@ -416,18 +416,18 @@ TEST(Speculation, ADraftModelCanBeStopped) {
   DraftModel draft(*model, *model, {.n_ctx = 256});
   Sequence sequence = draft.sequence(0, true);
   const std::vector<TokenId> text(200, 20);
-  std::vector<TokenId> guessed;
-  const DraftModel::DraftRequest guess{&sequence, text, 4, &guessed};
+  std::vector<TokenId> drafted;
+  const DraftModel::DraftRequest request{&sequence, text, 4, &drafted};
   std::atomic<bool> stop = true;
-  EXPECT_THROW(draft.write({&guess, 1}, 128, &stop), EvaluationStopped);
+  EXPECT_THROW(draft.write({&request, 1}, 128, &stop), EvaluationStopped);
   EXPECT_EQ(sequence.tokens().size(), 0U);
   stop = false;
-  draft.write({&guess, 1}, 128, &stop);
+  draft.write({&request, 1}, 128, &stop);
   EXPECT_EQ(sequence.tokens().size(), 128U);
-  EXPECT_TRUE(guessed.empty());
+  EXPECT_TRUE(drafted.empty());
   stop = true;
-  draft.write({&guess, 1}, 128, nullptr);
-  EXPECT_EQ(guessed, std::vector<TokenId>(4, 299)) << "the flag is forgotten with the call";
+  draft.write({&request, 1}, 128, nullptr);
+  EXPECT_EQ(drafted, std::vector<TokenId>(4, 299)) << "the flag is forgotten with the call";
 }
 
 // Guesses out of a text that is only expected: no token of it needs to be one.

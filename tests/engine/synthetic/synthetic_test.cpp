@@ -154,7 +154,7 @@ TEST(TinyModel, EveryWeightTypeRuns) {
   }
 }
 
-TEST(TinyModel, NotANumberIsBlamedOnItsNode) {
+TEST(TinyModel, NamesTheNodeOfANan) {
   TinyModel tiny;
   tiny.edit = [](const std::string& name, std::vector<float>& values) {
     if (name == "blk.1.ffn_up.weight") values[5] = std::numeric_limits<float>::quiet_NaN();

@@ -548,7 +548,7 @@ TEST(Attention, KeepsANanSink) {
   }
 }
 
-TEST(Attention, ABadScaleConcernsOnlyThoseWhoSeeIt) {
+TEST(Attention, ABadScaleAffectsOnlyPositionsThatSeeIt) {
   const AttentionShape shape{2, 1, 64, 64, 100, 40, 30};
   constexpr std::size_t kBad = 110;  // a position
   const Queries queries(shape);

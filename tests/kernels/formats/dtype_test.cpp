@@ -45,7 +45,7 @@ TEST(DType, KnowsExactlyTheExistingIds) {
     EXPECT_EQ(find_dtype(std::string_view(bad)), nullptr);
 }
 
-TEST(DType, SaysBlockSizesOfTheFormat) {
+TEST(DType, HasTheFormatsBlockSizes) {
   const struct {
     DType type;
     std::uint32_t values, bytes;

@@ -40,7 +40,7 @@ TEST(DispatchDeathTest, RejectsUnknownIsas) {
 
 #if defined(__x86_64__)
 /// Linux grants a process tiles for good, and small stacks for signals are refused from then on.
-TEST(DispatchDeathTest, WhoForcesAnotherSetAsksForNoTiles) {
+TEST(DispatchDeathTest, RequestsTilesOnlyForAmx) {
   testing::GTEST_FLAG(death_test_style) =
       "threadsafe";  // in a process that has not asked for any set yet
   const auto tiles_granted = [] {

@@ -119,7 +119,7 @@ TEST_F(OutputFileTest, DoesNotFollowSystemLinks) {
   EXPECT_EQ(entries(), 0U);
 }
 
-TEST_F(OutputFileTest, ALinkToNothingStaysAndItsFileIsMade) {
+TEST_F(OutputFileTest, CreatesTheTargetOfADanglingLink) {
   fs::create_directory(path("there"));
   fs::create_symlink("there/a", path("link"));
   fs::create_symlink("link", path("other"));
@@ -132,7 +132,7 @@ TEST_F(OutputFileTest, ALinkToNothingStaysAndItsFileIsMade) {
   EXPECT_EQ(content(path("circle")), "new");
 }
 
-TEST_F(OutputFileTest, TellsItsInputByAnyName) {
+TEST_F(OutputFileTest, RecognizesItsInputByAnyName) {
   write(path("a"), "old");
   fs::create_symlink("a", path("link"));
   fs::create_hard_link(path("a"), path("hard"));

@@ -86,7 +86,7 @@ Ids merge_slowly(const std::vector<std::tuple<TokenId, TokenId, TokenId>>& merge
 }
 
 // Words of all lengths, on both sides of the limit between the two ways to merge.
-TEST(BytePairs, RandomMergesAreThoseOfTheDefinition) {
+TEST(BytePairs, RandomMergesFollowTheDefinition) {
   std::mt19937 random(11);
   for (int round = 0; round < 30; ++round) {
     BytePairs v;

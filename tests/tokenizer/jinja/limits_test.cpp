@@ -6,7 +6,7 @@
 namespace cria::testing {
 namespace {
 
-TEST(JinjaError, TellsLineAndColumn) {
+TEST(JinjaError, ReportsLineAndColumn) {
   const std::pair<const char*, const char*> cases[] = {
       {"{{ zz.y }}", "test: 'zz' is undefined (at line 1, column 6)"},
       {"a\nb {{ x + 's' }}",

@@ -120,7 +120,7 @@ TEST(CommandLine, RejectsOptionsWithoutEffect) {
   }
 }
 
-TEST(CommandLine, WholeFilesDoNotGoToStdout) {
+TEST(CommandLine, RefusesToWriteModelsToStdout) {
   const std::vector<std::vector<std::string>> wrong = {
       {"quantize", kDemo, "-", "Q4_0"},
       {"merge", kDemo, "-"},
@@ -243,7 +243,7 @@ TEST(CommandLine, ZshKnowsThePlacesOfArguments) {
   EXPECT_EQ(arguments("sweep"), "*");
 }
 
-TEST(CommandLine, ManualTellsEverySubcommandAndOption) {
+TEST(CommandLine, ManualListsEverySubcommandAndOption) {
   const Result result = cria({"man"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out.find(".TH CRIA 1"), 0U);

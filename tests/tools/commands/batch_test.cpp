@@ -67,7 +67,7 @@ TEST(Batch, AnswersMatchRun) {
     EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
 }
 
-TEST(Batch, ALineInErrorEndsNothing) {
+TEST(Batch, ContinuesAfterABadLine) {
   const TempDirectory directory;
   const std::string in = directory.write("in",
                                          R"(not json

@@ -329,7 +329,7 @@ TEST_F(ChatTerminal, SaveAsksBeforeItOverwritesAndKnowsHome) {
   EXPECT_EQ(read_file(file), "[]\n");
 }
 
-TEST_F(ChatTerminal, AnUnstartedAnswerLeavesNothing) {
+TEST_F(ChatTerminal, AnUnstartedAnswerLeavesNoMessage) {
   environment_.push_back("CRIA_ISA=scalar");  // slow enough for a prompt that can be interrupted
   Child child = start({"-t", "1", "-b", "400"});
   ASSERT_TRUE(child.wait_for("> "));

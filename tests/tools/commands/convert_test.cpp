@@ -281,7 +281,7 @@ TEST(Convert, MlxOfEveryWidthIsExactInF32) {
   }
 }
 
-TEST(Convert, MlxInTheNearestFormSaysItsError) {
+TEST(Convert, ReportsTheErrorOfRequantizedMlx) {
   for (const auto& [bits, type] : std::map<std::uint32_t, DType>{
            {3, DType::Q4_1}, {4, DType::Q4_1}, {5, DType::Q5_1}, {8, DType::Q8_0}}) {
     const Converted converted(mlx_directory(bits));

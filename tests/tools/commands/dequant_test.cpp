@@ -26,7 +26,7 @@ TEST(Dequant, WritesFloats) {
     ASSERT_EQ(values[i], 0.5F * (static_cast<float>(i % 32) - 16)) << i;
 }
 
-TEST(Dequant, NothingGivesNothing) {
+TEST(Dequant, ConvertsNoBlocks) {
   const Result result = cria({"dequant", "Q4_K"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "");

@@ -67,7 +67,7 @@ TEST(Export, ReportsItsOutputAsJson) {
   EXPECT_GT(json.at("bytes"), 0);
 }
 
-TEST(Export, KeepsWhatTheFileSaysOfSampling) {
+TEST(Export, KeepsSamplingDefaults) {
   const ExportModel model{HfDirectory()};
   const auto set = [&](const std::vector<std::string>& settings) {
     std::vector<std::string> arguments = {"edit", model.path, model.work.path("edited")};
@@ -144,7 +144,7 @@ TEST(Export, RowsAreHuggingFacesAgain) {
   }
 }
 
-TEST(Export, ConfigSaysWhatTheFileSays) {
+TEST(Export, ConfigHasTheFilesValues) {
   const ExportModel model{HfDirectory{}};
   const std::string directory = model.work.path("hf/");
   ASSERT_EQ(cria({"export", model.path, "-o", directory}).code, 0);

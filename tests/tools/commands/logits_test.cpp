@@ -26,7 +26,7 @@ TEST(Logits, OneRowPerToken) {
   EXPECT_FALSE(all.substr(0, kRow) == all.substr(kRow, kRow));
 }
 
-TEST(Logits, LeavesNothingBehindWhenItFails) {
+TEST(Logits, LeavesNoFileAfterAFailure) {
   const TempDirectory directory;
   const std::string target = directory.write("old.f32", "old");
   const Result result = cria({"logits", "--tokens", "1,4096", "-o", target});

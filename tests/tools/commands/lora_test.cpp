@@ -51,7 +51,7 @@ TEST(Lora, ChangesAnswersByItsScale) {
   EXPECT_EQ(say(kDemo, {"--lora", file + ":1"}).out, changed.out);
 }
 
-TEST(Lora, MergedSaysTheSame) {
+TEST(Lora, MergingGivesTheSameAnswer) {
   const TempDirectory directory;
   const std::string file = write_adapter(directory), out = directory.path("merged.gguf");
   const Result merged = cria({"merge", kDemo, "--lora", file, out, "--type", "f32"});

@@ -138,7 +138,7 @@ TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
       << "only what is typed contradicts the file";
 }
 
-TEST(Perplexity, LeavesNoLogitsBehindWhenItFails) {
+TEST(Perplexity, LeavesNoLogitsAfterAFailure) {
   const TempDirectory directory;
   const std::string target = directory.write("old", "old");
   EXPECT_EQ(cria({"perplexity", "--save-logits", target}, "short").code, 1);

@@ -91,7 +91,7 @@ TEST(Quantize, TheDemoModelStillSpeaks) {
   EXPECT_EQ(cria({"inspect", out, "--check"}).code, 0);
 }
 
-TEST(Quantize, DryRunTellsTheExactSize) {
+TEST(Quantize, DryRunPredictsTheExactSize) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory), out = directory.path("out.gguf");
   const Result table = cria({"quantize", f16, out, "Q8_0", "--dry-run", "--output-type", "F16"});

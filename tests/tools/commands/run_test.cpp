@@ -71,7 +71,7 @@ TEST(Run, ReadsEscapesOnRequest) {
 }
 
 // Several answers from one prompt: each depends on its own seed only.
-TEST(Run, ChoicesAreThoseOfTheirSeeds) {
+TEST(Run, ChoicesEqualAnswersOfTheirSeeds) {
   const std::vector<std::string> ask = {"run", "Tell me a story.", "--temp", "1", "-n", "24"};
   const auto with = [&ask](std::vector<std::string> more) {
     more.insert(more.begin(), ask.begin(), ask.end());
@@ -307,7 +307,7 @@ TEST(Run, ReportsARandomSeed) {
   }
 }
 
-TEST(Run, JsonTellsAll) {
+TEST(Run, JsonHasAllFields) {
   const Result result =
       cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--seed", "5", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -483,7 +483,7 @@ TEST(Run, ASessionFileSparesReading) {
   EXPECT_EQ(nowhere.out, "") << "it is said before anything is computed";
 }
 
-TEST(Run, CtrlCKeepsWhatWasSaid) {
+TEST(Run, CtrlCKeepsTheText) {
   Child child(Child::Kind::Pipe, {"run", "--raw", "-p", " The river", "--temp", "0", "--ignore-eos",
                                   "--context-shift"});
   ASSERT_TRUE(child.wait_for(" "));

@@ -119,7 +119,7 @@ TEST_F(Sweep, MakesFilesOfGivenSizes) {
       << command;
 }
 
-TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
+TEST_F(Sweep, IgnoresAnotherSweepsFiles) {
   const std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
   ASSERT_EQ(cria(wanted).code, 0);
   for (const std::vector<std::string>& option : {std::vector<std::string>{"--kv-type", "q8_0"},

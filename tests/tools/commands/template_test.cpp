@@ -100,7 +100,7 @@ TEST(Template, RenderingsCannotDriveTheTerminal) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
-TEST(Template, SaysWhatTheTemplateNeverLooksAt) {
+TEST(Template, ReportsUnusedVariables) {
   const Result result = cria({"template", "--messages", "-", "--no-think"}, kTalk);
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err.find("cria: note: "), 0U) << result.err;
@@ -123,7 +123,7 @@ TEST(Template, ADeveloperIsTheSystem) {
   }
 }
 
-TEST(Template, SaysWhereATemplateFails) {
+TEST(Template, ReportsThePlaceOfAnError) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");
   const Result result = cria({"template", "--template", file, "--messages", "-"}, kTalk);

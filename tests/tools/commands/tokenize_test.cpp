@@ -52,7 +52,7 @@ TEST(Tokenize, ShowsPieces) {
   EXPECT_EQ(text, " Paris");  // the dummy prefix of SentencePiece
 }
 
-TEST(Tokenize, ControlTokensOnlyWhereAskedFor) {
+TEST(Tokenize, ParsesControlTokensOnlyOnRequest) {
   const std::string marker = "<|im_end|>";
   EXPECT_EQ(cria({"tokenize", "--ids", "--no-bos", "--special", "-p", marker}).out, "4\n");
   EXPECT_GT(cria({"tokenize", "--ids", "--no-bos", "-p", marker}).out.size(), 4U);
@@ -81,7 +81,7 @@ TEST(Tokenize, ShowsOffsets) {
 }
 
 // A long stream, tokenized while it arrives, has the ids of the whole file.
-TEST(Tokenize, StreamsAreTheWhole) {
+TEST(Tokenize, StreamsGiveTheSameTokens) {
   std::string text;
   for (int i = 0; i < 300'000; ++i)
     text += "word" + std::to_string(i % 977) + (i % 13 == 0 ? "\n" : " and ");

@@ -113,7 +113,7 @@ TEST_F(Tune, RememberedOptionsYieldToTypedOnes) {
       << result.err;
 }
 
-TEST_F(Tune, ConfigTellsWhereItComesFrom) {
+TEST_F(Tune, ConfigNamesTheSource) {
   remember({{"batch", "7"}});
   const nlohmann::json settings =
       nlohmann::json::parse(run({"config", "run", "--json"}).out).at("settings");
@@ -124,7 +124,7 @@ TEST_F(Tune, ConfigTellsWhereItComesFrom) {
   EXPECT_EQ((*batch)["source"], file_);
 }
 
-TEST_F(Tune, PromptsThreadsBelongToThoseOfDecoding) {
+TEST_F(Tune, PrefillThreadsNeedDecodeThreads) {
   remember({{"threads", "1"}, {"threads-prefill", "2"}});
   EXPECT_NE(answer().err.find("threads 1 (prompts 2)"), std::string::npos);
   EXPECT_NE(answer({"-t", "1"}).err.find("threads 1 (prompts 1)"), std::string::npos);
@@ -231,7 +231,7 @@ TEST_F(TuneChoice, PromptsHaveThreadsOfTheirOwn) {
   EXPECT_EQ(result.best.threads_prefill, other == usual ? 0 : usual);
 }
 
-TEST(TuneOptions, AreWhatHasToBeSaid) {
+TEST(TuneOptions, IncludeOnlyChangedValues) {
   tools::TuneResult result;
   const auto options = [&](const tools::TuneWay& best) {
     result.usual = {.threads = 4};

@@ -28,7 +28,7 @@ class Overrides : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(Overrides, AreAsIfTheFileSaidSo) {
+TEST_F(Overrides, EqualValuesInTheFile) {
   const std::string plain = logits_with({});
   const auto expect_same = [&](const std::vector<std::string>& options,
                                const std::vector<std::string>& settings) {

@@ -40,7 +40,7 @@ TEST(BarPlot, HeightsAreInProportionWithinAPanel) {
   EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
 }
 
-TEST(BarPlot, NothingAndZerosArePictures) {
+TEST(BarPlot, DrawsEmptyAndZeroPlots) {
   for (const std::vector<BarPair>& bars : {std::vector<BarPair>{}, {{"p", 0, 0}}}) {
     const std::string svg = to_svg({{}, {}, {}, {}, {{"one", bars}}});
     EXPECT_EQ(svg.find("nan"), std::string::npos);

@@ -1,4 +1,4 @@
-#include "tools/report/machine.h"
+#include "tools/report/roofline.h"
 
 #include <gtest/gtest.h>
 

@@ -115,7 +115,7 @@ TEST(ServeAnswers, StopTexts) {
   }
 }
 
-TEST(ServeAnswers, ChoicesAreThoseOfLaterSeeds) {
+TEST(ServeAnswers, ChoicesUseConsecutiveSeeds) {
   ServedDemo demo;
   const Json more = {{"seed", 20}, {"temperature", 1.2}, {"max_tokens", 12}};
   Json several = question(kStory, more);

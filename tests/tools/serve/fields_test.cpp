@@ -154,7 +154,7 @@ TEST(ServeFields, RejectNonJsonBodies) {
   const std::string good = kChat.dump();
   std::string members = "{";  // a quadratic search for duplicates would take minutes
   for (int i = 0; i < 20000; ++i) members += '"' + std::to_string(i) + "\":0,";
-  // As parsed values, these lists would take half a gigabyte.
+  // Parsed, these lists would take half a gigabyte.
   std::string lists = "{\"chat_template_kwargs\":{\"a\":[[]";
   for (int i = 0; i < 1'000'000; ++i) lists += ",[]";
   const std::vector<std::string> bodies = {

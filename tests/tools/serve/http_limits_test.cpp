@@ -308,7 +308,7 @@ void send_too_many_events(Exchange& exchange) {
     exchange.event(event);
 }
 
-TEST(ServeHttpLimits, WhoReadsNothingBehindALargeEventIsGivenUp) {
+TEST(ServeHttpLimits, CloseReadersThatStallAfterALargeEvent) {
   Served served;
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));

@@ -182,7 +182,7 @@ TEST(ServeHttp, ErrorsBeforeAndAfterTheHeadOfAStream) {
   EXPECT_TRUE(stream.ends_with("0\r\n\r\n"));
 }
 
-TEST(ServeHttp, DroppedAndThrown) {
+TEST(ServeHttp, HandlesDroppedExchangesAndExceptions) {
   Served served;
   const std::string dropped = served.ask(get("/drop"));
   EXPECT_EQ(status_of(dropped), 500);

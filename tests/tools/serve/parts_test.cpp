@@ -31,7 +31,7 @@ void expect_scan(const std::string& bytes, int status) {
     EXPECT_EQ(scanned(bytes, piece), status) << bytes.substr(0, 60) << " in pieces of " << piece;
 }
 
-TEST(ServeHead, WholeAndUnfinished) {
+TEST(ServeHead, ScansCompleteAndIncompleteHeaders) {
   expect_scan("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0);
   expect_scan("GET / HTTP/1.1\r\nHost: a\r\n\r", -1);
   expect_scan("GET / HTTP/1.1\r\nX: \xC3\xA4\t\r\n\r\n", 0);
@@ -274,7 +274,7 @@ TEST(ServeLog, WritesKnownFields) {
   EXPECT_EQ(json.find('\n'), std::string::npos);
 }
 
-TEST(ServeLog, TellsWhatWentWrong) {
+TEST(ServeLog, ReportsErrors) {
   RequestRecord record;
   record.error = "no\nroom";
   const RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 500, 1, false};
@@ -356,7 +356,7 @@ CompletionRequest grammar_request(const std::string& grammar) {
   return wanted;
 }
 
-TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
+TEST(ServeConstraints, KeepLatestEntriesWithinMemory) {
   const CompletionRequest a = grammar_request("root ::= \"a\""),
                           b = grammar_request("root ::= \"b\"");
   Constraints two([](const std::string&) {});
@@ -379,7 +379,7 @@ TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
 }
 
 // Requests that wait hold theirs, however small their text is.
-TEST(ServeConstraints, ThoseInUseAreLimited) {
+TEST(ServeConstraints, LimitEntriesInUse) {
   const CompletionRequest a = grammar_request("root ::= \"a\""),
                           b = grammar_request("root ::= \"b\""),
                           c = grammar_request("root ::= \"c\"");

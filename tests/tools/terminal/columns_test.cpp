@@ -120,7 +120,7 @@ TEST(Columns, MessagesFit) {
   }
 }
 
-TEST(Columns, PipesGetWholeLines) {
+TEST(Columns, PipesGetCompleteLines) {
   const std::string table = cria({"inspect", kDemo, "--kv"}).out;
   EXPECT_NE(table.find("tokenizer.ggml.token_type"), std::string::npos);
   std::istringstream lines(table);

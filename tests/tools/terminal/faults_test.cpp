@@ -261,7 +261,7 @@ TEST(Faults, FullDisksLeaveNoFile) {
   }
 }
 
-TEST(Faults, WhatMayNotBeReadOrWrittenIsSaid) {
+TEST(Faults, ReportsFilesWithoutPermission) {
   const TempDirectory directory;
   const std::string model = directory.write("model.gguf", read_file(kDemo));
   chmod(model.c_str(), 0);
@@ -310,7 +310,7 @@ struct LongCommand {
   std::set<std::string> leaves;
 };
 
-TEST(Faults, SignalsAtAnyMomentLeaveWholeFilesOrNone) {
+TEST(Faults, SignalsLeaveCompleteFilesOrNone) {
   for (const int signal : {SIGINT, SIGTERM}) {
     for (unsigned moment = 0; moment < 6; ++moment) {
       const TempDirectory directory;
@@ -345,7 +345,7 @@ TEST(Faults, SignalsAtAnyMomentLeaveWholeFilesOrNone) {
   }
 }
 
-TEST(Faults, WhatWasSaidBeforeTheSignalIsThere) {
+TEST(Faults, KeepsOutputFromBeforeASignal) {
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
     Child child(Child::Kind::Pipe, kEndless);
     ASSERT_TRUE(child.wait_for(" "));

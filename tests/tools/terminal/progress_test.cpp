@@ -20,7 +20,7 @@ TEST(ProgressLine, FitsEveryWidth) {
     EXPECT_LE(display_width(progress_line(kState, columns)), columns);
 }
 
-TEST(ProgressLine, SaysAllWhereThereIsRoom) {
+TEST(ProgressLine, ShowsEverythingIfItFits) {
   EXPECT_EQ(
       progress_line(kState, 132),
       "perplexity [##########              ] 42 %  1.23 k tokens/s  1:15 left  34.2311 ± 0.9912");
@@ -30,7 +30,7 @@ TEST(ProgressLine, SaysAllWhereThereIsRoom) {
   EXPECT_EQ(progress_line(kState, 20), "perplexity 42 %");
 }
 
-TEST(ProgressLine, BytesAreSaidInOneUnit) {
+TEST(ProgressLine, ShowsBytesInOneUnit) {
   ProgressState state = kState;
   state.unit = "bytes";
   state.per_second = 72.0 * (1 << 20);

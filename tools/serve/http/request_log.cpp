@@ -6,7 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "tools/report/json.h"
+#include "tools/report/table.h"
 
 namespace cria::serve {
 namespace {

@@ -1,4 +1,5 @@
-// One answer being written: from the question to the last chunk. It goes on while another conversation is shown.
+// An answer in progress, from the question to the last chunk. It continues while another
+// conversation is shown.
 import { ChatError, streamAnswer } from './stream.mjs';
 
 /** A question with its files before it, each in a block of code. */
@@ -10,7 +11,10 @@ function withFiles({ content, files = [] }) {
   return [...blocks, content].filter(Boolean).join('\n\n');
 }
 
-/** What the model is sent of a conversation: failed and empty answers are left out, questions in a row are one. */
+/**
+ * Returns the messages to send: without failed and empty answers, with consecutive questions
+ * joined.
+ */
 export function messagesToSend(conversation, system) {
   const sent = system ? [{ role: 'system', content: system }] : [];
   for (const message of conversation.messages.slice(conversation.from)) {
@@ -63,7 +67,8 @@ function takeCalls(message, deltas) {
 }
 
 /**
- * Asks for the answer `message`, the last of `conversation`; what it has already is continued. `onchange` is called for every piece, `onend` once.
+ * Requests the answer `message`, the last of `conversation`, and continues what it already has.
+ * Calls `onchange` for every piece and `onend` once.
  */
 export class Asking {
   constructor(conversation, message, { settings, model, onchange, onend }) {

@@ -1,7 +1,7 @@
-# Puts the chat page together: cmake -DOUT=DIR -P assemble.cmake writes DIR/page.html and DIR/page.cpp, which
-# has the page and the files that make it installable.
-# The modules become one script, in this order; `import` and `export` are for tests that load them one by one, so top-level names are
-# unique across them.
+# Assembles the chat page: cmake -DOUT=DIR -P assemble.cmake writes DIR/page.html and DIR/page.cpp,
+# which has the page and the files that make it installable. The modules become one script, in this
+# order, so their top-level names must be unique. `import` and `export` are for tests, which load
+# the modules one by one.
 set(modules storage theme dom inline markdown math highlight render stream versions store settings ask message talk sidebar composer main)
 set(here ${CMAKE_CURRENT_LIST_DIR})
 
@@ -23,7 +23,8 @@ string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 file(WRITE ${OUT}/page.html "${page}")
 
-# The hash of a text as Content-Security-Policy names it: base64 of SHA-256. Three hexadecimal digits are two of base64.
+# Hashes text as Content-Security-Policy expects: base64 of SHA-256. Three hexadecimal digits make
+# two of base64.
 function(csp_hash out text)
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(SHA256 hex "${text}")

@@ -1,4 +1,4 @@
-// Where messages are written: the box grows with its text; Enter sends.
+// The box for messages: it grows with its text; Enter sends.
 import { announce, byId, element, icon, isComposing, toast } from './dom.mjs';
 import { fileList } from './message.mjs';
 
@@ -6,7 +6,7 @@ const MAX_FILE = 2 << 20;  // bytes of an attached file
 
 const touch = matchMedia('(pointer: coarse)');
 
-/** The file's text; null if it is no text in UTF-8. */
+/** Returns the file's text, or null unless it is UTF-8. */
 async function textOf(file) {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());

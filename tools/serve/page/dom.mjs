@@ -1,6 +1,9 @@
 // Making elements. Text is always set as text: nothing here reads HTML.
 
-/** An element; `testid`, `text` and listeners (`onclick`) are set by those names, `true` is an attribute without value, null and false are none. */
+/**
+ * Makes an element. `testid`, `text` and listeners (`onclick`) are set by name. `true` makes an
+ * attribute without a value; null and false make none.
+ */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -55,7 +58,10 @@ export function iconButton(name, label, attributes = {}) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Whether a key belongs to an input method. Safari ends the composition before it tells of the key that ends it; 229 is what is left then. */
+/**
+ * True if a key belongs to an input method. Safari ends the composition before it reports the last
+ * key, whose code is then 229.
+ */
 export const isComposing = (event) => event.isComposing || event.keyCode === 229;
 
 /** Said to screen readers only. */
@@ -63,7 +69,10 @@ export function announce(text) {
   byId('announcer').textContent = text;
 }
 
-/** A short notice at the lower edge, perhaps with one thing to do. It stands in the dialog while that is open: what is behind it cannot be reached. */
+/**
+ * Shows a short notice at the lower edge, with up to one action. An open dialog holds it, since
+ * nothing behind the dialog can be reached.
+ */
 export function toast(text, { action, act, seconds = 8 } = {}) {
   const box = element('div', { class: 'toast', testid: 'toast' }, element('span', { text }));
   const remove = () => box.remove();
@@ -76,7 +85,9 @@ export function toast(text, { action, act, seconds = 8 } = {}) {
   setTimeout(remove, seconds * 1000);
 }
 
-/** Copies a text; also where the page is not served over HTTPS or from localhost, and so has no clipboard. */
+/**
+ * Copies text, also on pages without HTTPS, which have no clipboard unless the host is localhost.
+ */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

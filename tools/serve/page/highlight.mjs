@@ -1,5 +1,5 @@
-// Colours for code: comments, strings, numbers and words that most languages keep for themselves. It knows families of languages, not
-// languages; what it does not know stays plain.
+// Colours for code: comments, strings, numbers and keywords of most languages. It knows families of
+// languages, not single languages. Unknown text stays plain.
 
 const keywords = new Set(('abstract and as assert async await auto begin bool boolean break case catch char class const constexpr continue def default defer del do double elif else ' +
   'elsif end enum except export extends extern false final finally float fn for foreach from func function global go if impl implements import in include instanceof int interface is lambda let ' +

@@ -1,5 +1,5 @@
-// Markdown inside of a paragraph: text → a list of strings and nodes { kind, nodes | text, href }.
-// Kinds: strong, em, del, code, link, break, math { text, display }. Time is linear in the text, whatever it is.
+// Markdown within a paragraph: text → a list of strings and nodes { kind, nodes | text, href }.
+// Kinds: strong, em, del, code, link, break, math { text, display }. Time is linear in any text.
 
 const MAX_OPEN = 64;       // emphasis and brackets open at a time; more are text
 const MAX_HREF = 2048;
@@ -25,10 +25,11 @@ class InlineParser {
     this.text = text;
     this.streaming = streaming;
     this.at = 0;
-    this.frames = [{ mark: '', count: 0, nodes: [] }];  // what is open, outermost first; the first is the paragraph
-    this.open = { '*': 0, _: 0, '~': 0, '[': 0 };       // how many frames of each mark
-    this.noRun = new Set();                             // lengths of backtick runs of which no more follow
-    this.noMath = new Set();                            // ends of formulas of which no more follow
+    // Open frames, outermost first; the first is the paragraph. Then the number of frames per mark.
+    this.frames = [{ mark: '', count: 0, nodes: [] }];
+    this.open = { '*': 0, _: 0, '~': 0, '[': 0 };
+    this.noRun = new Set();   // lengths of backtick runs that do not occur again
+    this.noMath = new Set();  // ends of formulas that do not occur again
   }
 
   push(node) {
@@ -69,7 +70,7 @@ class InlineParser {
     this.at += length;
   }
 
-  /** A formula between marks; false if there is none here. */
+  /** Parses a formula between marks; false if the text has none here. */
   math() {
     const open = this.text.slice(this.at, this.at + 2), close = mathMarks[open];
     if (!close || this.noMath.has(close)) return false;
@@ -171,7 +172,10 @@ class InlineParser {
     return count;
   }
 
-  /** Frames from this one on were never closed: their marks are text. While an answer streams in, strong text may yet be closed. */
+  /**
+   * Removes the frames from `from` on, which were never closed: their marks are text. While an
+   * answer streams in, strong text may still be closed.
+   */
   collapse(from, streaming) {
     const frames = this.frames.splice(from);
     for (const frame of frames) {
@@ -246,7 +250,10 @@ class InlineParser {
   }
 }
 
-/** `streaming`: more may follow, so code and strong text that are open at the end are shown as such. */
+/**
+ * Parses text. `streaming`: more may follow, so code and strong text are shown as such before they
+ * are closed.
+ */
 export function parseInline(text, streaming = false) {
   return new InlineParser(text, streaming).parse();
 }

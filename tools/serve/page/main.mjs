@@ -28,7 +28,7 @@ function download(name, text, type = 'application/json') {
 class ChatPage {
   constructor() {
     this.models = [];
-    this.draft = {};            // system message and model of the conversation that the next question begins
+    this.draft = {};            // system message and model for the next new conversation
     this.conversation = null;   // null: a new one, without a message yet
     this.running = new Map();   // id of a conversation → the Asking that writes its answer
     this.store = new Store({
@@ -89,7 +89,7 @@ class ChatPage {
     addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && !isComposing(event) && !event.defaultPrevented && !byId('settings').open) this.stop();
     });
-    // What is being written ends with the page, and is saved as far as it came.
+    // An unfinished answer ends with the page, and is saved up to there.
     addEventListener('pagehide', () => {
       for (const asking of this.running.values()) {
         asking.stop();
@@ -117,7 +117,7 @@ class ChatPage {
     return this.models.find(({ id }) => id === chosen) ?? this.models[0] ?? null;
   }
 
-  /** Sets what belongs to this conversation alone: `system` or `model`. */
+  /** Sets the conversation's own `system` or `model`. */
   choose(name, value) {
     const place = this.conversation ?? this.draft;
     if (value === undefined) delete place[name];
@@ -166,7 +166,7 @@ class ChatPage {
     this.showState();
   }
 
-  /** What is around the messages: title, list, button, figures. */
+  /** Updates everything around the messages: title, list, button, figures. */
   showState() {
     const title = this.conversation?.title ?? 'New chat';
     byId('title').textContent = title;
@@ -183,7 +183,9 @@ class ChatPage {
     byId('stats').textContent = this.conversation?.messages.at(-1)?.stats ?? '';
   }
 
-  /** Says what was done; and where it could not be stored, that too, as there is one notice at a time. */
+  /**
+   * Reports an action. Only one notice is shown at a time, so it also reports that storing failed.
+   */
   told(text, more = {}) {
     if (this.store.unsaved) toast(`${text} ${STORAGE_FULL}`, { ...more, seconds: 20 });
     else toast(text, more);
@@ -271,14 +273,17 @@ class ChatPage {
     return this.change(messages.length - 1, [{ role: 'assistant', content: '', state: 'streaming' }]);
   }
 
-  /** A question is asked anew with this text; an answer has it from now on. The older version is kept. */
+  /** Asks a question anew with `text`, or gives an answer that text. The older version is kept. */
   edit(message, text) {
     const at = this.conversation.messages.indexOf(message);
     const { role, files } = message;
     this.change(at, [role === 'user' ? { role, content: text, ...(files ? { files } : {}) } : { role, content: text, state: 'done' }]);
   }
 
-  /** Puts messages in the place of those from `at` on, which stay as a version; the model answers a question or fills an empty answer. */
+  /**
+   * Replaces the messages from `at` on by `tail` and keeps them as a version. The model answers a
+   * question or fills an empty answer.
+   */
   change(at, tail) {
     const { conversation } = this;
     this.halt(conversation);
@@ -302,7 +307,7 @@ class ChatPage {
     this.changed(conversation);
   }
 
-  /** Stops what is being written, for good: its end is told nobody. */
+  /** Stops the answer in progress for good, without reporting its end. */
   halt(conversation) {
     const asking = this.running.get(conversation.id);
     if (!asking) return;
@@ -321,7 +326,8 @@ class ChatPage {
   }
 
   rename(conversation, title) {
-    if (!this.store.get(conversation.id)) return this.showState();  // another tab deleted it meanwhile
+    // Another tab may have deleted it.
+    if (!this.store.get(conversation.id)) return this.showState();
     conversation.title = title;
     this.changed(conversation);
   }

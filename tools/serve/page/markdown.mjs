@@ -1,10 +1,11 @@
-// Markdown's blocks: text → [{ kind, start, … }], `start` the offset of the block's first line. Text that is appended changes the last block,
-// or the last two (finalCount), which is what lets an answer that streams in be drawn block by block.
-// Kinds: paragraph { text }, heading { level, text }, code { language, text, closed }, quote { blocks }, rule, math { text, closed },
-// list { ordered, first, loose, items: [{ checked, blocks }] }, table { align, head, rows }. HTML is text.
+// Markdown's blocks: text → [{ kind, start, … }], where `start` is the offset of the block's first
+// line. Appended text changes the last block, or the last two (finalCount), so a growing answer is
+// drawn block by block. Kinds: paragraph { text }, heading { level, text }, code { language, text,
+// closed }, quote { blocks }, rule, math { text, closed }, list { ordered, first, loose, items: [{
+// checked, blocks }] }, table { align, head, rows }. HTML is text.
 
 const MAX_DEPTH = 12;  // quotes and lists within each other; deeper ones are text
-const endedKinds = ['code', 'heading', 'rule'];  // whatever the line below is, it does not belong to them
+const endedKinds = ['code', 'heading', 'rule'];  // they never include the next line
 
 const fencePattern = /^[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$/;
 const headingPattern = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
@@ -44,7 +45,7 @@ function isTable(lines, at) {
     cellsOf(rule).length === cellsOf(lines[at]).length;
 }
 
-/** Whether a line ends the paragraph above it. */
+/** True if a line ends the paragraph above it. */
 function interrupts(lines, at) {
   const line = lines[at];
   if (fencePattern.test(line) || headingPattern.test(line) || rulePattern.test(line) || quotePattern.test(line) || mathPattern.test(line) || isTable(lines, at)) return true;
@@ -65,7 +66,10 @@ function codeBlock(lines, at, fence) {
   return { kind: 'code', language: fence[2].trim().split(/\s/)[0], text: text.join('\n'), closed, end: end + (closed ? 1 : 0) };
 }
 
-/** A formula in lines of its own, up to a line that ends with its end; null if a blank line, which TeX forbids, or other text comes first. */
+/**
+ * Parses a formula in lines of its own, up to a line that ends with its end mark. Returns null if a
+ * blank line, which TeX forbids, or other text comes first.
+ */
 function mathBlock(lines, at, [, mark, first]) {
   const environment = mark.startsWith('\\begin'), close = environment ? mark.replace('begin', 'end') : mark === '$$' ? '$$' : '\\]';
   const text = [];
@@ -86,7 +90,10 @@ function quoteBlock(lines, at, depth) {
   return { kind: 'quote', blocks: parseLines(inner, depth + 1), end };
 }
 
-/** One item: its first line is at `at`. What stands at least two blanks further in belongs to it, as answers indent carelessly. */
+/**
+ * Parses an item whose first line is at `at`. It includes lines indented by at least two blanks,
+ * since answers indent carelessly.
+ */
 function listItem(lines, at, marker, depth) {
   const indent = indentOf(lines[at]);
   const before = marker[1].length + marker[2].length + Math.min(marker[4]?.length ?? 1, 4);
@@ -187,8 +194,9 @@ export function parseMarkdown(text) {
 }
 
 /**
- * How many of a text's blocks stay as they are, whatever is appended. The line in which the last block begins may, while it is not complete, turn out to
- * belong to the block before: `2` is a paragraph below a list, `2. two` the list's next item. What makes a table is its second line.
+ * Returns the number of blocks that stay as they are, whatever is appended. While the first line
+ * of the last block is incomplete, it may still turn out to belong to the block before: `2` is a
+ * paragraph below a list, `2. two` the list's next item. A table is known by its second line.
  */
 export function finalCount(blocks, text) {
   if (blocks.length < 2) return 0;

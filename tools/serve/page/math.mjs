@@ -1,6 +1,7 @@
-// TeX mathematics as a tree of MathML: { tag, attributes, children | text }. What answers of models use
-// is known: fractions, roots, scripts, accents, matrices, fonts, operators. A command that is not known
-// is shown by its name, so no text is lost. Sources: the TeXbook's grammar of formulas, MathML Core.
+// TeX mathematics as a tree of MathML: { tag, attributes, children | text }. It knows what models'
+// answers use: fractions, roots, scripts, accents, matrices, fonts, operators. An unknown command
+// is shown by its name, so no text is lost. Sources: the TeXbook's grammar of formulas, MathML
+// Core.
 
 const MAX_NESTING = 60, MAX_LENGTH = 20000;
 
@@ -36,7 +37,7 @@ const environments = {
   split: ['', '', 'math-align'], eqnarray: ['', '', 'math-align'], gathered: ['', ''], gather: ['', ''], multline: ['', ''], equation: ['', ''], displaymath: ['', ''],
 };
 
-// First letters of Unicode's mathematical alphabets: capitals, small letters, digits (0: there are none).
+// First letters of Unicode's mathematical alphabets: capitals, small letters, digits (0: none).
 const alphabets = { bold: [0x1d400, 0x1d41a, 0x1d7ce], italic: [0x1d434, 0x1d44e, 0], script: [0x1d49c, 0x1d4b6, 0], fraktur: [0x1d504, 0x1d51e, 0], double: [0x1d538, 0x1d552, 0x1d7d8],
   sans: [0x1d5a0, 0x1d5ba, 0x1d7e2], mono: [0x1d670, 0x1d68a, 0x1d7f6] };
 const exceptions = { italic: pairs('h ℎ'), script: pairs('B ℬ E ℰ F ℱ H ℋ I ℐ L ℒ M ℳ R ℛ e ℯ g ℊ o ℴ'), fraktur: pairs('C ℭ H ℌ I ℑ R ℜ Z ℨ'), double: pairs('C ℂ H ℍ N ℕ P ℙ Q ℚ R ℝ Z ℤ') };
@@ -76,7 +77,7 @@ class MathParser {
     while (/^\s$/.test(this.next ?? '')) this.at += 1;
   }
 
-  /** Nodes up to one of these tokens, which is not taken, or the end. */
+  /** Parses nodes up to one of the tokens `ends`, which stays, or the end. */
   list(...ends) {
     const nodes = [], { font } = this;
     if ((this.depth += 1) > MAX_NESTING) throw new RangeError('nested too deeply');
@@ -121,12 +122,13 @@ class MathParser {
     return below ? node(under ? 'munder' : 'msub', [base, below]) : base;
   }
 
-  /** What stands in braces, or the next atom. */
+  /** Parses the content of braces, or the next atom. */
   argument() {
     this.skipBlanks();
     const token = this.tokens[this.at++];
     if (token === undefined || token === '}') { this.at -= 1; return node('mrow', []); }
-    if (/\d/.test(token)) return leaf('mn', styled(token, this.font ?? 'normal'));  // one digit: \frac12
+    // A single digit, as in \frac12.
+    if (/\d/.test(token)) return leaf('mn', styled(token, this.font ?? 'normal'));
     if ((this.depth += 1) > MAX_NESTING) throw new RangeError('nested too deeply');
     const atom = this.atom(token);
     this.depth -= 1;
@@ -283,7 +285,8 @@ class MathParser {
       if (token === undefined || token === end) break;
       if (token === '&') continue;
       rows.push([]);
-      if (this.next === '[') while (this.next !== undefined && this.tokens[this.at++] !== ']');  // \\[2pt]
+      // As in \\[2pt].
+      if (this.next === '[') while (this.next !== undefined && this.tokens[this.at++] !== ']');
     }
     const last = rows.at(-1);
     if (rows.length > 1 && last.every((cell) => cell.children.length === 0)) rows.pop();

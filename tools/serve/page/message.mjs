@@ -18,7 +18,10 @@ export function fileList(files, remove) {
     remove ? iconButton('close', `Take ${file.name} away`, { onclick: () => remove(file) }) : null)));
 }
 
-/** `actions`: edit(message, text), regenerate(), goOn(), retry(), openSettings(), shorten(), showVersion(message, number). */
+/**
+ * `actions`: edit(message, text), regenerate(), goOn(), retry(), openSettings(), shorten(),
+ * showVersion(message, number).
+ */
 export class MessageView {
   constructor(message, actions) {
     Object.assign(this, { message, actions });
@@ -49,7 +52,7 @@ export class MessageView {
     return [this.editButton, copy];
   }
 
-  /** What leads to the older and newer versions of a message, where there are several. */
+  /** Buttons to the older and newer versions of a message, if it has several. */
   versionButtons() {
     const { versions } = this.message;
     if (!versions) return [];
@@ -60,7 +63,10 @@ export class MessageView {
       iconButton('right', 'Newer version', { testid: 'version-newer', disabled: shown === versions.length - 1, onclick: () => go(shown + 1) }))];
   }
 
-  /** The message in a box of its own. A question that is sent is asked anew from here; the older version is kept. */
+  /**
+   * Shows the message in a box of its own. A question that is sent is asked anew; the older version
+   * is kept.
+   */
   edit() {
     const { message } = this;
     const question = message.role === 'user';

@@ -1,4 +1,5 @@
-// Markdown as elements, and an answer that grows. Elements are made one by one; no text is ever read as HTML.
+// Draws Markdown as elements, and answers that grow. Elements are made one by one; text is never
+// read as HTML.
 import { copyBy, element, icon } from './dom.mjs';
 import { highlight } from './highlight.mjs';
 import { parseInline } from './inline.mjs';
@@ -82,8 +83,8 @@ function drawBlock(block, streaming) {
 }
 
 /**
- * Makes an element what a freshly drawn one is, and returns the one that stands. What is the same stays in the page, so that in a list that grows a
- * selection, the focus and a button that is being pressed stay as they are.
+ * Changes an element to a freshly drawn one, and returns the element in the page. Equal parts stay,
+ * so that a selection, the focus and a pressed button in a growing list are kept.
  */
 function renew(old, fresh) {
   const both = (name) => old.nodeName === name && fresh.nodeName === name;
@@ -103,8 +104,9 @@ function renew(old, fresh) {
 }
 
 /**
- * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block, which may be a long list, and while
- * its first line is not complete the one before it. What a chunk costs depends neither on what is above nor on the conversation's length.
+ * The text of an answer in a box. Each update reads and draws only blocks that may still change:
+ * the last block and, while its first line is incomplete, the one before it. So the cost of a
+ * chunk does not depend on the text above or on the conversation's length.
  */
 export class AnswerText {
   constructor(box) {
@@ -125,7 +127,8 @@ export class AnswerText {
       this.box.append(fresh);
       return fresh;
     });
-    for (const joined of this.open.slice(blocks.length)) joined.remove();  // its text is part of the block before it now
+    // Their text is part of the block before now.
+    for (const joined of this.open.slice(blocks.length)) joined.remove();
     const settled = finalCount(blocks, rest);
     this.open = drawn.slice(settled);
     this.code = last?.kind === 'code' && !last.closed ? last.text : null;

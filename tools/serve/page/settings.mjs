@@ -1,4 +1,5 @@
-// The settings: what is sent with each question. An empty field is not sent; the server then does as it was started.
+// The settings are sent with each question. An empty field is not sent, so the server uses its
+// default.
 import { byId, element } from './dom.mjs';
 import { readItem, writeItem } from './storage.mjs';
 
@@ -11,14 +12,17 @@ const numberFields = {
   seed: { input: 'setting-seed', min: 0, max: Number.MAX_SAFE_INTEGER, whole: true },
 };
 
-/** A field's text as JSON: a number, or a list whose parts are divided by commas; undefined if it is neither. */
+/**
+ * Returns a field's text as JSON: a number, or a list whose parts are divided by commas; undefined
+ * for other text.
+ */
 function sampled(text, standard) {
   if (Array.isArray(standard)) return text.split(',').map((part) => part.trim());
   if (typeof standard === 'string') return text;
   return Number.isFinite(Number(text)) ? Number(text) : undefined;
 }
 
-/** The text as a JSON schema; undefined if it is none. */
+/** Returns the text as a JSON schema, or undefined. */
 function schemaIn(text) {
   try {
     const value = JSON.parse(text);
@@ -38,7 +42,10 @@ function mark(input, wrong) {
 }
 
 export class Settings {
-  /** `onkey`: the API key has changed; `onsystem(text)`: so has the system message of the conversation that is shown. */
+  /**
+   * `onkey` is called if the API key changes, `onsystem(text)` if the shown conversation's system
+   * message does.
+   */
   constructor({ onkey, onsystem }) {
     this.values = this.stored();
     this.defaults = {};
@@ -51,7 +58,7 @@ export class Settings {
     byId('settings-form').addEventListener('input', () => this.take());
     byId('setting-api-key').addEventListener('change', onkey);
     byId('settings-open').addEventListener('click', () => this.open());
-    // A click beside the dialog closes it.
+    // A click outside the dialog closes it.
     byId('settings').addEventListener('click', (event) => {
       if (event.target === byId('settings')) byId('settings').close();
     });
@@ -70,7 +77,7 @@ export class Settings {
     let value = null;
     try {
       value = JSON.parse(readItem('local', SETTINGS_KEY));
-    } catch { /* then there are none */ }
+    } catch { /* no settings stored */ }
     const values = {};
     for (const name of ['system', 'schema', 'thinking']) if (typeof value?.[name] === 'string') values[name] = value[name];
     if (typeof value?.sampling === 'object' && value.sampling !== null) values.sampling = Object.fromEntries(Object.entries(value.sampling).filter(([, text]) => typeof text === 'string'));
@@ -105,7 +112,7 @@ export class Settings {
     writeItem('session', API_KEY, byId('setting-api-key').value.trim() || null);
   }
 
-  /** Makes a field of every sampling option that the server names, with the value that it takes by itself. */
+  /** Makes a field for every sampling option of the server, with its default value. */
   showDefaults(defaults) {
     this.defaults = Object.fromEntries(Object.entries(defaults).filter(([name, value]) => !(name in numberFields) && name !== 'n_predict' && ['number', 'string', 'object'].includes(typeof value)));
     byId('sampling').replaceChildren(...Object.entries(this.defaults).map(([name, value]) => {

@@ -12,7 +12,7 @@ function dayOf(time) {
   return new Date(time).toLocaleDateString('en', { month: 'long', year: 'numeric' });
 }
 
-/** Whether all words stand in the title or the messages shown, small or capital. */
+/** True if the title or the shown messages contain all words, in any case. */
 function matches({ title, messages }, words) {
   const text = [title, ...messages.map((message) => message.content)].join('\n').toLowerCase();
   return words.every((word) => text.includes(word));
@@ -59,7 +59,10 @@ export class Sidebar {
     else if (narrow.matches) byId('menu').focus();
   }
 
-  /** Draws the list; not while a name is being written in it, which then draws it when it is done. The focus stays where it is. */
+  /**
+   * Draws the list and keeps the focus. While a name is being edited, it does nothing; the end of
+   * editing draws.
+   */
   show(conversations, currentId, running) {
     this.shown = [conversations, currentId, running];
     if (this.renaming) return;
@@ -77,7 +80,7 @@ export class Sidebar {
     if (focused) this.focus(focused);
   }
 
-  /** Which button of which conversation has the focus; null if none has. */
+  /** Returns the focused button and its conversation, or null. */
   focused() {
     const button = document.activeElement;
     const open = this.list.contains(button) ? button.closest('li').querySelector('[data-id]') : null;
@@ -113,7 +116,8 @@ export class Sidebar {
     };
     input.addEventListener('keydown', (event) => {
       if (isComposing(event)) return;
-      if (event.key === 'Enter') { event.preventDefault(); leave(input.value); }  // or it would press the button that gets the focus
+      // Without preventDefault(), Enter would press the button that gets the focus.
+      if (event.key === 'Enter') { event.preventDefault(); leave(input.value); }
       if (event.key === 'Escape') { event.stopPropagation(); leave(conversation.title); }
     });
     input.addEventListener('blur', () => leave(input.value));

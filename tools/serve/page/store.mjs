@@ -1,5 +1,7 @@
-// The conversations, in localStorage under cria.chat.v1: { version: 1, conversations: [{ id, title, created, updated, from, messages }] }.
-// A message is { role: 'user' | 'assistant', content, … }, also with other versions of itself and what follows (versions.mjs). Other tabs write there too: before writing, what they wrote is read.
+// The conversations, in localStorage under cria.chat.v1: { version: 1, conversations: [{ id, title,
+// created, updated, from, messages }] }. A message is { role: 'user' | 'assistant', content, … },
+// perhaps with other versions of it and of the messages after it (versions.mjs). Other tabs write
+// there, too, so their changes are read before writing.
 import { itemKeys, readItem, writeItem } from './storage.mjs';
 
 const STORE_KEY = 'cria.chat.v1';
@@ -15,14 +17,17 @@ export function newId() {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Versions of a message, each a list of messages but the shown one (null); undefined if they are damaged or nested too deeply. */
+/**
+ * Returns the versions of a message: lists of messages, and null for the shown one. Returns
+ * undefined if they are damaged or nested too deeply.
+ */
 function checkedVersions(value, depth) {
   if (!Array.isArray(value) || depth > MAX_VERSION_DEPTH || value.filter((version) => version === null).length !== 1) return undefined;
   const versions = value.map((version) => (version === null ? null : Array.isArray(version) ? version.map((message) => checkedMessage(message, depth + 1)) : []));
   return versions.every((version) => version === null || (version.length > 0 && !version.includes(null))) ? versions : undefined;
 }
 
-/** A message with the fields we know, or null if it is none. */
+/** Returns a message with known fields, or null if it is invalid. */
 function checkedMessage(value, depth = 0) {
   if (!isObject(value) || !['user', 'assistant'].includes(value.role) || !isText(value.content)) return null;
   const message = { role: value.role, content: value.content };
@@ -30,7 +35,8 @@ function checkedMessage(value, depth = 0) {
   if (versions) message.versions = versions;
   if (Array.isArray(value.files)) message.files = value.files.filter((file) => isObject(file) && isText(file.name) && isText(file.text)).map(({ name, text }) => ({ name, text }));
   if (value.role === 'user') return message;
-  message.state = messageStates.includes(value.state) ? value.state : 'stopped';  // a tab that was closed left it streaming
+  // A tab that was closed left it streaming.
+  message.state = messageStates.includes(value.state) ? value.state : 'stopped';
   for (const name of ['reasoning', 'finish', 'stats']) if (isText(value[name])) message[name] = value[name];
   if (isObject(value.error) && isText(value.error.message)) {
     message.error = Object.fromEntries(['message', 'detail', 'code'].filter((name) => isText(value.error[name])).map((name) => [name, value.error[name]]));
@@ -72,14 +78,15 @@ export function titleOf(messages) {
 }
 
 /**
- * `ondamage` is told a text that was damaged and whether it could be set aside, `onfull` that a change could not be stored, `onchange` that another tab made one.
- * `isBusy(id)`: an answer is being written here, so what another tab wrote into that conversation is not taken over.
+ * `ondamage` receives a damaged text and whether it was set aside. `onfull` is called if a change
+ * could not be stored, `onchange` after a change by another tab. `isBusy(id)` is true while an
+ * answer is being written here; changes of that conversation by another tab are then ignored.
  */
 export class Store {
   constructor({ ondamage, onfull, onchange, isBusy }) {
     Object.assign(this, { ondamage, onfull, isBusy });
     this.conversations = new Map();
-    this.text = null;       // what we last read or wrote
+    this.text = null;       // text last read or written
     this.unsaved = false;   // something is in memory only
     this.read();
     addEventListener('storage', (event) => {
@@ -108,7 +115,8 @@ export class Store {
     for (const one of conversations) {
       const held = this.conversations.get(one.id);
       if (held && held.updated < one.updated && !this.isBusy(one.id)) Object.assign(held, one);
-      else if (held && held.updated === one.updated && !this.unsaved) held.title = one.title;  // a new name does not make it newer
+      // A new name does not make it newer.
+      else if (held && held.updated === one.updated && !this.unsaved) held.title = one.title;
       kept.set(one.id, held ?? one);
     }
     if (this.unsaved) for (const [id, held] of this.conversations) if (!kept.has(id)) kept.set(id, held);
@@ -120,7 +128,7 @@ export class Store {
   setAside(text) {
     const older = itemKeys('local', ASIDE_KEY);
     for (const key of older.slice(0, Math.max(0, older.length - MAX_ASIDE + 1))) writeItem('local', key, null);
-    // In one step: between two, another tab would see an empty store. And first, as there may be no room for both.
+    // Write once: otherwise another tab could see an empty store. Write first, as both may not fit.
     if (this.conversations.size > 0) this.write();
     else {
       writeItem('local', STORE_KEY, null);
@@ -153,7 +161,10 @@ export class Store {
     return JSON.stringify({ version: 1, conversations: this.list() }, null, 1);
   }
 
-  /** Adds the conversations of an exported file; those that are here already are left as they are. How many were new, or null if it is no such file. */
+  /**
+   * Adds the conversations of an exported file and keeps existing ones. Returns the number of new
+   * ones, or null for an invalid file.
+   */
   importFrom(text) {
     const { conversations, damaged } = readConversations(text);
     if (damaged && conversations.length === 0) return null;

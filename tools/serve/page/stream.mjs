@@ -1,6 +1,7 @@
-// Asking the server: its models, and answers as streams of server-sent events. Errors become sentences.
+// Requests to the server: its models, and answers as streams of server-sent events. Errors become
+// sentences.
 
-/** What went wrong, in words; `code` and `status` as the server said them. */
+/** An error as a sentence, with the server's `code` and `status`. */
 export class ChatError extends Error {
   constructor(message, { code = null, status = 0, detail = '' } = {}) {
     super(message);
@@ -54,7 +55,9 @@ export async function fetchModels(key) {
   return (await (await request('v1/models', { key })).json()).data;
 }
 
-/** What the server takes for sampling where a question says nothing: { name: value }; empty where it does not tell. */
+/**
+ * Returns the server's defaults for sampling as { name: value }; empty if it does not report them.
+ */
 export async function fetchDefaults(key) {
   try {
     return (await (await request('props', { key })).json()).default_generation_settings.params ?? {};
@@ -80,7 +83,10 @@ async function* eventData(body) {
   }
 }
 
-/** The chunks of an answer. Throws a ChatError, also where the stream ends too soon, or an AbortError. */
+/**
+ * Yields the chunks of an answer. Throws a ChatError, also if the stream ends too soon, or an
+ * AbortError.
+ */
 export async function* streamAnswer(question, { key, signal }) {
   const response = await request('v1/chat/completions', { key, signal, method: 'POST', body: JSON.stringify(question) });
   try {

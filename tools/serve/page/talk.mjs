@@ -29,7 +29,7 @@ export class Talk {
     this.toEnd();
   }
 
-  /** Whether what is on the screen is this conversation as it stands. */
+  /** True if the screen shows this conversation in its present state. */
   shows(conversation) {
     const messages = conversation?.messages ?? [];
     return this.conversation === conversation && messages.length === this.views.length && this.views.every((view, at) => view.message === messages[at]);
@@ -51,7 +51,7 @@ export class Talk {
     this.mark();
   }
 
-  /** What depends on where a message stands. */
+  /** Updates everything that depends on a message's position. */
   mark() {
     this.views.forEach((view, at) => view.setLast(at === this.views.length - 1));
     byId('left-out')?.remove();
@@ -60,7 +60,9 @@ export class Talk {
     byId('welcome').hidden = this.views.length > 0;
   }
 
-  /** The last message has grown: it is drawn in the next frame, and drawing takes at most a quarter of the time. */
+  /**
+   * Draws the growing last message in the next frame. Drawing takes at most a quarter of the time.
+   */
   grow() {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -92,7 +94,7 @@ export class Talk {
   scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const gap = scrollHeight - scrollTop - clientHeight;
-    // Content that grows leaves a gap as well; who scrolls up goes back.
+    // Growing content leaves a gap, too. Following ends only if the user scrolls up.
     if (gap < AT_END) this.following = true;
     else if (scrollTop < (this.lastTop ?? 0)) this.following = false;
     this.lastTop = scrollTop;

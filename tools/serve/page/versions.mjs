@@ -1,7 +1,8 @@
-// Versions of a conversation. A message that was asked or answered anew has `versions`: for each one the messages from
-// there on, and null for the one that is shown, whose messages stand in the conversation.
+// Versions of a conversation. A message that was asked or answered anew has `versions`. Each is the
+// list of messages from there on, or null for the shown version, whose messages are in the
+// conversation.
 
-/** The messages with `tail` in the place of those from `at` on, which stay as another version. */
+/** Replaces the messages from `at` on by `tail` and keeps them as another version. */
 export function addVersion(messages, at, tail) {
   const old = messages.slice(at), versions = old[0]?.versions ?? [null];
   if (old.length > 0) {
