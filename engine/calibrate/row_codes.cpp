@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "kernels/encode/pack.h"
 #include "kernels/formats/formats.h"
 
 namespace cria {
@@ -79,14 +80,28 @@ void set_codebook(CodeFormat& f) {
   f.unit = f.type == DType::IQ3_S ? 1 : f.type == DType::IQ3_XXS ? 4 : 8;
 }
 
+// Blocks of tables whose values may be shifted.
+template <class Block>
+concept IsTable = requires {
+  Block::kShift;
+};
+
 void set_grid(CodeFormat& f, const DecodeTraits& traits) {
+  with_dtype(f.type, [&](auto t) {
+    if constexpr (IsTable<typename Format<t>::Block>) {
+      using Block = typename Format<t>::Block;
+      f.grid.assign(Block::kValues.begin(), Block::kValues.end());
+      f.has_shift = true;
+      f.row_scale = kHeaderBytes<t> != 0;
+      if (f.row_scale || t == DType::IQ3_K) f.scale_step = 2;
+    }
+    return 0;
+  });
+  if (f.has_shift) return;
   switch (f.type) {
     case DType::IQ4_NL:
     case DType::IQ4_XS:
-    case DType::IQ4_KS:
       f.grid.assign(kIq4Values.begin(), kIq4Values.end());
-      f.row_scale = f.has_shift = f.type == DType::IQ4_KS;
-      if (f.has_shift) f.scale_step = 2;
       return;
     case DType::MXFP4:
     case DType::NVFP4:
@@ -186,17 +201,26 @@ void unpack_super(const CodeFormat& f, const std::byte* row, RowCodes& out) {
   }
 }
 
-// The shift of a sub-block of IQ4_KS, by its scale's lowest bit, or of IQ1_S.
+// The shifts of sub-blocks of IQ1_S and of tables.
 void unpack_shifts(const CodeFormat& f, const std::byte* row, RowCodes& out) {
-  for (std::size_t s = 0; s < out.shift.size(); ++s) {
-    if (f.type == DType::IQ1_S) {
-      out.shift[s] = (out.q[s * f.sub_block] & 7) == 1 ? 1 : -1;
-    } else {
-      const std::byte* const block =
-          row + dtype_info(f.type).header_bytes + s / 8 * sizeof(BlockIQ4_KS);
-      out.shift[s] = (std::to_integer<int>(block[s % 8]) & 1) * kIq4Shift;
+  with_dtype(f.type, [&](auto t) {
+    using Block = typename Format<t>::Block;
+    const std::size_t subs = f.block / f.sub_block;
+    for (std::size_t s = 0; s < out.shift.size(); ++s) {
+      if constexpr (t == DType::IQ1_S) {
+        out.shift[s] = (out.q[s * f.sub_block] & 7) == 1 ? 1 : -1;
+      } else if constexpr (IsTable<Block>) {
+        const auto b = load_block<Block>(row + kHeaderBytes<t> + s / subs * sizeof(Block));
+        int bit;
+        if constexpr (kHeaderBytes<t> != 0)
+          bit = b.scales[s % subs] & 1;
+        else
+          bit = b.extra >> (s % subs) & 1;
+        out.shift[s] = static_cast<std::int16_t>(bit * Block::kShift);
+      }
     }
-  }
+    return 0;
+  });
 }
 
 // Data of one block, from which the functions below write it.
@@ -356,11 +380,6 @@ void pack(const Parts& p, BlockIQ4_XS& b) {
     b.scales_lo[j] = byte(((p.scale[2 * j] + 32) & 15) | ((p.scale[2 * j + 1] + 32) & 15) << 4);
   put_nibbles(b.lo, 16, [&](std::size_t i) { return iq4_code(p.q[i]); });
 }
-void pack(const Parts& p, BlockIQ4_KS& b) {
-  for (std::size_t j = 0; j < 8; ++j)
-    b.scales[j] = byte((p.scale[j] + 127) | (p.shift[j] != 0 ? 1 : 0));
-  put_nibbles(b.lo, 16, [&](std::size_t i) { return iq4_code(p.q[i] - p.shift[i / 32]); });
-}
 void pack(const Parts& p, BlockTQ2_0& b) {
   b.d = half(*p.d);
   put_two_bits(b.q, [&](std::size_t i) { return p.q[i] + 1; });
@@ -443,8 +462,29 @@ void pack(const Parts& p, BlockIQ1_M& b) {
   }
 }
 
-template <class Block>
-void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::size_t values, std::byte* to) {
+// Tables whose values may be shifted, as the encoders pack them.
+template <class F>
+void pack_table(const Parts& p, typename F::Block& b) {
+  using Block = typename F::Block;
+  constexpr std::size_t kSubBlock = F::kTraits.sub_block;
+  SuperCodes codes;
+  for (std::size_t i = 0; i < 256; ++i) {
+    const int value = p.q[i] - p.shift[i / kSubBlock];
+    codes.q[i] = byte(
+        static_cast<int>(std::ranges::lower_bound(Block::kValues, value) - Block::kValues.begin()));
+  }
+  for (std::size_t j = 0; j < 256 / kSubBlock; ++j) {
+    codes.scales[j] = byte(p.scale[j] - F::kTraits.scale_min);
+    codes.mins[j] = p.shift[j] != 0 ? 1 : 0;
+  }
+  if constexpr (requires { b.d; }) b.d = half(*p.d);
+  pack<ScalarIsa>(codes, b);
+}
+
+template <class F>
+void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::byte* to) {
+  using Block = typename F::Block;
+  constexpr std::size_t values = F::kBlockValues;
   for (std::size_t first = 0; first < codes.q.size(); first += values, to += sizeof(Block)) {
     const std::size_t sub = first / f.sub_block;
     const Parts parts{&codes.q[first],
@@ -455,7 +495,10 @@ void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::size_t values,
                       &codes.d[first / f.block],
                       &codes.dmin[first / f.block]};
     Block block{};
-    pack(parts, block);
+    if constexpr (IsTable<Block>)
+      pack_table<F>(parts, block);
+    else
+      pack(parts, block);
     std::memcpy(to, &block, sizeof block);
   }
 }
@@ -489,8 +532,7 @@ void pack_row(const CodeFormat& f, const RowCodes& codes, std::byte* row) {
   with_dtype(f.type, [&](auto t) {
     if constexpr (is_integer(Format<t>::kClass)) {
       if constexpr (kHeaderBytes<t> != 0) std::memcpy(row, codes.d.data(), kHeaderBytes<t>);
-      pack_blocks<typename Format<t>::Block>(f, codes, Format<t>::kBlockValues,
-                                             row + kHeaderBytes<t>);
+      pack_blocks<Format<t>>(f, codes, row + kHeaderBytes<t>);
     }
     return 0;
   });

@@ -27,6 +27,9 @@ constexpr std::array kMixes = {
     Mix{"IQ2_XXS", 19, DType::IQ2_XXS}, Mix{"TQ2_0", 37, DType::TQ2_0},
     Mix{"IQ1_M", 31, DType::IQ1_M},     Mix{"TQ1_0", 36, DType::TQ1_0},
     Mix{"IQ1_S", 24, DType::IQ1_S},     Mix{"Q1_0", 40, DType::Q1_0},
+    Mix{"IQ6_K", 142, DType::IQ6_K},    Mix{"IQ5_K", 141, DType::IQ5_K},
+    Mix{"IQ5_KS", 150, DType::IQ5_KS},  Mix{"IQ4_K", 140, DType::IQ4_K},
+    Mix{"IQ3_K", 139, DType::IQ3_K},    Mix{"IQ2_K", 138, DType::IQ2_K},
 };
 
 constexpr std::string_view kSmallest = "IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M";
@@ -80,6 +83,8 @@ constexpr std::array kRules = {
     MixRule{"Q3_K_M", "attn_v", Layers::All, Models::All, DType::Q4_K},
     MixRule{"Q3_K_L", "attn_v", Layers::All, Models::All, DType::Q5_K},
     MixRule{"IQ4_NL IQ4_XS IQ4_KS", "attn_v", Layers::All, Models::Grouped, DType::Q5_K},
+    MixRule{"IQ4_K", "attn_v", Layers::All, Models::Grouped, DType::IQ5_K},
+    MixRule{"IQ3_K", "attn_v", Layers::All, Models::Grouped, DType::IQ4_K},
     MixRule{"Q4_K_S", "attn_v", Layers::First4, Models::All, DType::Q5_K},
 
     // Fused queries, keys and values.
@@ -130,6 +135,9 @@ constexpr std::array kFallbacks = {
     Fallback{DType::TQ1_0, DType::Q4_0},     Fallback{DType::TQ2_0, DType::Q4_0},
     Fallback{DType::Q4_K, DType::Q5_0},      Fallback{DType::Q5_K, DType::Q5_1},
     Fallback{DType::Q6_K, DType::Q8_0},     Fallback{DType::IQ4_KS, DType::IQ4_NL},
+    Fallback{DType::IQ2_K, DType::IQ4_NL},   Fallback{DType::IQ3_K, DType::IQ4_NL},
+    Fallback{DType::IQ4_K, DType::Q5_0},     Fallback{DType::IQ5_K, DType::Q5_1},
+    Fallback{DType::IQ5_KS, DType::Q5_1},    Fallback{DType::IQ6_K, DType::Q8_0},
     Fallback{DType::NVFP4, DType::MXFP4},    Fallback{DType::Q1_0, DType::Q4_0},
 };
 // clang-format on

@@ -25,6 +25,7 @@ constexpr float largest_held(DType type) {
       return 2688;  // 12 · half of the largest UE4M3
     case DType::MXFP4:
     case DType::IQ4_KS:
+    case DType::IQ5_KS:
       return 0x1p40F;  // a limit of the encoders; the scales reach farther
     default:
       return 65504;  // the largest f16: the range of scales and products

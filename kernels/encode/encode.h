@@ -5,10 +5,11 @@
 
 #include "kernels/encode/affine.h"
 #include "kernels/encode/fp4.h"
+#include "kernels/encode/ik.h"
 #include "kernels/encode/iq.h"
-#include "kernels/encode/iq4_ks.h"
 #include "kernels/encode/lanes.h"
 #include "kernels/encode/q8_0.h"
+#include "kernels/encode/row_scale.h"
 #include "kernels/encode/symmetric.h"
 #include "kernels/isa/namespace.h"
 

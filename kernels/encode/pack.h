@@ -53,7 +53,8 @@ void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::
 /// The codes of a super-block in the order of the row, and its integer scales and mins.
 struct SuperCodes {
   alignas(64) std::uint8_t q[256];
-  std::uint8_t scales[16], mins[16];  ///< one per sub-block; signed ones as the format biases them
+  /// One per sub-block; signed ones as the format biases them. In tables, mins are 1 for a shift.
+  std::uint8_t scales[16], mins[16];
 };
 
 /// Two bits at `shift` of four values 32 apart in a byte.
@@ -145,6 +146,85 @@ void pack(const SuperCodes& c, BlockIQ4_XS& block) {
   pack_nibbles<Isa, 16>(c, block.lo);
 }
 template <class Isa>
+void pack(const SuperCodes& c, BlockIQ4_KS& block) {
+  for (std::size_t j = 0; j < 8; ++j)
+    block.scales[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j]);
+  pack_nibbles<Isa, 16>(c, block.lo);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ5_KS& block) {
+  for (std::size_t j = 0; j < 8; ++j)
+    block.scales[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j]);
+  pack_nibbles<Isa, 32>(c, block.lo);
+  pack_bit_planes<Isa>(c, 4, block.hi);
+}
+/// A bit for each sub-block that is shifted.
+template <class Isa>
+std::uint16_t pack_shifts(const SuperCodes& c) {
+  unsigned bits = 0;
+  for (std::size_t j = 0; j < 16; ++j) bits |= static_cast<unsigned>(c.mins[j]) << j;
+  return static_cast<std::uint16_t>(bits);
+}
+/// The low four bits of sixteen numbers.
+template <class Isa>
+void pack_scale_nibbles(const std::uint8_t (&s)[16], std::uint8_t (&to)[8]) {
+  for (std::size_t j = 0; j < 8; ++j)
+    to[j] = static_cast<std::uint8_t>((s[2 * j] & 15U) | (s[2 * j + 1] & 15U) << 4);
+}
+/// Sixteen numbers of six bits.
+template <class Isa, class Block>
+void pack_six_bits(const SuperCodes& c, Block& block) {
+  pack_scale_nibbles<Isa>(c.scales, block.scales_lo);
+  for (std::size_t l = 0; l < 4; ++l) {
+    unsigned byte = 0;
+    for (std::size_t k = 0; k < 4; ++k)
+      byte |= static_cast<unsigned>(c.scales[4 * l + k]) >> 4 << (2 * k);
+    block.scales_hi[l] = static_cast<std::uint8_t>(byte);
+  }
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ2_K& block) {
+  block.extra = pack_shifts<Isa>(c);
+  pack_scale_nibbles<Isa>(c.scales, block.scales);
+  pack_two_bits<Isa>(c, 0, block.q);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ3_K& block) {
+  std::uint8_t sizes[16];
+  unsigned signs = 0;
+  for (std::size_t j = 0; j < 16; ++j) {
+    const int s = c.scales[j] - 31;
+    sizes[j] = static_cast<std::uint8_t>(((s < 0 ? -s : s) - 1) / 2);
+    signs |= (s < 0 ? 1U : 0U) << j;
+  }
+  block.extra = pack_shifts<Isa>(c);
+  block.signs = static_cast<std::uint16_t>(signs);
+  pack_scale_nibbles<Isa>(sizes, block.scales);
+  pack_two_bits<Isa>(c, 0, block.lo);
+  pack_bit_planes<Isa>(c, 2, block.hi);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ4_K& block) {
+  block.extra = pack_shifts<Isa>(c);
+  pack_six_bits<Isa>(c, block);
+  pack_nibbles<Isa, 16>(c, block.lo);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ5_K& block) {
+  block.extra = pack_shifts<Isa>(c);
+  pack_six_bits<Isa>(c, block);
+  pack_nibbles<Isa, 32>(c, block.lo);
+  pack_bit_planes<Isa>(c, 4, block.hi);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ6_K& block) {
+  block.extra = pack_shifts<Isa>(c);
+  for (std::size_t j = 0; j < 16; ++j)
+    block.scales[j] = static_cast<std::int8_t>(c.scales[j] ^ 0x80U);
+  pack_nibbles<Isa, 32>(c, block.lo);
+  pack_two_bits<Isa>(c, 4, block.hi);
+}
+template <class Isa>
 void pack(const SuperCodes& c, BlockTQ2_0& block) {
   pack_two_bits<Isa>(c, 0, block.q);
 }
@@ -165,7 +245,7 @@ void pack(const SuperCodes& c, BlockTQ1_0& block) {
 
 /// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i
 /// in lanes; scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a
-/// super-block.
+/// super-block, and not stored where they are the row's.
 template <class Isa, class Block, std::size_t N, class Code>
 void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin,
                         const F32x16<Isa>& scales, const F32x16<Isa>& mins, std::size_t n_blocks,
@@ -186,7 +266,7 @@ void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin
       bytes.copy(b * kGroup + j, N + 1, 1, codes.mins + j);
     }
     Block block;
-    __builtin_memcpy(&block.d, ds + 2 * b * kGroup, 2);
+    if constexpr (requires { block.d; }) __builtin_memcpy(&block.d, ds + 2 * b * kGroup, 2);
     if constexpr (requires { block.dmin; })
       __builtin_memcpy(&block.dmin, dmins + 2 * b * kGroup, 2);
     pack<Isa>(codes, block);

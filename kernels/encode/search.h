@@ -27,32 +27,34 @@ struct IntegerGrid {
   [[gnu::always_inline]] static V code(const V& x) { return nearest(x) - V::broadcast(kBottom); }
 };
 
-/// The sixteen values of IQ4_NL and IQ4_XS, or those plus a number.
-template <class Isa, int shift = 0>
-struct Iq4Grid {
+/// The values of a table, ascending, each plus `shift`.
+template <class Isa, const auto& table, int shift = 0>
+struct TableGrid {
   using V = F32x16<Isa>;
-  static constexpr float kBottom = kIq4Values[0] + shift, kTop = kIq4Values[15] + shift;
+  static constexpr float kBottom = table.front() + shift, kTop = table.back() + shift;
 
   [[gnu::always_inline]] static V nearest(const V& x) {
     V value = V::broadcast(kBottom);
     CRIA_UNROLL
-    for (std::size_t i = 1; i < 16; ++i)
-      value = select_less(V::broadcast(middle(i)), x, V::broadcast(kIq4Values[i] + shift), value);
+    for (std::size_t i = 1; i < table.size(); ++i)
+      value = select_less(V::broadcast(middle(i)), x, V::broadcast(table[i] + shift), value);
     return value;
   }
   [[gnu::always_inline]] static V code(const V& x) {
     V code = V::broadcast(0);
     CRIA_UNROLL
-    for (std::size_t i = 1; i < 16; ++i)
+    for (std::size_t i = 1; i < table.size(); ++i)
       code = select_less(V::broadcast(middle(i)), x, V::broadcast(static_cast<float>(i)), code);
     return code;
   }
 
  private:
   static constexpr float middle(std::size_t i) {
-    return (static_cast<float>(kIq4Values[i - 1]) + static_cast<float>(kIq4Values[i])) / 2 + shift;
+    return (static_cast<float>(table[i - 1]) + static_cast<float>(table[i])) / 2 + shift;
   }
 };
+template <class Isa>
+using Iq4Grid = TableGrid<Isa, kIq4Values>;
 
 /// Twice the numbers of E2M1: 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
 template <class Isa>
@@ -114,6 +116,7 @@ class SymmetricSearch {
   using Fit = ScaleFit<Isa>;
 
  public:
+  using Values = Grid;
   explicit SymmetricSearch(const BlockLanes<Isa, N, weighted>& block)
       : block_(block), peak_(block.x(0)) {
     for (std::size_t i = 1; i < N; ++i)

@@ -48,7 +48,8 @@ template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_NL> =
     kSymmetric32<Isa, BlockIQ4_NL, Iq4Grid<Isa>>;
 
-// Q3_K, Q6_K and IQ4_XS: d·s·value, an integer s of either sign per sub-block.
+// Q3_K, Q6_K, IQ4_XS and the tables with a shift: d·s·value, an integer s of either sign per
+// sub-block.
 
 /// Effort of the search. `starts` and `scales` stretch the grid over the weight of the largest
 /// magnitude (1: it lies at the end), for the search of d and for the integers s.
@@ -70,59 +71,117 @@ template <>
 inline constexpr SymmetricEffort kSymmetricEffort<BlockIQ4_XS> = {
     {0.85F, 1.2F, 4}, {0.8F, 1.3F, 6}, 1, 1, 0};
 
-template <class Isa, class Block, class Grid, std::size_t N, int s_bits, bool weighted>
+/// The integers s of sub-blocks: from low to high, `step` apart.
+struct ScaleRange {
+  int low, high, step = 1;
+};
+
+/// Shifted: the grid of sub-blocks whose m is 1, instead of Grid; Grid itself for types without a
+/// shift.
+template <class Isa, class Block, class Grid, class Shifted, std::size_t N, ScaleRange range,
+          bool weighted>
 class SymmetricSuper {
   using V = F32x16<Isa>;
   using Scales = SuperScales<Isa>;
   static constexpr std::size_t kGroup = 256 / N;
-  static constexpr float kLow = -(1 << (s_bits - 1)), kHigh = (1 << (s_bits - 1)) - 1;
+  static constexpr float kLow = range.low, kHigh = range.high, kStep = range.step;
+  static constexpr bool kShifts = !std::is_same_v<Grid, Shifted>;
   static constexpr const SymmetricEffort& kEffort = kSymmetricEffort<Block>;
 
  public:
   SymmetricSuper(const float* x, const float* importance, std::size_t n_blocks)
-      : block_(x, importance, n_blocks * kGroup, kGroup), search_(block_) {
-    const auto best = search_.best_of(kEffort.starts);
+      : block_(x, importance, n_blocks * kGroup, kGroup), search_(block_), shifted_(block_) {
+    auto best = search_.best_of(kEffort.starts);
+    V fitted[2] = {best.scale, best.scale};
+    if constexpr (kShifts) {
+      const auto other = shifted_.best_of(kEffort.starts);
+      fitted[1] = other.scale;
+      best.better_of(other);
+    }
     const V peak = group_peak<Isa, kGroup>(best.scale);
     for (int i = 0; i < kEffort.d_tried; ++i) {
       Scales r;
       r.d = to_f16_scale(peak * V::broadcast((1 + 0.03F * static_cast<float>(i)) / kLow));
-      choose_scales(r, best.scale);
+      choose_scales(r, fitted);
       for (int k = 0; k < kEffort.rounds; ++k) refit(r);
     }
     for (int i = 0; i < kEffort.d_beside; ++i) try_beside(i);
+    if constexpr (kStep == 2) {  // neither s nor a value can be 0: only d can
+      Scales none;
+      try_scale(none, search_, V::broadcast(0), 0);
+      best_.template better_super_blocks<kGroup>(none);
+    }
   }
   void store(std::size_t n_blocks, std::byte* out) const {
     const V factor = inverse_or_0(best_.d * best_.s);
-    store_super_blocks<Isa, Block, N>(
-        [&](std::size_t i) { return Grid::code(block_.x(i) * factor); }, best_.d, best_.d,
-        best_.s - V::broadcast(kLow), V::broadcast(0), n_blocks, out);
+    const auto code = [&](std::size_t i) {
+      const V x = block_.x(i) * factor;
+      return by_shift(best_.m, Grid::code(x), [&] { return Shifted::code(x); });
+    };
+    store_super_blocks<Isa, Block, N>(code, best_.d, best_.d, best_.s - V::broadcast(kLow), best_.m,
+                                      n_blocks, out);
   }
 
  private:
-  void try_scale(Scales& r, const V& s) const {
-    const V integer = max(min(round(s), V::broadcast(kHigh)), V::broadcast(kLow));
-    r.better_sub_blocks(integer, integer, search_.error(r.d * integer));
+  /// Returns other() where a sub-block has the shifted grid, else plain.
+  template <class Other>
+  static V by_shift(const V& m, const V& plain, Other other) {
+    if constexpr (kShifts) return select_less(V::broadcast(0.5F), m, other(), plain);
+    return plain;
+  }
+  /// The nearest s that there is.
+  static V integer(const V& s) {
+    V nearest = round(s);
+    if constexpr (range.step == 2)
+      nearest = fma(round((s - V::broadcast(kLow)) * V::broadcast(0.5F)), V::broadcast(2),
+                    V::broadcast(kLow));
+    return max(min(nearest, V::broadcast(kHigh)), V::broadcast(kLow));
+  }
+  template <class Search>
+  static void try_scale(Scales& r, const Search& search, const V& s, float m) {
+    const V whole = integer(s);
+    r.better_sub_blocks(whole, V::broadcast(m), search.error(r.d * whole));
+  }
+  /// Tries the neighbours of s.
+  void try_neighbours(Scales& r, const V& s) const {
+    for (const float beside : {0.0F, -kStep, kStep}) {
+      try_scale(r, search_, s + V::broadcast(beside), 0);
+      if constexpr (kShifts) try_scale(r, shifted_, s + V::broadcast(beside), 1);
+    }
   }
   /// Tries the integer nearest to the fit, and integers that put the peak at the stretches of
   /// kEffort.
-  void choose_scales(Scales& r, const V& fitted) {
-    const V inverse_d = inverse_or_0(r.d), ratio = search_.peak() * inverse_d;
-    try_scale(r, fitted * inverse_d);
+  template <class Search>
+  void choose_scales(Scales& r, const Search& search, const V& fitted, float m) const {
+    using Values = typename Search::Values;
+    const V inverse_d = inverse_or_0(r.d), ratio = search.peak() * inverse_d;
+    try_scale(r, search, fitted * inverse_d, m);
     for (int i = 0; i < kEffort.scales.count; ++i) {
       const float stretch = 1 / kEffort.scales.at(i);
-      try_scale(r, ratio * V::broadcast(stretch / Grid::kBottom));
-      try_scale(r, ratio * V::broadcast(stretch / Grid::kTop));
+      try_scale(r, search, ratio * V::broadcast(stretch / Values::kBottom), m);
+      try_scale(r, search, ratio * V::broadcast(stretch / Values::kTop), m);
     }
+  }
+  void choose_scales(Scales& r, const V (&fitted)[2]) {
+    choose_scales(r, search_, fitted[0], 0);
+    if constexpr (kShifts) choose_scales(r, shifted_, fitted[1], 1);
     best_.template better_super_blocks<kGroup>(r);
   }
   /// Fits d by least squares under the codes, then tries the neighbours of each s.
   void refit(Scales& r) {
     V xq, qq;
-    search_.sums(inverse_or_0(r.d * r.s), xq, qq);
+    const V factor = inverse_or_0(r.d * r.s);
+    search_.sums(factor, xq, qq);
+    if constexpr (kShifts) {
+      V other_xq, other_qq;
+      shifted_.sums(factor, other_xq, other_qq);
+      xq = by_shift(r.m, xq, [&] { return other_xq; });
+      qq = by_shift(r.m, qq, [&] { return other_qq; });
+    }
     const V d = group_sum<Isa, kGroup>(xq * r.s) / group_sum<Isa, kGroup>(qq * r.s * r.s);
     Scales next;
     next.d = to_f16_scale(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));  // all 0: stays
-    for (const float beside : {0.0F, -1.0F, 1.0F}) try_scale(next, r.s + V::broadcast(beside));
+    try_neighbours(next, r.s);
     best_.template better_super_blocks<kGroup>(next);
     r = next;
   }
@@ -133,32 +192,33 @@ class SymmetricSuper {
     const float part = (2 * static_cast<float>(i) + 1) / static_cast<float>(kEffort.d_beside) - 1;
     Scales r;
     r.d = to_f16_scale(best_.d * V::broadcast(1 + kFarthest * part));
-    const V s = best_.s * V::broadcast(1 / (1 + kFarthest * part));
-    for (const float beside : {0.0F, -1.0F, 1.0F}) try_scale(r, s + V::broadcast(beside));
+    try_neighbours(r, best_.s * V::broadcast(1 / (1 + kFarthest * part)));
     best_.template better_super_blocks<kGroup>(r);
   }
 
   BlockLanes<Isa, N, weighted> block_;
   SymmetricSearch<Isa, Grid, N, weighted> search_;
+  SymmetricSearch<Isa, Shifted, N, weighted> shifted_;
   Scales best_;
 };
 
-/// Values of a Grid, s_bits of s for N values.
-template <class Isa, class Block, class Grid, std::size_t N, int s_bits>
+/// Values of a Grid, or a Shifted one, an s for N values.
+template <class Isa, class Block, class Grid, std::size_t N, ScaleRange range, class Shifted = Grid>
 inline constexpr EncodeFn kSymmetricSuper =
     encode_batches<Block, 256, kFloatLanes * N / 256,
-                   encode_by<SymmetricSuper<Isa, Block, Grid, N, s_bits, false>>,
-                   encode_by<SymmetricSuper<Isa, Block, Grid, N, s_bits, true>>>;
+                   encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, false>>,
+                   encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, true>>>;
 
+inline constexpr ScaleRange kFourBits = {-8, 7}, kSixBits = {-32, 31}, kEightBits = {-128, 127};
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q3_K> =
-    kSymmetricSuper<Isa, BlockQ3_K, IntegerGrid<Isa, -4, 3>, 16, 6>;
+    kSymmetricSuper<Isa, BlockQ3_K, IntegerGrid<Isa, -4, 3>, 16, kSixBits>;
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q6_K> =
-    kSymmetricSuper<Isa, BlockQ6_K, IntegerGrid<Isa, -32, 31>, 16, 8>;
+    kSymmetricSuper<Isa, BlockQ6_K, IntegerGrid<Isa, -32, 31>, 16, kEightBits>;
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_XS> =
-    kSymmetricSuper<Isa, BlockIQ4_XS, Iq4Grid<Isa>, 32, 6>;
+    kSymmetricSuper<Isa, BlockIQ4_XS, Iq4Grid<Isa>, 32, kSixBits>;
 
 // TQ1_0 and TQ2_0: 256 weights d·t, t of -1, 0, 1.
 

@@ -19,7 +19,8 @@ namespace cria {
   X(Q2_K, 10)    X(Q3_K, 11)   X(Q4_K, 12)    X(Q5_K, 13)  X(Q6_K, 14)   X(Q8_K, 15)                       \
   X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ4_NL, 20) X(IQ3_S, 21) X(IQ2_S, 22)         \
   X(IQ4_XS, 23)  X(I8, 24)     X(I16, 25)     X(I32, 26)   X(I64, 27)    X(F64, 28)   X(IQ1_M, 29)         \
-  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(IQ4_KS, 144)
+  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(IQ2_K, 137)             \
+  X(IQ3_K, 138)  X(IQ4_K, 139) X(IQ5_K, 140)  X(IQ6_K, 141) X(IQ4_KS, 144) X(IQ5_KS, 152)
 // clang-format on
 
 enum class DType : std::uint32_t {

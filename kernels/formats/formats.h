@@ -3,6 +3,7 @@
 
 #include "kernels/formats/blocks32.h"  // IWYU pragma: export
 #include "kernels/formats/format.h"
+#include "kernels/formats/ik.h"   // IWYU pragma: export
 #include "kernels/formats/iq.h"   // IWYU pragma: export
 #include "kernels/formats/iq4.h"  // IWYU pragma: export
 #include "kernels/formats/k.h"    // IWYU pragma: export

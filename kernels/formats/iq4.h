@@ -19,15 +19,16 @@ struct BlockIQ4_XS {  // 4.25 bits: d*(scale - 32)*kIq4Values[nibble], sub-block
   std::uint8_t scales_lo[4];  // nibble j: the low four bits of scale j
   std::uint8_t lo[128];       // per 32 values as in IQ4_NL
 };
+/// Optional shift of all values of a sub-block of IQ4_KS.
+inline constexpr int kIq4Shift = 4;
 struct BlockIQ4_KS {  // 4.25 bits: d*scale*(kIq4Values[nibble] + shift), sub-blocks of 32; d is the
                       // row's
+  static constexpr auto& kValues = kIq4Values;
+  static constexpr int kShift = kIq4Shift;
   std::uint8_t scales[8];  // bits 1…7: (scale + 127)/2, scale is odd; bit 0: the shift is kIq4Shift
   std::uint8_t lo[128];    // per 32 values as in IQ4_NL
 };
 #pragma pack(pop)
-
-/// Optional shift of all values of a sub-block of IQ4_KS.
-inline constexpr int kIq4Shift = 4;
 
 /// Value i of nibbles that lie per 32 values as in IQ4_NL.
 inline int iq4_value(const std::uint8_t* lo, int i) {

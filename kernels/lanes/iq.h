@@ -5,6 +5,7 @@
 
 #include "kernels/formats/iq.h"
 #include "kernels/isa/namespace.h"
+#include "kernels/lanes/ik.h"  // IWYU pragma: export
 #include "kernels/lanes/k.h"
 
 namespace cria {

@@ -243,7 +243,10 @@ struct TwoRows : EightRows<Isa> {
     return widen_sums(widen_sums(acc, products(w0, a0), s), products(w1, a1), s);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
-    return widen_sums(widen_sums(acc, products_full(w0, a0), s), products_full(w1, a1), s);
+    return scaled_dot_full(scaled_dot_full(acc, w0, a0, s), w1, a1, s);
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w, Vec a, Vec s) {
+    return widen_sums(acc, products_full(w, a), s);
   }
 
   /// Sums of neighbours of 16 int16, in every lane.
@@ -376,8 +379,16 @@ struct RowLanes<AvxVnni> : TwoRows<AvxVnni> {
     return Dot::bytes(Dot::bytes(acc, w0, a0), w1, a1);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    return add_scaled(acc, dot_full(zero(), w0, a0, w1, a1), s);
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w, Vec a, Vec s) {
+    return add_scaled(acc, Dot::bytes(zero(), w, a), s);
+  }
+
+ private:
+  static Vec add_scaled(Vec acc, Vec sums, Vec s) {
     const Vec wide = _mm256_srai_epi32(_mm256_slli_epi32(s, 16), 16);
-    return _mm256_add_epi32(acc, _mm256_mullo_epi32(dot_full(zero(), w0, a0, w1, a1), wide));
+    return _mm256_add_epi32(acc, _mm256_mullo_epi32(sums, wide));
   }
 };
 #endif  // defined(__AVXVNNI__)

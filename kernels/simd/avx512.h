@@ -249,9 +249,12 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     return scale_sums<8 * Max * 127>(acc, dot_full(zero(), w0, a0, w1, a1), s);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
-    const Vec wide = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
-    return scaled_dot<255>(acc, w0, a0, w1, a1, wide);
+    return scaled_dot<255>(acc, w0, a0, w1, a1, wide(s));
   }
+  static Vec scaled_dot_full(Vec acc, Vec w, Vec a, Vec s) {
+    return scaled_dot<255>(acc, w, a, wide(s));
+  }
+  static Vec wide(Vec s) { return _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16); }
 
   /// Sums of neighbours of 16 int16, in every lane.
   static Vec pair_sums(const std::int16_t* p) {

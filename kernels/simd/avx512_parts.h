@@ -179,6 +179,11 @@ struct RowLanes<Avx512Parts<n>> {
                                   s.part[p]);
     });
   }
+  CRIA_INLINE static Vec scaled_dot_full(Vec acc, Vec w, Vec a, Vec s) {
+    return each([&](int p) CRIA_INLINE {
+      return One::scaled_dot_full(acc.part[p], w.part[p], a.part[p], s.part[p]);
+    });
+  }
 
   CRIA_INLINE static Int8 sum_rows(const Vec (&v)[kPacks]) { return One::sum_rows(v[0].part); }
   CRIA_INLINE static Int8 sub_all(Int8 v, int x) { return One::sub_all(v, x); }

@@ -156,7 +156,7 @@ struct RowLanes<Neon> {
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w, Vec a, Vec s) {
     static_assert(Max <= 127);
-    return vec(vmlaq_s32(s32(acc), vdotq_s32(vdupq_n_s32(0), s8(w), s8(a)), s32(s)));
+    return scaled_dot_full(acc, w, a, s);
   }
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
@@ -165,6 +165,9 @@ struct RowLanes<Neon> {
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
     return vec(vmlaq_s32(s32(acc), s32(dot_full(zero(), w0, a0, w1, a1)), s32(s)));
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w, Vec a, Vec s) {
+    return vec(vmlaq_s32(s32(acc), vdotq_s32(vdupq_n_s32(0), s8(w), s8(a)), s32(s)));
   }
 
   /// Sums of neighbours of 16 int16, in every lane.

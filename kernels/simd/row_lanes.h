@@ -91,7 +91,7 @@ CRIA_INLINE inline void pin(T& value) {
 /// - dot<Max>(acc, w0, a0, w1, a1), dot<Max>(acc, w, a): acc + int32 sums of products, w in 0…Max
 ///   <= 127
 /// - scale(s, j): the j-th of 8 int16 of each lane, for scaled_dot()
-/// - scaled_dot<Max>(…, s): acc + s * the sums
+/// - scaled_dot<Max>(…, s), scaled_dot_full(…, s): acc + s * the sums
 /// - madd16(acc, a, b): acc + sums of two products of int16
 /// - sum_rows(packs): 8 int32 sums, one per row, of kPacks vectors of int32
 /// - load_u8<Bytes, At>(…): 8 int32, one per row: byte At of its block of Bytes bytes

@@ -261,6 +261,10 @@ double slack_of(const Plain& plain, const float* x, const std::vector<float>& w)
 }
 
 Grid iq4_grid() { return {{kIq4Values.begin(), kIq4Values.end()}}; }
+template <class Block>
+Grid table_grid() {
+  return {{Block::kValues.begin(), Block::kValues.end()}};
+}
 Grid e2m1_grid() { return {{kTwiceE2m1.begin(), kTwiceE2m1.end()}}; }
 
 std::vector<Plain> plain_types() {
@@ -277,6 +281,12 @@ std::vector<Plain> plain_types() {
           {DType::Q6_K, 16, integers(-32, 31), false, 127},
           {DType::IQ4_XS, 32, iq4_grid(), false, 31},
           {DType::IQ4_KS, 32, iq4_grid(), false, 63, scale_f32},  // odd s up to 127
+          {DType::IQ2_K, 16, table_grid<BlockIQ2_K>(), false, 7},
+          {DType::IQ3_K, 16, table_grid<BlockIQ3_K>(), false, 15},  // odd s up to 31
+          {DType::IQ4_K, 16, table_grid<BlockIQ4_K>(), false, 31},
+          {DType::IQ5_K, 16, table_grid<BlockIQ5_K>(), false, 31},
+          {DType::IQ6_K, 16, table_grid<BlockIQ6_K>(), false, 127},
+          {DType::IQ5_KS, 32, table_grid<BlockIQ5_KS>(), false, 63, scale_f32},
           {DType::TQ1_0, 256, integers(-1, 1), false, 0},
           {DType::TQ2_0, 256, integers(-1, 1), false, 0},
           {DType::Q1_0, 128, Grid{{-1, 1}}, false, 0},

@@ -59,7 +59,9 @@ TEST(DType, HasTheFormatsBlockSizes) {
                   {DType::IQ4_NL, 32, 18},   {DType::IQ3_S, 256, 110},  {DType::IQ2_S, 256, 82},
                   {DType::IQ4_XS, 256, 136}, {DType::IQ1_M, 256, 56},   {DType::TQ1_0, 256, 54},
                   {DType::TQ2_0, 256, 66},   {DType::NVFP4, 64, 36},    {DType::Q1_0, 128, 18},
-                  {DType::IQ4_KS, 256, 136}};
+                  {DType::IQ4_KS, 256, 136}, {DType::IQ2_K, 256, 76},   {DType::IQ3_K, 256, 110},
+                  {DType::IQ4_K, 256, 144},  {DType::IQ5_K, 256, 176},  {DType::IQ6_K, 256, 212},
+                  {DType::IQ5_KS, 256, 168}};
   for (const auto& row : expected) {
     EXPECT_EQ(dtype_info(row.type).block_values, row.values) << name(row.type);
     EXPECT_EQ(dtype_info(row.type).block_bytes, row.bytes) << name(row.type);

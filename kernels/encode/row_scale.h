@@ -1,5 +1,6 @@
-// IQ4_KS: rows of d·s·value, an odd s and one of two tables of values per 32. The whole row shares
-// d, so it is walked twice: for the scales that its sub-blocks want, then for their integers.
+// IQ4_KS and IQ5_KS: rows of d·s·value, an odd s and one of two tables of values per 32. The whole
+// row shares d, so it is walked twice: for the scales that its sub-blocks want, then for their
+// integers.
 #pragma once
 
 #include "kernels/encode/lanes.h"
@@ -10,11 +11,13 @@
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
-template <class Isa, bool weighted>
-class Iq4KsLanes {
+template <class Isa, class Block, bool weighted>
+class RowScaleLanes {
   using V = F32x16<Isa>;
-  template <int shift>
-  using Search = SymmetricSearch<Isa, Iq4Grid<Isa, shift>, 32, weighted>;
+  using Plain = TableGrid<Isa, Block::kValues>;
+  using Shifted = TableGrid<Isa, Block::kValues, Block::kShift>;
+  template <class Grid>
+  using Search = SymmetricSearch<Isa, Grid, 32, weighted>;
   static constexpr std::size_t kSubBlocks = 8;  // per block
 
  public:
@@ -22,7 +25,7 @@ class Iq4KsLanes {
   static constexpr int kMost = 127;                                 ///< the largest s
 
   /// Up to two blocks: their sub-blocks in lanes.
-  Iq4KsLanes(const float* x, const float* importance, std::size_t n_blocks)
+  RowScaleLanes(const float* x, const float* importance, std::size_t n_blocks)
       : block_(x, importance, n_blocks * kSubBlocks, kSubBlocks),
         plain_(block_),
         shifted_(block_) {}
@@ -53,19 +56,10 @@ class Iq4KsLanes {
     const V factor = inverse_or_0(d_ * s_), half = V::broadcast(0.5F);
     const auto code = [&](std::size_t i) {
       const V x = block_.x(i) * factor;
-      return select_less(half, shift_, Iq4Grid<Isa, kIq4Shift>::code(x), Iq4Grid<Isa>::code(x));
+      return select_less(half, shift_, Shifted::code(x), Plain::code(x));
     };
-    ByteLanes<Isa, 17> bytes;
-    for (std::size_t i = 0; i < 16; ++i) bytes.set(i, fma(code(i + 16), V::broadcast(16), code(i)));
-    bytes.set(16, s_ + V::broadcast(kMost) + shift_);
-    for (std::size_t b = 0; b < n_blocks; ++b) {
-      BlockIQ4_KS one;
-      for (std::size_t j = 0; j < kSubBlocks; ++j) {
-        bytes.copy(b * kSubBlocks + j, 16, 1, one.scales + j);
-        bytes.copy(b * kSubBlocks + j, 0, 16, one.lo + 16 * j);
-      }
-      __builtin_memcpy(out + b * sizeof one, &one, sizeof one);
-    }
+    store_super_blocks<Isa, Block, 32>(code, d_, d_, s_ + V::broadcast(kMost), shift_, n_blocks,
+                                       out);
   }
 
  private:
@@ -78,32 +72,30 @@ class Iq4KsLanes {
   }
   /// Tries the odd number nearest to the wanted scale, or a neighbour.
   template <class S>
-  void try_scale(const S& search, const V& wanted, float beside, int shift) {
+  void try_scale(const S& search, const V& wanted, float beside, float shifted) {
     const V one = V::broadcast(1), two = V::broadcast(2);
     const V pairs = round((wanted * inverse_or_0(d_) - one) * V::broadcast(0.5F));
     const V s = limited<Isa>(fma(pairs, two, V::broadcast(1 + beside)), kMost);
     const V error = search.error(d_ * s);
     s_ = select_less(error, error_, s, s_);
-    shift_ = select_less(error, error_, V::broadcast(static_cast<float>(shift)), shift_);
+    shift_ = select_less(error, error_, V::broadcast(shifted), shift_);
     error_ = select_less(error, error_, error, error_);
   }
 
   BlockLanes<Isa, 32, weighted> block_;
-  Search<0> plain_;
-  Search<kIq4Shift> shifted_;
+  Search<Plain> plain_;
+  Search<Shifted> shifted_;
   V d_, s_, shift_, error_;
 };
 
-template <class Isa, bool weighted>
-void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::byte* row) {
-  using V = F32x16<Isa>;
-  using Lanes = Iq4KsLanes<Isa, weighted>;
-  std::byte* const blocks = row + sizeof(Format<DType::IQ4_KS>::Header);
+template <class Lanes, class V, class Block>
+void encode_row_scale(const float* x, const float* importance, std::size_t n, std::byte* row) {
+  std::byte* const blocks = row + sizeof(float);
   // Two vectors for every two blocks, which are longer: they wait where the blocks will be.
   constexpr std::size_t kFloats = 2 * kFloatLanes / Lanes::kBlocks;
-  static_assert(kFloats * sizeof(float) <= sizeof(BlockIQ4_KS));
+  static_assert(kFloats * sizeof(float) <= sizeof(Block));
   const auto each = [&](auto f) {
-    each_batch<BlockIQ4_KS, 256, Lanes::kBlocks>(x, importance, n, blocks, f);
+    each_batch<Block, 256, Lanes::kBlocks>(x, importance, n, blocks, f);
   };
   float most = 0;
   each([&](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
@@ -114,7 +106,7 @@ void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::
     for (int i = 0; i < 2; ++i) scales[i].store(lanes[i]);
     for (std::size_t b = 0; b < n_blocks; ++b)
       for (std::size_t i = 0; i < 2; ++i)
-        __builtin_memcpy(out + b * sizeof(BlockIQ4_KS) + i * kFloats / 2 * sizeof(float),
+        __builtin_memcpy(out + b * sizeof(Block) + i * kFloats / 2 * sizeof(float),
                          lanes[i] + b * kFloats / 2, kFloats / 2 * sizeof(float));
   });
   const float d = most / Lanes::kMost;
@@ -124,7 +116,7 @@ void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::
     for (std::size_t b = 0; b < n_blocks; ++b)
       for (std::size_t i = 0; i < 2; ++i)
         __builtin_memcpy(lanes[i] + b * kFloats / 2,
-                         out + b * sizeof(BlockIQ4_KS) + i * kFloats / 2 * sizeof(float),
+                         out + b * sizeof(Block) + i * kFloats / 2 * sizeof(float),
                          kFloats / 2 * sizeof(float));
     Lanes chosen(some, w, n_blocks);
     chosen.choose(d, {V::load(lanes[0]), V::load(lanes[1])});
@@ -132,12 +124,19 @@ void encode_iq4_ks(const float* x, const float* importance, std::size_t n, std::
   });
 }
 
-template <class Isa>
-inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_KS> =
+template <class Isa, class Block>
+inline constexpr EncodeFn kRowScale =
     [](const float* x, const float* importance, std::size_t n, std::byte* row) {
-      (importance == nullptr ? encode_iq4_ks<Isa, false> : encode_iq4_ks<Isa, true>)(x, importance,
-                                                                                     n, row);
+      using V = F32x16<Isa>;
+      (importance == nullptr
+           ? encode_row_scale<RowScaleLanes<Isa, Block, false>, V, Block>
+           : encode_row_scale<RowScaleLanes<Isa, Block, true>, V, Block>)(x, importance, n, row);
     };
+
+template <class Isa>
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_KS> = kRowScale<Isa, BlockIQ4_KS>;
+template <class Isa>
+inline constexpr EncodeFn kEncoder<Isa, DType::IQ5_KS> = kRowScale<Isa, BlockIQ5_KS>;
 
 }  // namespace CRIA_ISA_NAMESPACE
 }  // namespace cria
