@@ -18,7 +18,16 @@
 
 namespace cria::c_api {
 
-enum class HandleKind : std::uint8_t { Model = 1, Engine, Sequence, Sampler, Constraint, Answer };
+enum class HandleKind : std::uint8_t {
+  Model = 1,
+  Engine,
+  Sequence,
+  Sampler,
+  Constraint,
+  Answer,
+  Gguf,
+  GgufWriter
+};
 
 /// The numbers that callers hold. A number encodes a slot of the table, how often the slot was used
 /// before, and the kind: stale numbers are detected. An object lives while it is in the table or in

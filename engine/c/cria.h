@@ -113,6 +113,14 @@ typedef struct {
 typedef struct {
   uint64_t id; /**< 0: none */
 } cria_answer;
+/** An open GGUF file: fields and tensors. */
+typedef struct {
+  uint64_t id; /**< 0: none */
+} cria_gguf;
+/** A GGUF file that is being written. */
+typedef struct {
+  uint64_t id; /**< 0: none */
+} cria_gguf_writer;
 
 /* ---- Models: a file with its tokenizer and chat template. Immutable. ---- */
 
@@ -460,6 +468,135 @@ typedef struct {
  * tokens; a sequence whose logits are not finite is empty. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits,
                                   size_t capacity, size_t* count);
+
+/* ---- Tensor types: rows of weights as blocks, and back. ---- */
+
+/** A tensor type. */
+typedef struct {
+  size_t size;           /**< CRIA_STRUCT sets it */
+  const char* name;      /**< "Q4_K"; valid forever */
+  uint32_t id;           /**< its number in GGUF files */
+  uint32_t block_values; /**< rows are a multiple of this long */
+  uint32_t block_bytes;  /**< bytes of a block */
+  uint32_t header_bytes; /**< bytes that a row begins with; usually 0 */
+} cria_dtype;
+/** Finds a type by its name in either case, or by its number if name is NULL.
+ * CRIA_ERROR_ARGUMENT if there is none. */
+CRIA_API cria_status cria_dtype_find(const char* name, uint32_t id, cria_dtype* dtype);
+/** Decodes rows of `cols` values, `bytes` bytes, to values: [rows][cols]. threads: 0: physical
+ * cores. */
+CRIA_API cria_status cria_dequantize(const char* dtype, const void* data, size_t bytes, size_t cols,
+                                     uint32_t threads, float* values, size_t capacity,
+                                     size_t* count);
+/** Encodes values, [rows][cols], as `cria quantize` does; the same bytes for any number of threads.
+ * importance: NULL, or a weight for each column. CRIA_ERROR_DATA for NaN, infinity and values that
+ * the type cannot hold. capacity, *count: bytes. */
+CRIA_API cria_status cria_quantize(const char* dtype, const float* values, size_t n_values,
+                                   size_t cols, const float* importance, uint32_t threads,
+                                   void* data, size_t capacity, size_t* count);
+
+/* ---- GGUF files. ---- */
+
+/** Value types of fields, by their numbers in the file. */
+enum {
+  CRIA_GGUF_U8 = 0,
+  CRIA_GGUF_I8 = 1,
+  CRIA_GGUF_U16 = 2,
+  CRIA_GGUF_I16 = 3,
+  CRIA_GGUF_U32 = 4,
+  CRIA_GGUF_I32 = 5,
+  CRIA_GGUF_F32 = 6,
+  CRIA_GGUF_BOOL = 7,
+  CRIA_GGUF_STRING = 8,
+  CRIA_GGUF_ARRAY = 9,
+  CRIA_GGUF_U64 = 10,
+  CRIA_GGUF_I64 = 11,
+  CRIA_GGUF_F64 = 12
+};
+/** Options of cria_gguf_open(). */
+typedef struct {
+  size_t size;           /**< CRIA_STRUCT sets it */
+  int32_t no_mmap;       /**< 1: read the file into memory instead of mapping it */
+  int32_t metadata_only; /**< 1: the data of tensors may be missing */
+} cria_gguf_options;
+/** Opens a file, or all files of a split one by its first. options: NULL for the defaults. The
+ * caller owns *file: cria_gguf_free(). CRIA_ERROR_DATA names file, place and reason. */
+CRIA_API cria_status cria_gguf_open(const char* path, const cria_gguf_options* options,
+                                    cria_gguf* file);
+/** Unmaps it: pointers to its fields and data end here. */
+CRIA_API cria_status cria_gguf_free(cria_gguf file);
+
+/** Properties of a file. */
+typedef struct {
+  size_t size;         /**< CRIA_STRUCT sets it */
+  uint32_t version;    /**< of the format: 1 to 3 */
+  uint32_t n_files;    /**< more than 1: it is split */
+  uint64_t alignment;  /**< of tensor data, in bytes */
+  uint64_t file_bytes; /**< of all files */
+  size_t n_fields;     /**< number of fields */
+  size_t n_tensors;    /**< number of tensors, of all files */
+  size_t n_warnings;   /**< number of things that were tolerated */
+} cria_gguf_info;
+CRIA_API cria_status cria_gguf_get_info(cria_gguf file, cria_gguf_info* info);
+/** Warning number `index`, one line; valid as long as the handle. */
+CRIA_API cria_status cria_gguf_get_warning(cria_gguf file, size_t index, const char** text);
+
+/** A field. Pointers are valid as long as the handle. */
+typedef struct {
+  size_t size;      /**< CRIA_STRUCT sets it */
+  const char* key;  /**< UTF-8, without '\0' */
+  size_t key_size;  /**< in bytes */
+  int32_t type;     /**< CRIA_GGUF_… */
+  int32_t element;  /**< type of an array's elements */
+  uint64_t count;   /**< elements of an array; bytes of a string; else 1 */
+  const void* data; /**< little-endian, any alignment; an array of strings: length, bytes, … as in
+                       the file; the length has 8 bytes (4 in version 1) */
+  size_t bytes;     /**< of data */
+} cria_gguf_field;
+/** Field number `index` in the order of the file. */
+CRIA_API cria_status cria_gguf_get_field(cria_gguf file, size_t index, cria_gguf_field* field);
+
+/** A tensor. Pointers are valid as long as the handle. */
+typedef struct {
+  size_t size;       /**< CRIA_STRUCT sets it */
+  const char* name;  /**< UTF-8, without '\0' */
+  size_t name_size;  /**< in bytes */
+  const char* dtype; /**< "Q4_K"; valid forever */
+  uint32_t n_dims;   /**< 1 to 4 */
+  uint32_t file;     /**< index of the file that holds it */
+  uint64_t shape[4]; /**< shape[0]: values of a row, which lie side by side; unused ones are 1 */
+  uint64_t offset;   /**< of the data, in bytes from the start of that file */
+  const void* data;  /**< NULL if the data is missing (metadata_only) */
+  size_t bytes;      /**< of data */
+} cria_gguf_tensor;
+/** Tensor number `index` in the order of the file. */
+CRIA_API cria_status cria_gguf_get_tensor(cria_gguf file, size_t index, cria_gguf_tensor* tensor);
+
+/** Begins a file at `path`, which is replaced as a whole by cria_gguf_writer_finish(). First come
+ * all fields and the declarations of all tensors, then their data in the same order. alignment: a
+ * power of two from 8 to 1048576; 0: 32. The caller owns *writer: cria_gguf_writer_free(). */
+CRIA_API cria_status cria_gguf_writer_create(const char* path, uint64_t alignment,
+                                             cria_gguf_writer* writer);
+/** Without cria_gguf_writer_finish(): `path` stays as it was. */
+CRIA_API cria_status cria_gguf_writer_free(cria_gguf_writer writer);
+/** Sets a field, or replaces it. type: CRIA_GGUF_…; for CRIA_GGUF_ARRAY, `element` and `count` say
+ * of what. data: as in cria_gguf_field, strings of an array with lengths of 8 bytes. */
+CRIA_API cria_status cria_gguf_writer_set(cria_gguf_writer writer, const char* key, int32_t type,
+                                          int32_t element, uint64_t count, const void* data,
+                                          size_t bytes);
+/** Sets a field to that of an open file, with the same key. */
+CRIA_API cria_status cria_gguf_writer_copy_field(cria_gguf_writer writer, cria_gguf file,
+                                                 size_t index);
+/** Announces a tensor. shape[0]: values of a row. */
+CRIA_API cria_status cria_gguf_writer_declare(cria_gguf_writer writer, const char* name,
+                                              const char* dtype, const uint64_t* shape,
+                                              size_t n_dims);
+/** Writes the next bytes of tensor data, in pieces of any size that do not cross a tensor's end.
+ * The first call checks that readers will accept all fields and tensors. */
+CRIA_API cria_status cria_gguf_writer_write(cria_gguf_writer writer, const void* data,
+                                            size_t bytes);
+/** Completes the file and replaces `path`. CRIA_ERROR_DATA if data is missing. */
+CRIA_API cria_status cria_gguf_writer_finish(cria_gguf_writer writer);
 
 #ifdef __cplusplus
 }

@@ -2,35 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <deque>
 #include <memory>
 
 #include "engine/execute/machine.h"
 #include "engine/quantize/ordered_pipeline.h"
+#include "engine/quantize/rows.h"
 
 namespace cria {
 namespace {
 
 constexpr std::size_t kPieceValues = std::size_t{1} << 19;  // 2 MiB of floats, at least one row
-
-// Codes of one bit can follow small weights only at the cost of large ones. That hurts predictions
-// more than the squared error shows: the demo model has perplexity 60 without this, 54 with it.
-// Types with more bits get worse.
-constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
-constexpr float kSmallestPart =
-    0.1F;  // share of the row's mean square added to each squared weight
-
-/// importance·√(σ²/10 + x²) for a row x; importance null: 1.
-void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
-  double squares = 0;
-  for (const float value : x) squares += static_cast<double>(value) * value;
-  const float least = kSmallestPart * static_cast<float>(squares / static_cast<double>(x.size()));
-  weights.resize(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i)
-    weights[i] = (importance != nullptr ? importance[i] : 1.0F) * std::sqrt(least + x[i] * x[i]);
-}
 
 // Rows [begin, end) of a tensor in the pipeline.
 struct Piece {
@@ -125,21 +108,15 @@ class Quantizer {
     if (run_.measure) measure(piece);
   }
 
-  // Bits of magnitudes have the order of the numbers, with infinity and NaN last. This loop
-  // vectorizes.
   static void examine(Piece& piece) {
-    std::uint32_t largest = 0;
-    for (const float value : piece.values)
-      largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
-    piece.finite = largest < 0x7F800000U;
-    piece.largest = std::bit_cast<float>(largest);
+    piece.largest = largest_magnitude(piece.values);
+    piece.finite = !std::isinf(piece.largest);
   }
 
   void encode(Piece& piece) const {
     const PlannedTensor& tensor = *piece.tensor;
     const std::size_t cols = tensor.source->cols();
     const std::size_t row_bytes = dtype_info(tensor.type).row_bytes(cols);
-    const EncodeFn encoder = kernels_.encode(tensor.type);
     const std::uint64_t rows_of_expert =
         tensor.source->shape.size() > 1 ? tensor.source->shape[1] : 1;
     if (const auto made = run_.made ? run_.made(tensor) : std::span<const std::byte>();
@@ -150,7 +127,6 @@ class Quantizer {
     piece.encoded.resize((piece.end - piece.begin) * row_bytes);
     piece.bytes = piece.encoded;
     if (!piece.finite) return;
-    const bool by_size = std::ranges::find(kWeighedBySize, tensor.type) != std::end(kWeighedBySize);
     for (std::uint64_t row = piece.begin; row < piece.end; ++row) {
       const std::size_t i = row - piece.begin;
       const std::size_t expert = piece.importance.size() == cols ? 0 : row / rows_of_expert;
@@ -158,13 +134,8 @@ class Quantizer {
       const auto known = piece.importance.empty() ? piece.importance
                                                   : piece.importance.subspan(expert * cols, cols);
       // An expert without tokens has no importance.
-      const bool reached = std::ranges::any_of(known, [](float weight) { return weight > 0; });
-      const float* weights = reached ? known.data() : nullptr;
-      if (by_size) {
-        weigh_by_size(values, weights, piece.weights);
-        weights = piece.weights.data();
-      }
-      encoder(values.data(), weights, cols, piece.encoded.data() + i * row_bytes);
+      encode_row(kernels_, tensor.type, values, known.empty() ? nullptr : known.data(),
+                 piece.weights, piece.encoded.data() + i * row_bytes);
     }
   }
 

@@ -61,7 +61,8 @@ struct TensorView {
   std::vector<std::uint64_t> shape;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
-  std::size_t shard = 0;  ///< index of the file that holds it
+  std::size_t shard = 0;     ///< index of the file that holds it
+  std::uint64_t offset = 0;  ///< of the data, in bytes from the start of that file
 
   [[nodiscard]] std::uint64_t cols() const { return shape[0]; }
   [[nodiscard]] std::uint64_t rows() const;  ///< product of shape[1…]

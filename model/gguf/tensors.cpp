@@ -47,6 +47,7 @@ class TensorReader {
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       TensorView& tensor = shard_.tensors[i];
       const std::uint64_t end = offsets_[i] + tensor.bytes;  // cannot wrap: see read_offset
+      tensor.offset = begin + offsets_[i];
       if (end <= available) {
         tensor.data = bytes.data() + begin + offsets_[i];
       } else if (!metadata_only) {

@@ -7,6 +7,7 @@
 
 from ._answer import Answer, Stream, ToolCall
 from ._engine import Engine, Perplexity, Scores, Sequence
+from ._gguf import Difference, DType, GGUFFile, GGUFWriter, Tensor, dequantize, dtype, quantize
 from ._library import Error, isa
 from ._library import version as __version__
 from ._model import Model
@@ -15,13 +16,21 @@ from ._options import Constraint
 __all__ = [
     "Answer",
     "Constraint",
+    "DType",
+    "Difference",
     "Engine",
     "Error",
+    "GGUFFile",
+    "GGUFWriter",
     "Model",
     "Perplexity",
     "Scores",
     "Sequence",
     "Stream",
+    "Tensor",
     "ToolCall",
+    "dequantize",
+    "dtype",
     "isa",
+    "quantize",
 ]

@@ -219,8 +219,80 @@ class Slice(Structure):
     _fields_ = [("sequence", Handle), ("tokens", Tokens), ("n_tokens", c_size_t), ("first_wanted", c_size_t)]
 
 
+class DTypeInfo(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("id", c_uint32),
+        ("block_values", c_uint32),
+        ("block_bytes", c_uint32),
+        ("header_bytes", c_uint32),
+    ]
+
+
+class GGUFOptions(_Sized):
+    _fields_ = [("size", c_size_t), ("no_mmap", c_int32), ("metadata_only", c_int32)]
+
+
+class GGUFInfo(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("version", c_uint32),
+        ("n_files", c_uint32),
+        ("alignment", c_uint64),
+        ("file_bytes", c_uint64),
+        ("n_fields", c_size_t),
+        ("n_tensors", c_size_t),
+        ("n_warnings", c_size_t),
+    ]
+
+
+class GGUFField(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("key", ctypes.c_void_p),
+        ("key_size", c_size_t),
+        ("type", c_int32),
+        ("element", c_int32),
+        ("count", c_uint64),
+        ("data", ctypes.c_void_p),
+        ("bytes", c_size_t),
+    ]
+
+
+class GGUFTensor(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", ctypes.c_void_p),
+        ("name_size", c_size_t),
+        ("dtype", c_char_p),
+        ("n_dims", c_uint32),
+        ("file", c_uint32),
+        ("shape", c_uint64 * 4),
+        ("offset", c_uint64),
+        ("data", ctypes.c_void_p),
+        ("bytes", c_size_t),
+    ]
+
+
 _Count = POINTER(c_size_t)
 _FUNCTIONS = {
+    "dtype_find": [c_char_p, c_uint32, POINTER(DTypeInfo)],
+    "dequantize": [c_char_p, ctypes.c_void_p, c_size_t, c_size_t, c_uint32, Floats, c_size_t, _Count],
+    "quantize": [c_char_p, Floats, c_size_t, c_size_t, Floats, c_uint32, ctypes.c_void_p, c_size_t, _Count],
+    "gguf_open": [c_char_p, POINTER(GGUFOptions), POINTER(Handle)],
+    "gguf_free": [Handle],
+    "gguf_get_info": [Handle, POINTER(GGUFInfo)],
+    "gguf_get_warning": [Handle, c_size_t, POINTER(c_char_p)],
+    "gguf_get_field": [Handle, c_size_t, POINTER(GGUFField)],
+    "gguf_get_tensor": [Handle, c_size_t, POINTER(GGUFTensor)],
+    "gguf_writer_create": [c_char_p, c_uint64, POINTER(Handle)],
+    "gguf_writer_free": [Handle],
+    "gguf_writer_set": [Handle, c_char_p, c_int32, c_int32, c_uint64, c_char_p, c_size_t],
+    "gguf_writer_copy_field": [Handle, Handle, c_size_t],
+    "gguf_writer_declare": [Handle, c_char_p, c_char_p, POINTER(c_uint64), c_size_t],
+    "gguf_writer_write": [Handle, ctypes.c_void_p, c_size_t],
+    "gguf_writer_finish": [Handle],
     "model_load": [c_char_p, POINTER(ModelOptions), POINTER(Handle)],
     "model_free": [Handle],
     "model_get_info": [Handle, POINTER(ModelInfo)],
