@@ -537,6 +537,7 @@ typedef struct {
   size_t n_tensors;    /**< number of tensors, of all files */
   size_t n_warnings;   /**< number of things that were tolerated */
 } cria_gguf_info;
+/** The properties of an open file. */
 CRIA_API cria_status cria_gguf_get_info(cria_gguf file, cria_gguf_info* info);
 /** Warning number `index`, one line; valid as long as the handle. */
 CRIA_API cria_status cria_gguf_get_warning(cria_gguf file, size_t index, const char** text);
