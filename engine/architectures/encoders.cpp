@@ -48,7 +48,7 @@ void build_bert_like(ModelBuilder& m, bool positions, const FeedForwardBlock& fe
     m.attention(m.x, {.rotated = !positions});
     norm_in_place(m, m.norm_spec("attn_output_norm", n_embd), "attn_output_norm");
     if (m.has_experts())
-      m.experts(m.x, {.normalized = false, .gated = false, .activation = kGelu.activation});
+      m.experts(m.x, {.gated = false, .normalized = false, .activation = kGelu.activation});
     else
       m.feed_forward(m.x, feed_forward);
     norm_in_place(m, m.norm_spec("layer_output_norm", n_embd), "layer_output_norm");

@@ -67,7 +67,6 @@ struct ExpertsBlock {
   bool selection_bias = false;   ///< uses exp_probs_b if the file has it
   bool weight_at_input = false;  ///< an expert's weight multiplies its input instead of its output
   bool biases = false;           ///< requires biases of router and experts
-  bool gated = true;             ///< false: no ffn_gate_exps
   bool shared = false;           ///< requires a shared expert; else it is optional
   bool shared_gate = false;      ///< multiplies its output by a sigmoid
   std::uint32_t groups = 1, groups_used = 1;  ///< experts are chosen from the best groups only

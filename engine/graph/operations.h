@@ -290,12 +290,12 @@ struct RouteOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-/// FeedForwardOp for every chosen expert. Matrices: all gates, then all ups; or only ups.
+/// FeedForwardOp for every chosen expert. Matrices: all gates if there are any, then all ups.
 struct ExpertsUpOp : OpBase {
   static constexpr std::string_view kName = "experts_up";
   std::size_t n = 0, used = 0;   ///< as RouteOp
   bool weight_at_input = false;  ///< multiplies products of gate and up by the expert's weight
-  ValueId up = kNoValue;         ///< products of ups if there are gates
+  ValueId up = kNoValue;         ///< products of up if there are gates
   Activation activation;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;

@@ -119,8 +119,9 @@ void multiply_up(const ExpertsUpOp& op, const Node& node, Pass& pass, std::size_
   const Routing& r = pass.work.routing;
   const bool gated = op.up != kNoValue;
   const Value &in = pass.work[node.in], &out = pass.work[node.out];
-  const Matrix& gate_matrix = node.matrices[expert];
-  std::byte* const memory = pass.scratch_behind(worker, gate_matrix.weight.cols());
+  const Matrix &first_matrix = node.matrices[expert],
+               &up_matrix = node.matrices[gated ? op.n + expert : expert];
+  std::byte* const memory = pass.scratch_behind(worker, first_matrix.weight.cols());
   for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
     const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
     const auto gathered = [&](const Matrix& m) {
@@ -131,15 +132,14 @@ void multiply_up(const ExpertsUpOp& op, const Node& node, Pass& pass, std::size_
       for (std::size_t i = 0; i < n; ++i) copy_row(all, r.token[first + i], some, i);
       return some;
     };
-    const auto multiply = [&](const Matrix& m, const Value& to, const std::byte* after) {
-      pass.multiply(m, gathered(m), to.row(first) + rows.begin, to.width, rows, worker, after);
-    };
-    multiply(gate_matrix, out, gated ? node.matrices[op.n + expert].row(rows.begin) : next);
-    if (gated) multiply(node.matrices[op.n + expert], pass.work[op.up], next);
+    pass.multiply(first_matrix, gathered(first_matrix), out.row(first) + rows.begin, out.width,
+                  rows, worker, gated ? up_matrix.row(rows.begin) : next);
+    if (gated)
+      pass.multiply(up_matrix, gathered(up_matrix), pass.work[op.up].row(first) + rows.begin,
+                    out.width, rows, worker, next);
     for (std::size_t slot = first; slot < first + n; ++slot) {
-      float *const g = out.row(slot) + rows.begin, *const u = gated ? pass.work[op.up].row(slot) +
-                                                                          rows.begin
-                                                                    : nullptr;
+      float* const g = out.row(slot) + rows.begin;
+      float* const u = gated ? pass.work[op.up].row(slot) + rows.begin : nullptr;
       if (op.weight_at_input) {
         pass.kernels.scale(g, r.slot_weight[slot], rows.size());
         if (gated) pass.kernels.scale(u, r.slot_weight[slot], rows.size());
