@@ -126,8 +126,7 @@ class Describer {
     made->json = made->config.to_json(dtype);
     Keys keys(file_);  // remembers which keys config.json has
     const Architecture& architecture = *find_architecture(config_.arch);
-    static_cast<void>(
-        ModelConfig::from_keys(file_, keys, architecture.norm, architecture.mixed));
+    static_cast<void>(ModelConfig::from_keys(file_, keys, architecture.norm, architecture.mixed));
     HfExport json(file_, keys, made->config, made->json);
     for (const HfRule& rule : model_class.rules)
       if (rule.to_json) rule.to_json(json);

@@ -1,4 +1,5 @@
-// The tools that a request offers, and values in calls as JSON: slices of JSON text, and other notations.
+// The tools that a request offers, and values in calls as JSON: slices of JSON text, and other
+// notations.
 #pragma once
 
 #include <cstddef>

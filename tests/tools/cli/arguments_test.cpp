@@ -164,7 +164,8 @@ TEST(Arguments, SizesAreReadInOneWay) {
   EXPECT_EQ(tools::parse_size("--max-size", "77"), 77U);
   EXPECT_EQ(tools::parse_size("--size", "1.5G"), 1'500'000'000U);
   EXPECT_EQ(tools::parse_size("--size", "4.5 GiB"), 9ULL << 29);
-  for (const char* wrong : {"", "0", "-1", "nan", "inf", "0.5", "5X", "5 M x", "99999999999T", "MiB"})
+  for (const char* wrong :
+       {"", "0", "-1", "nan", "inf", "0.5", "5X", "5 M x", "99999999999T", "MiB"})
     EXPECT_ANY_THROW((void)tools::parse_size("--max-size", wrong)) << wrong;
   const TempDirectory directory;
   EXPECT_EQ(cria({"split", kDemo, directory.path("part"), "--max-size", "3MiB", "--dry-run"}).code,

@@ -7,8 +7,8 @@
 #include "tests/tools/serve/memory_limit.h"
 #include "tests/tools/serve/questions.h"
 #include "tests/tools/serve/served_demo.h"
-#include "tools/serve/api/openai_reply.h"
 #include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/openai_reply.h"
 
 namespace cria::serve::test {
 namespace {
@@ -263,9 +263,9 @@ TEST(ServeAnswers, StopAfterOneCallWithoutParallelCalls) {
       request.tools.parallel = parallel;
       request.stream = stream;
       const auto exchange = std::make_shared<FakeExchange>(kChatPath, "");
-      const auto reply = std::make_shared<OpenAiReply>(ReplyParts{
-          exchange, model, request, Prompts{{}, {{{1}, std::nullopt}}},
-          [](const std::function<void()>& work) { work(); }, false});
+      const auto reply = std::make_shared<OpenAiReply>(
+          ReplyParts{exchange, model, request, Prompts{{}, {{{1}, std::nullopt}}},
+                     [](const std::function<void()>& work) { work(); }, false});
       AnswerRequest answer = reply->job().answer(0);
       for (std::size_t i = 0; i < calls.size(); ++i)
         answer.options.on_call_piece({i, calls[i].id, calls[i].name, ""});
