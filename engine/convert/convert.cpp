@@ -165,7 +165,10 @@ struct Conversion::State {
                                                    {.metadata_only = true});
     require_sizes(metadata);
     const bool head = sources.shape_of("output.weight").has_value();
-    if (!head && !config.tied_embeddings) throw missing("output.weight");
+    // Encoders have no such tensor, whatever their configuration says of tied embeddings.
+    const bool may_have_head = std::ranges::any_of(
+        config.model_class->tensors, [](const HfTensor& t) { return t.gguf == "output.weight"; });
+    if (may_have_head && !head && !config.tied_embeddings) throw missing("output.weight");
     if (config.attention_bias && sources.shape_of("blk.0.attn_q.weight") &&
         !sources.shape_of("blk.0.attn_q.bias"))
       throw missing("blk.0.attn_q.bias");

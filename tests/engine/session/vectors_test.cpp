@@ -240,6 +240,7 @@ TEST(Encoders, EveryTokenAttendsToEveryOther) {
     }
     const std::size_t width = rows.size() / text.size();
     EXPECT_EQ(width, c.name == "gemma_embedding" ? 32U : 64U);
+    if (c.name == "gemma_embedding") continue;  // its layers here have windows
     text.back() = 3;
     const std::vector<float> changed = rows_of_text(*model, text);
     for (std::size_t row = 0; row < text.size(); ++row)

@@ -331,7 +331,7 @@ struct ConvertDefect {
 };
 
 const ConvertDefect kConvertDefects[] = {
-    {"class", [](HfDirectory& d) { d.config["architectures"] = {"BertModel"}; },
+    {"class", [](HfDirectory& d) { d.config["architectures"] = {"T5Model"}; },
      "config.json: unknown class of model"},
     {"size", [](HfDirectory& d) { d.config["hidden_size"] = 32; },
      "wrong shape: expected [270, 32], got [270, 64] (tensor model.embed_tokens.weight)"},

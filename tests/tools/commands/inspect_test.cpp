@@ -239,7 +239,7 @@ TEST(Inspect, ReadsATruncatedFile) {
   const TempDirectory directory;
   const std::string demo = read_file(kDemo);
   const std::string path = directory.write("cut.gguf", demo.substr(0, demo.size() / 2));
-  const Result table = cria({"inspect", path});
+  const Result table = cria({"inspect", path, "--tensors"});
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
   EXPECT_NE(table.err.find("the file ends before the data of"), std::string::npos) << table.err;

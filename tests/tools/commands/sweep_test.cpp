@@ -103,7 +103,7 @@ TEST_F(Sweep, MeasuresNothingTwice) {
 TEST_F(Sweep, MakesFilesOfGivenSizes) {
   std::vector<std::string> all = arguments({});
   for (const char* word : {"--sizes", "3.6MB,5MB", "--allow-requantize", "--calibrate", "self",
-                           "--calibrate-tokens", "512"})
+                           "--calibrate-tokens", "1024"})
     all.emplace_back(word);
   const Result result = cria(all);
   ASSERT_EQ(result.code, 0) << result.err;
@@ -114,7 +114,7 @@ TEST_F(Sweep, MakesFilesOfGivenSizes) {
   EXPECT_LE(rows[2].at("file_bytes"), 5'000'000);
   EXPECT_LT(rows[2].at("kld"), rows[1].at("kld"));
   const std::string command = rows[1].at("command");
-  EXPECT_NE(command.find(" base-3.6MB.gguf --size 3.6MB --calibrate self --calibrate-tokens 512"),
+  EXPECT_NE(command.find(" base-3.6MB.gguf --size 3.6MB --calibrate self --calibrate-tokens 1024"),
             std::string::npos)
       << command;
 }
