@@ -23,7 +23,9 @@ TEST(Windows, None) {
     const std::string none = graph();
     EXPECT_EQ(none.find("window"), std::string::npos) << none;
     tiny.keys.erase(arch + ".attention.sliding_window");
-    if (arch == "gemma3") EXPECT_EQ(none, full);
+    if (arch == "gemma3") {
+      EXPECT_EQ(none, full);
+    }
     EXPECT_EQ(graph(), none) << arch;
   }
 }
