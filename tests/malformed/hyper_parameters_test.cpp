@@ -106,9 +106,10 @@ TEST(MalformedHyperParameters, Case036RopeBase) {
 }
 
 TEST(MalformedHyperParameters, Case037RopeScaling) {
-  const std::string says = "bad number: expected a finite number, got ";
+  const std::string says = "bad number: expected a finite number above 0, got ";
   for (const std::string key : {"rope.scaling.factor", "rope.scale_linear"}) {
-    expect_bad_values(key, {{says + "nan", kNan}, {says + "inf", kInf}});
+    expect_bad_values(key, {{"bad number: expected a finite number, got nan", kNan},
+                            {"bad number: expected a finite number, got inf", kInf}});
   }
   expect_bad_values("rope.scaling.type",
                     {{"unknown RoPE scaling: expected none, linear, yarn or longrope, got 'odd'",
