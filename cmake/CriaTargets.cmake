@@ -43,8 +43,9 @@ endfunction()
 # without precompiled headers, which clang-tidy needs.
 option(CRIA_PCH "Precompile common headers and compile files in groups" ON)
 function(cria_group target size)
-  # GCC 12 warns of overflows in std::string if its header is precompiled.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+  # GCC 12 warns of overflows and overreads in std::string if its header is precompiled.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+                                           $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "model/file/json.h"
 #include "tools/requests/fields.h"
 
 namespace cria::tools {
@@ -12,9 +13,9 @@ using Messages = std::vector<ChatMessage>;
 
 void set_content(ChatMessage& message, std::string text) {
   if (!message.json.empty()) {
-    RequestJson json = RequestJson::parse(message.json);
+    RequestJson json = parse_exact_json(message.json);
     json["content"] = text;
-    message.json = json.dump();
+    message.json = exact_json_text(json);
   }
   message.content = std::move(text);
 }
@@ -26,7 +27,7 @@ void append(ChatMessage& message, const std::string& text) {
 
 void fill(TemplateInput& input) {
   if (input.variables.empty()) return;
-  RequestJson variables = RequestJson::parse(input.variables);
+  RequestJson variables = parse_exact_json(input.variables);
   if (!variables.contains("tools") || !variables["tools"].is_array()) return;
   for (RequestJson& tool : variables["tools"]) {
     if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
@@ -36,7 +37,7 @@ void fill(TemplateInput& input) {
     if (!function.contains("parameters") || function["parameters"].is_null())
       function["parameters"] = {{"type", "object"}, {"properties", RequestJson::object()}};
   }
-  input.variables = variables.dump();
+  input.variables = exact_json_text(variables);
 }
 
 void join(TemplateInput& input) {
@@ -89,7 +90,7 @@ void fold(TemplateInput& input) {
 /// Returns the tool calls of a message.
 std::vector<RequestJson> calls_of(const ChatMessage& message) {
   if (message.role != "assistant" || message.json.empty()) return {};
-  const RequestJson json = RequestJson::parse(message.json);
+  const RequestJson json = parse_exact_json(message.json);
   const auto calls = json.find("tool_calls");
   return calls != json.end() && calls->is_array()
              ? std::vector<RequestJson>(calls->begin(), calls->end())
@@ -107,18 +108,18 @@ void split_calls(const ChatMessage& message, const std::vector<RequestJson>& cal
                  Messages results, Messages& out) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     ChatMessage one = message;
-    RequestJson json = RequestJson::parse(message.json);
+    RequestJson json = parse_exact_json(message.json);
     json["tool_calls"] = RequestJson::array({calls[i]});
     if (i > 0) {
       json.erase("reasoning_content");
       json["content"] = nullptr;
       one.content.clear();
     }
-    one.json = json.dump();
+    one.json = exact_json_text(json);
     out.push_back(std::move(one));
     const std::string id = text_member(calls[i], "id");
     const auto is_result = [&](const ChatMessage& result) {
-      const RequestJson told = RequestJson::parse(result.json, nullptr, false);
+      const RequestJson told = parse_exact_json(result.json, false);
       return text_member(told, "tool_call_id") == id;
     };
     const auto result = std::ranges::find_if(results, is_result);

@@ -192,9 +192,9 @@ TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
       {DType::IQ3_XXS, 0.179}, {DType::IQ2_S, 0.243},   {DType::MXFP4, 0.1126},
       {DType::IQ2_XS, 0.289},  {DType::IQ2_XXS, 0.333}, {DType::IQ1_M, 0.420},
       {DType::IQ1_S, 0.453},   {DType::NVFP4, 0.0870},  {DType::Q1_0, 0.612},
-      {DType::IQ4_KS, 0.0727}, {DType::IQ2_K, 0.29},    {DType::IQ3_K, 0.14},
-      {DType::IQ4_K, 0.065},   {DType::IQ5_K, 0.034},   {DType::IQ6_K, 0.016},
-      {DType::IQ5_KS, 0.037}};
+      {DType::IQ4_KS, 0.0727}, {DType::IQ2_K, 0.273},   {DType::IQ3_K, 0.130},
+      {DType::IQ4_K, 0.0620},  {DType::IQ5_K, 0.0307},  {DType::IQ6_K, 0.0151},
+      {DType::IQ5_KS, 0.0356}};
   const Buffer<float> x = normal_values(16384);
   for (const DType type : kEncoded)
     EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);

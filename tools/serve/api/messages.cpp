@@ -1,4 +1,5 @@
 #include "tools/serve/api/messages.h"
+#include "model/file/json.h"
 
 #include <utility>
 
@@ -74,7 +75,7 @@ class Blocks {
                       {"type", "function"},
                       {"function",
                        {{"name", block.require_text("name")},
-                        {"arguments", input == nullptr ? "{}" : json_text(*input)}}}});
+                        {"arguments", input == nullptr ? "{}" : exact_json_text(*input)}}}});
   }
   void add_result(const Fields& block) {
     const RequestJson* const content = block.find("content");

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/file/json.h"
 #include "tokenizer/chat/tool_call.h"
 #include "tools/serve/api/equal_request.h"
 #include "tools/serve/api/ollama.h"
@@ -58,7 +59,8 @@ class Talk {
           {{"id", id},
            {"type", "function"},
            {"function",
-            {{"name", name}, {"arguments", arguments == nullptr ? "{}" : json_text(*arguments)}}}});
+            {{"name", name},
+             {"arguments", arguments == nullptr ? "{}" : exact_json_text(*arguments)}}}});
     }
     if (out["content"] == "") out["content"] = nullptr;
   }
