@@ -481,7 +481,7 @@ typedef struct {
   uint32_t header_bytes; /**< bytes that a row begins with; usually 0 */
 } cria_dtype;
 /** Finds a type by its name in either case, or by its number if name is NULL.
- * CRIA_ERROR_ARGUMENT if there is none. */
+ * CRIA_ERROR_ARGUMENT if the type is unknown. */
 CRIA_API cria_status cria_dtype_find(const char* name, uint32_t id, cria_dtype* dtype);
 /** Decodes rows of `cols` values, `bytes` bytes, to values: [rows][cols]. threads: 0: physical
  * cores. */

@@ -82,8 +82,8 @@ class DamageRun {
     });
   }
 
-  // How much each column counts: mean squares of inputs, by expert if they differ. Columns of a
-  // table that is only looked up count the same.
+  // Returns the weight of each column: the mean square of its inputs, by expert if they differ.
+  // Columns of a table that is only looked up have equal weights.
   std::vector<float> importance_of(const TensorView& tensor, const std::vector<Use>& uses) {
     if (!uses.empty()) exact_.run_to(std::min(uses.front().node, model_.graph().nodes.size() - 1));
     if (options_.importance != nullptr) {

@@ -11,7 +11,7 @@ bool reorders(HfRows rows) {
   return rows == HfRows::Pairs || rows == HfRows::BehindTwo || rows >= HfRows::GroupQueries;
 }
 
-/// Rows of the directory's tensor before those of the GGUF tensor.
+/// Returns the number of rows of the directory's tensor that the GGUF tensor leaves out.
 std::uint64_t skipped(HfRows rows) { return rows == HfRows::BehindTwo ? 2 : 0; }
 
 /// `whole` rows of the directory's tensor have `part` rows of the GGUF tensor.

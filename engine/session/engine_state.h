@@ -111,7 +111,7 @@ struct Sequence::State {
   void expect_departure(std::size_t n);
   /// Frees pages after a pass of n tokens that has failed, and the positions whose state is lost.
   void failed(std::size_t n);
-  /// Makes the live state that of the last position, for reading it.
+  /// Copies the snapshot of the last position to the live state if it is still to be restored.
   void restore_state();
 
  private:

@@ -160,7 +160,7 @@ void Sequence::State::restore_state() {
   drop_restored();
 }
 
-// Forgets the snapshot that the live state was to become.
+// Releases the snapshot from which the live state would have been restored.
 void Sequence::State::drop_restored() {
   if (live().size() != 2) return;
   engine.pool.release(engine.pool.snapshots(), live()[1]);

@@ -1,8 +1,8 @@
 #include "tools/serve/api/messages.h"
-#include "model/file/json.h"
 
 #include <utility>
 
+#include "model/file/json.h"
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/equal_request.h"
 #include "tools/serve/api/messages_reply.h"
