@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence as Many, Tuple, Union, overload
+from typing import Any, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence as Many, Tuple, Union, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -215,7 +215,8 @@ class Engine(lib.Owner):
         if pooling not in _POOLINGS or pooling == "rank":
             raise ValueError(f'pooling: expected "mean", "cls", "last", "none" or None, got {pooling!r}')
         many = isinstance(text, list) and all(isinstance(one, str) for one in text)
-        rows = [self._vectors(one, pooling) for one in (text if many else [text])]
+        texts = cast(List[Prompt], text if many else [text])
+        rows = [self._vectors(one, pooling) for one in texts]
         if not many:
             return rows[0]
         return rows if pooling == "none" else np.stack(rows) if rows else np.empty((0, self.model.n_embd), np.float32)
@@ -223,17 +224,18 @@ class Engine(lib.Owner):
     def _vectors(self, text: Prompt, pooling: Optional[str]) -> npt.NDArray[np.float32]:
         _array, pointer, n = token_array(self.model.tokenize(text) if isinstance(text, str) else text)
         arguments = (self._handle, pointer, n, _POOLINGS[pooling])
-        out: npt.NDArray[np.float32]
-        out, size = interruptible(
-            lambda: lib.fill(
+
+        def compute() -> Tuple[npt.NDArray[np.float32], int]:
+            array, size = lib.fill(
                 "embed",
                 *arguments,
                 make=lambda floats: np.empty(floats, dtype=np.float32),
                 as_pointer=lambda array: array.ctypes.data_as(lib.Floats),
                 guess=self.model.n_embd * (n if pooling == "none" else 1),
-            ),
-            self.cancel,
-        )
+            )
+            return array, size
+
+        out, size = interruptible(compute, self.cancel)
         return out[:size].reshape(n, -1) if pooling == "none" else out[:size]
 
     def rerank(self, query: str, documents: Many[str]) -> npt.NDArray[np.float32]:

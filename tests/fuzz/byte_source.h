@@ -27,7 +27,8 @@ class ByteSource {
   bool flag() { return number<std::uint8_t>() % 2 == 1; }
   /// Returns a string of up to `longest` bytes; the next byte is its length.
   std::string text(std::uint32_t longest) {
-    const std::size_t n = std::min<std::size_t>(between(0, longest), bytes_.size());
+    const std::size_t wanted = between(0, longest);  // takes a byte, so it comes before size()
+    const std::size_t n = std::min(wanted, bytes_.size());
     std::string out(bytes_.substr(0, n));
     bytes_.remove_prefix(n);
     return out;
