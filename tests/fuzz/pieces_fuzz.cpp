@@ -25,7 +25,8 @@ struct PieceVocabulary {
     for (auto n = data.between(0, 40); n > 0; --n) {
       const std::string start = data.flag() ? "\xE2\x96\x81" : "";
       const auto type = static_cast<TokenType>(data.between(0, 6));
-      add(start + data.text(12), type, data.number<std::int8_t>());
+      const std::string text = data.text(12);
+      add(start + text, type, data.number<std::int8_t>());
     }
     if (v.model == "t5") v.precompiled_charsmap = data.text(600);
   }
