@@ -208,12 +208,12 @@ class Gemv {
   }();
   /// sum + the products of 32 weights times their scale or scales.
   static Vec add_products(Vec sum, int j, Vec w0, Vec a0, Vec w1, Vec a1, const Vec* scale) {
-    if constexpr (W::kScales == 16) {
+    if constexpr (W::kScales == 16 && W::kFull) {
       const Vec s = scale[j / 4];
-      if constexpr (W::kFull) {
-        sum = V::scaled_dot_full(sum, w0, a0, V::scale(s, 2 * j % 8));
-        return V::scaled_dot_full(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
-      }
+      sum = V::scaled_dot_full(sum, w0, a0, V::scale(s, 2 * j % 8));
+      return V::scaled_dot_full(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
+    } else if constexpr (W::kScales == 16) {
+      const Vec s = scale[j / 4];
       sum = V::template scaled_dot<kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
       return V::template scaled_dot<kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
     } else if constexpr (W::kScales == 8 && W::kFull) {
