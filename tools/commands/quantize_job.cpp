@@ -1,6 +1,8 @@
 #include "tools/commands/quantize_job.h"
 
+#include <cassert>
 #include <filesystem>
+#include <limits>
 
 #include "engine/calibrate/calibration_text.h"
 #include "engine/calibrate/damage.h"
@@ -97,23 +99,22 @@ QuantizePlan QuantizeJob::plan(QuantizeOptions options, const Budget& budget) {
   options.mix = find_mix("Q8_0");
   options.pure = true;
   const QuantizePlan open = plan_quantize(file_, options);
-  measure(open);
   const Allowance allowance = allowance_of(open, budget);
+  const std::uint64_t least = least_bytes(open, allowance);  // before minutes of measuring
+  if (allowance.bytes < least)
+    throw Error(file_.path(), "these types need at least " + allowance.text(least) +
+                                  ": raise the budget or add smaller types (--types all)");
+  measure(open);
   std::vector<std::string_view> names;
   std::vector<std::vector<TypeCost>> costs;
-  std::uint64_t least = allowance.taken;
   for (const PlannedTensor& tensor : open.tensors) {
     if (!tensor.free) continue;
     names.push_back(tensor.source->name);
     std::vector<TypeCost>& types = costs.emplace_back(costs_.find(names.back())->second);
     for (TypeCost& type : types) type.bytes = padded(type.bytes, allowance.alignment);
-    least += types.front().bytes;
   }
-  const auto best =
-      allowance.bytes < least ? std::nullopt : best_types(costs, allowance.bytes - allowance.taken);
-  if (!best)
-    throw Error(file_.path(), "these types need at least " + allowance.text(least) +
-                                  ": raise the budget or add smaller types (--types all)");
+  const auto best = best_types(costs, allowance.bytes - allowance.taken);
+  assert(best);  // the smallest types fit
   ChosenTypes chosen;
   predicted_ = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -143,6 +144,21 @@ QuantizeJob::Allowance QuantizeJob::allowance_of(const QuantizePlan& open,
   for (const PlannedTensor& tensor : open.tensors)
     if (tensor.free) allowance.taken -= padded(tensor.bytes(), allowance.alignment);
   return allowance;
+}
+
+std::uint64_t QuantizeJob::least_bytes(const QuantizePlan& open, const Allowance& allowance) const {
+  std::uint64_t least = allowance.taken;
+  for (const PlannedTensor& tensor : open.tensors) {
+    if (!tensor.free) continue;
+    const TensorView& source = *tensor.source;
+    std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();
+    for (const DType type : types_) {
+      const DTypeInfo& info = dtype_info(dividing_type(source, type));
+      smallest = std::min(smallest, source.rows() * info.row_bytes(source.cols()));
+    }
+    least += padded(smallest, allowance.alignment);
+  }
+  return least;
 }
 
 std::string QuantizeJob::Allowance::text(std::uint64_t used) const {

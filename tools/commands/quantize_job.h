@@ -83,6 +83,8 @@ class QuantizeJob {
   [[nodiscard]] const CalibrationTokens& tokens() const;  // read or written the first time
   void measure(const QuantizePlan& open);
   [[nodiscard]] Allowance allowance_of(const QuantizePlan& open, const Budget& budget) const;
+  [[nodiscard]] std::uint64_t least_bytes(const QuantizePlan& open,
+                                          const Allowance& allowance) const;
   [[nodiscard]] CalibratedTensors calibrated(const QuantizePlan& plan, bool verbose) const;
   [[nodiscard]] std::vector<std::vector<TypeCost>> damages(
       std::span<const TensorView* const> tensors) const;
