@@ -213,6 +213,8 @@ Text ChatTemplate::render_with_tools(const std::vector<ChatMessage>& messages,
   };
   try {
     return with_tools_told_by("system");
+  } catch (const jinja::LimitError&) {
+    throw;
   } catch (const Error&) {
     if (tools.empty() || (!messages.empty() && messages.front().role == "system")) throw;
     try {  // many templates refuse a system message
@@ -229,6 +231,8 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
   for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
     try {
       return render_values(std::move(forms[i]), options);
+    } catch (const jinja::LimitError&) {
+      throw;
     } catch (const Error&) {
     }
   }

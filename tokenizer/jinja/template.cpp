@@ -53,6 +53,8 @@ Text Template::render(const Dict& variables, const std::tm& now, const Limits& l
   Interpreter interpreter(context, variables);
   try {
     return interpreter.render(parsed_->tree.body);
+  } catch (const OverBudget& failure) {
+    throw LimitError(parsed_->name, failure.what(), place(parsed_->source, interpreter.at()));
   } catch (const Failure& failure) {
     throw Error(parsed_->name, failure.what(), place(parsed_->source, interpreter.at()));
   }

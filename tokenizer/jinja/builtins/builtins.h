@@ -68,12 +68,15 @@ struct Context {
   /// to_text and repr, paid for.
   Text text(const Value& value) const;
   Text shown(const Value& value) const;
+  /// The text escaped as HTML, paid for.
+  Text escaped(const Text& text) const;
   /// The elements that a for loop would see. Throws Failure if the value cannot be iterated over.
   std::vector<Value> elements(const Value& value) const;
   /// A new text.
   Value made(const Text& text) const {
     const auto lent = std::make_shared<LentText>(budget);
     lent->append(text);
+    lent->text.set_markup(text.is_markup());
     return LentText::value(lent);
   }
 };
@@ -152,6 +155,9 @@ Value global_function(const std::string& name);
 /// The method of this name, bound to the value. Nothing if it has none. One that would change the
 /// value is undefined, as in Jinja's sandbox.
 std::optional<Value> method(const Value& value, std::string_view name);
+
+/// A text, or the texts of a list, escaped as HTML; other values as they are.
+Value escaped(Context& context, const Value& value);
 
 /// Lists made of texts.
 Value text_list(Context& context, std::vector<Text> texts);

@@ -81,18 +81,15 @@ Value center_filter(Context& context, const Value& input, const Arguments& argum
 
 Value escape_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("escape", arguments, {});
-  constexpr std::string_view kSpecial = "&<>'\"";
-  constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-  const Text text = context.text(input);
-  context.budget.take(text.size() * 4);
-  Text out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t found = std::min(text.bytes().find_first_of(kSpecial, at), text.size());
-    out.append(text, at, found);
-    if (found == text.size()) break;
-    out.append(kEntities[kSpecial.find(text.bytes()[found])], text.trusted_at(found));
-    at = found + 1;
-  }
+  Text out = context.escaped(context.text(input));
+  out.set_markup(true);
+  return out;
+}
+
+Value safe_filter(Context& context, const Value& input, const Arguments& arguments) {
+  const Bound args("safe", arguments, {});
+  Text out = context.text(input);
+  out.set_markup(true);
   return out;
 }
 
@@ -324,7 +321,7 @@ constexpr NamedFilter kFilters[] = {{"abs", abs_filter},
                                     {"lower", case_filter<lower>},
                                     {"replace", replace_filter},
                                     {"round", round_filter},
-                                    {"safe", string_filter},
+                                    {"safe", safe_filter},
                                     {"string", string_filter},
                                     {"title", title_filter},
                                     {"tojson", tojson},

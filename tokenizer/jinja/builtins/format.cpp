@@ -436,7 +436,10 @@ Value brace_format(Context& context, const Text& format, const Arguments& argume
 }
 
 Value percent_format(Context& context, const Text& format, const Value& values) {
-  return Formatter(context, format, values).run();
+  if (!format.is_markup()) return Formatter(context, format, values).run();
+  Text out = Formatter(context, format, escaped(context, values)).run();
+  out.set_markup(true);
+  return out;
 }
 
 }  // namespace cria::jinja

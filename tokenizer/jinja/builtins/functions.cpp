@@ -61,6 +61,11 @@ Text Context::text(const Value& value) const {
   return to_text(value);
 }
 
+Text Context::escaped(const Text& text) const {
+  budget.take(text.size() * 4);
+  return jinja::escaped(text);
+}
+
 Text Context::shown(const Value& value) const {
   budget.take(weight(value));
   return repr(value);

@@ -81,10 +81,52 @@ std::optional<Value> bound(const Value& self, std::string_view name,
                           self.type_name() + "' object is unsafe: templates may not change values");
 }
 
+Value as_markup(const Value& value) {
+  if (const Text* text = value.text()) {
+    Text out = *text;
+    out.set_markup(true);
+    return out;
+  }
+  const List* list = value.list();
+  if (list == nullptr) return value;
+  std::vector<Value> out;
+  for (const Value& item : list->items) out.push_back(as_markup(item));
+  return List(std::move(out), list->kind);
+}
+
+/// A method of markup: what is put into it is escaped, and its texts are markup.
+std::optional<Value> markup_method(const Value& self, std::string_view name) {
+  const auto found = std::ranges::find(string_methods(), name, &Method::name);
+  if (found == string_methods().end()) return std::nullopt;
+  const bool inserts = name == "format" || name == "join" || name == "replace";
+  const std::size_t first = name == "replace" ? 1 : 0;  // the text to search for is not put in
+  const auto run = [self, inserts, first, run = found->run](Context& context, Arguments arguments) {
+    for (std::size_t i = first; inserts && i < arguments.positional.size(); ++i)
+      arguments.positional[i] = escaped(context, arguments.positional[i]);
+    return as_markup(run(context, self, arguments));
+  };
+  return function(std::string(name), run);
+}
+
 }  // namespace
 
+Value escaped(Context& context, const Value& value) {
+  if (const Text* text = value.text()) return context.escaped(*text);
+  const List* list = value.list();
+  if (list == nullptr) return value;
+  std::vector<Value> out;
+  context.budget.take_values(list->items.size());
+  for (const Value& item : list->items) {
+    const Text* text = item.text();
+    out.push_back(text == nullptr ? item : Value(context.escaped(*text)));
+  }
+  return List(std::move(out), list->kind);
+}
+
 std::optional<Value> method(const Value& value, std::string_view name) {
-  if (value.text() != nullptr) return bound(value, name, string_methods(), {});
+  if (const Text* text = value.text())
+    return text->is_markup() ? markup_method(value, name)
+                             : bound(value, name, string_methods(), {});
   if (value.dict() != nullptr) return bound(value, name, kDictMethods, kDictChanges);
   const List* list = value.list();
   if (list == nullptr || !list->indexable()) return std::nullopt;

@@ -133,6 +133,7 @@ Value repeat(Context& context, const Value& sequence, std::int64_t times) {
     context.budget.take(all(text->size()));
     Text out;
     for (std::uint64_t i = 0; i < n && !text->empty(); ++i) out.append(*text);
+    out.set_markup(text->is_markup());
     return out;
   }
   const List& list = *sequence.list();
@@ -151,8 +152,10 @@ bool is_repeatable(const Value& value) {
 Value join_sequences(Context& context, const Value& a, const Value& b) {
   if (const Text* left = a.text(), *right = b.text(); left != nullptr && right != nullptr) {
     const auto out = std::make_shared<LentText>(context.budget);
-    out->append(*left);
-    out->append(*right);
+    const bool markup = left->is_markup() || right->is_markup();
+    out->append(markup ? context.escaped(*left) : *left);
+    out->append(markup ? context.escaped(*right) : *right);
+    out->text.set_markup(markup);
     return LentText::value(out);
   }
   const List *left = a.list(), *right = b.list();

@@ -16,6 +16,12 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The template spent more than its limits.
+class OverBudget : public Failure {
+ public:
+  using Failure::Failure;
+};
+
 // Limits on what a template may spend: it comes from an untrusted file.
 
 struct Limits {
@@ -27,7 +33,7 @@ struct Limits {
   int depth = 800;  ///< nesting of calls, statements and expressions
 };
 
-/// Counts what was spent; throws Failure when it was too much.
+/// Counts what was spent; throws OverBudget when it was too much.
 class Budget {
  public:
   Budget(const Limits& limits, std::uint64_t input_bytes)
@@ -41,12 +47,12 @@ class Budget {
   }
 
   void step(std::uint64_t n = 1) {
-    if (n > steps_) throw Failure("the template runs too long");
+    if (n > steps_) throw OverBudget("the template runs too long");
     steps_ -= n;
   }
   /// n bytes of memory are about to be filled.
   void take(std::uint64_t n) {
-    if (n > bytes_) throw Failure("the template takes too much memory");
+    if (n > bytes_) throw OverBudget("the template takes too much memory");
     bytes_ -= n;
   }
   /// n bytes that are there are about to be looked at.

@@ -31,6 +31,7 @@ bool Text::trusted_at(std::size_t at) const {
 Text Text::part(std::size_t begin, std::size_t end) const {
   Text out;
   out.append(*this, begin, end);
+  out.markup_ = markup_;
   return out;
 }
 
@@ -336,6 +337,7 @@ Text map_runs(const Text& text, const std::function<std::string(std::string_view
     out.append(change(std::string_view(text.bytes()).substr(begin, run.end - begin)), run.trusted);
     begin = run.end;
   }
+  out.set_markup(text.is_markup());
   return out;
 }
 
@@ -369,6 +371,21 @@ Text swap_case(const Text& text) {
   return out;
 }
 
+Text escaped(const Text& text) {
+  constexpr std::string_view kSpecial = "&<>'\"";
+  constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  if (text.is_markup()) return text;
+  Text out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t found = std::min(text.bytes().find_first_of(kSpecial, at), text.size());
+    out.append(text, at, found);
+    if (found == text.size()) break;
+    out.append(kEntities[kSpecial.find(text.bytes()[found])], text.trusted_at(found));
+    at = found + 1;
+  }
+  return out;
+}
+
 Text pad(const Text& text, std::size_t width, const Text& fill, Side text_side) {
   const std::size_t shown = length(text.bytes());
   if (width <= shown) return text;
@@ -381,6 +398,7 @@ Text pad(const Text& text, std::size_t width, const Text& fill, Side text_side) 
   for (std::size_t i = 0; i < before; ++i) out.append(fill);
   out.append(text);
   for (std::size_t i = before; i < missing; ++i) out.append(fill);
+  out.set_markup(text.is_markup());
   return out;
 }
 

@@ -69,6 +69,9 @@ class Text {
   [[nodiscard]] bool trusted_at(std::size_t at) const;
   /// Bytes begin to end - 1.
   [[nodiscard]] Text part(std::size_t begin, std::size_t end) const;
+  /// True for Python's Markup: what is added to it is escaped as HTML. Parts are markup too.
+  [[nodiscard]] bool is_markup() const noexcept { return markup_; }
+  void set_markup(bool markup) { markup_ = markup; }
   /// The same bytes, all of them trusted or not.
   [[nodiscard]] Text as(bool trusted) const { return {bytes_, trusted}; }
 
@@ -79,6 +82,7 @@ class Text {
  private:
   std::string bytes_;
   std::vector<Run> runs_;
+  bool markup_ = false;
 };
 
 // Python's string functions on texts; the authors of the bytes are kept.
@@ -109,6 +113,8 @@ Text capitalize(const Text& text);
 /// Every word in title case; as str.title: a word is a run of letters.
 Text title(const Text& text);
 Text swap_case(const Text& text);
+/// With & < > ' " as entities of HTML; markup as it is.
+Text escaped(const Text& text);
 /// Filled up to a width in characters.
 Text pad(const Text& text, std::size_t width, const Text& fill, Side text_side);
 

@@ -20,7 +20,9 @@
 namespace cria::serve {
 namespace {
 
-constexpr std::size_t kThreads = 2, kLongThreads = 2;
+constexpr std::size_t kThreads = 2;
+// Costly requests take turns by the system's scheduler: more of them than this wait in a row.
+constexpr std::size_t kLongThreads = 16;
 constexpr std::size_t kLongBody = 64
                                   << 10;  // bytes that may take more than some milliseconds to read
 

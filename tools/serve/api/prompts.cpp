@@ -5,6 +5,7 @@
 #include "model/file/utf8.h"
 #include "model/plural.h"
 #include "model/vocabulary.h"
+#include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/text.h"
 #include "tools/requests/repairs.h"
 
@@ -112,6 +113,8 @@ auto with_repairs(const ServedModel& model, const CompletionRequest& request,
     return make(input.messages, input.variables);
   } catch (const ContextOverflow&) {
     throw;
+  } catch (const jinja::LimitError& error) {
+    throw RequestError("template_error", "messages", error.what());
   } catch (const Error& error) {
     refusal = error.what();
   }
@@ -120,6 +123,8 @@ auto with_repairs(const ServedModel& model, const CompletionRequest& request,
       (void)model.chat_template->render(
           changed.messages, render_options(request, changed.variables, add_generation_prompt));
       return true;
+    } catch (const jinja::LimitError& error) {
+      throw RequestError("template_error", "messages", error.what());
     } catch (const Error&) {
       return false;
     }
