@@ -145,6 +145,17 @@ TEST(ServeHttp, Streams) {
   EXPECT_EQ(status_of(client.read_all()), 200);  // the connection continued
 }
 
+TEST(ServeHttp, StreamsOfLinesSendTheirHeadAtOnce) {
+  Served served;
+  RawClient client = served.client();
+  client.send(post("/hold", "x", ""));
+  const auto exchange = served.inbox.next();
+  exchange->begin_events({true, {}});
+  EXPECT_TRUE(has(client.read_until("\r\n\r\n"), "Content-Type: application/x-ndjson\r\n"));
+  exchange->event("{}");
+  EXPECT_TRUE(has(client.read_until("{}\n\r\n"), "{}"));
+}
+
 TEST(ServeHttp, StreamsForHttp10EndWithTheConnection) {
   Served served;
   RawClient client = served.client();
@@ -232,6 +243,25 @@ TEST(ServeHttp, PagesOfOthers) {
   EXPECT_FALSE(has(served.ask("OPTIONS /echo HTTP/1.1\r\n" + kHost + kClose +
                               "Origin: https://evil.example\r\n\r\n"),
                    "Access-Control"));
+}
+
+TEST(ServeHttp, RefusalsHaveTheFormOfTheirPath) {
+  const Served served([](ServerOptions& options) { options.access.keys = {"sk-one"}; });
+  const std::string stranger = kClose + "Origin: https://evil.example\r\n",
+                    other_host = "Host: evil.example\r\n" + kClose;
+  const auto body = [&](const std::string& path, const std::string& fields, int status) {
+    std::string request = get(path, fields);
+    if (has(fields, "Host:")) request.erase(request.find(kHost), kHost.size());
+    const std::string answer = served.ask(request);
+    EXPECT_EQ(status_of(answer), status) << path;
+    return content_of(answer);
+  };
+  for (const auto& [fields, status] :
+       {std::pair{stranger, 403}, std::pair{other_host, 403}, std::pair{kClose, 401}}) {
+    EXPECT_TRUE(body("/v1/messages", fields, status).starts_with(R"({"type":"error","error":{)"));
+    EXPECT_TRUE(body("/api/chat", fields, status).starts_with(R"({"error":")"));
+    EXPECT_TRUE(body("/v1/models", fields, status).starts_with(R"({"error":{"message")"));
+  }
 }
 
 TEST(ServeHttp, WhileTheModelIsLoaded) {

@@ -84,8 +84,11 @@ TEST(ServeTarget, PathsAndQueries) {
 
 TEST(ServeRoutes, PathsAndMethods) {
   const Handler none;
-  const RouteTable table(
-      {{"GET", "/", none}, {"GET", "/m", none}, {"POST", "/m", none}, {"GET", "/m/{id}", none}});
+  const RouteTable table({{"GET", "/", none},
+                          {"GET", "/m", none},
+                          {"POST", "/m", none},
+                          {"GET", "/m/{id}", none},
+                          {"POST", "/m/count", none}});
   EXPECT_EQ(table.find("GET", "/").route->path, "/");
   EXPECT_EQ(table.find("HEAD", "/m").route->method, "GET");
   EXPECT_EQ(table.find("POST", "/m").route->method, "POST");
@@ -94,6 +97,8 @@ TEST(ServeRoutes, PathsAndMethods) {
   EXPECT_EQ(table.find("GET", "/m/").allowed, "");
   EXPECT_EQ(table.find("DELETE", "/m").allowed, "GET, HEAD, POST, OPTIONS");
   EXPECT_EQ(table.find("DELETE", "/m").route, nullptr);
+  EXPECT_EQ(table.find("GET", "/m/count").allowed, "POST, OPTIONS");
+  EXPECT_EQ(table.find("GET", "/m/{id}").parameter, "{id}");
 }
 
 Access access_with(const std::function<void(AccessOptions&)>& change) {

@@ -77,14 +77,14 @@ Refusal Connection::check_asker(const ParsedHead& head, Headers& more) {
   };
   auto target = parse_target(head.target);
   if (!target) return {400, "the request's target is malformed"};
+  request_.path = std::move(target->path);  // errors have the form of its protocol
+  request_.query = std::move(target->query);
   std::optional<std::string_view> host = field("host");
   if (!target->host.empty()) host = target->host;
   if (Refusal refusal = core_->access->check_host(host)) return refusal;
   const std::string_view origin = field("origin").value_or("");
   if (Refusal refusal = core_->access->check_origin(origin, host.value_or(""))) return refusal;
   cors_ = core_->access->cors_fields(origin);
-  request_.path = std::move(target->path);
-  request_.query = std::move(target->query);
   routes_ = core_->routes;
   match_ = routes_->find(head.method, request_.path);
   if (match_.route != nullptr)
@@ -216,7 +216,7 @@ void Connection::take(const std::shared_ptr<ExchangeState>& exchange) {
   }
   if (batch.answer) {
     put_answer(*batch.answer);
-  } else if (batch.stream && (!batch.events.empty() || batch.ended)) {
+  } else if (batch.stream && (batch.lines || !batch.events.empty() || batch.ended)) {
     if (!stream_head_out_) put_stream_head(batch.lines);
     if (!batch.events.empty()) put_events(std::move(batch.events));
   }

@@ -79,8 +79,8 @@ class Exchange {
   virtual void answer(int status, std::string_view content_type, std::string body,
                       const Headers& more = {}) = 0;
 
-  /// The answer will be a stream, status 200. Its head goes out with the first event, or with what
-  /// breaks a silence of 10 s.
+  /// The answer will be a stream, status 200. The head of a stream of lines goes out at once; that
+  /// of events with the first of them, or with what breaks a silence of 10 s.
   virtual void begin_events(StreamForm form = {}) = 0;
   /// "event: NAME" unless it is "", "data: …", and an empty line; or a line.
   virtual void event(std::string_view data, std::string_view name = {}) = 0;

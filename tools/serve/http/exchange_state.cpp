@@ -73,6 +73,7 @@ void ExchangeState::begin_events(StreamForm form) {
   if (ended_) return;
   stream_ = true;
   form_ = std::move(form);
+  if (form_.lines) wake_locked();  // for the head
 }
 
 void ExchangeState::event(std::string_view data, std::string_view name) {

@@ -140,9 +140,13 @@ bool matches(std::string_view pattern, std::string_view path, std::string& param
 RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
   Match match;
   std::vector<std::string_view> methods;
+  const bool exact = std::ranges::any_of(routes_, [path](const Route& route) {
+    std::string parameter;
+    return matches(route.path, path, parameter) && parameter.empty();
+  });
   for (const Route& route : routes_) {
     std::string parameter;
-    if (!matches(route.path, path, parameter)) continue;
+    if (!matches(route.path, path, parameter) || (exact && !parameter.empty())) continue;
     methods.push_back(route.method);
     if (route.method == "GET") methods.emplace_back("HEAD");
     if (match.route == nullptr &&

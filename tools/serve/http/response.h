@@ -51,7 +51,7 @@ class RouteTable {
     std::string parameter;
     std::string allowed;  ///< the methods of a known path, as in the header Allow
   };
-  /// method: as sent; HEAD finds what GET finds.
+  /// method: as sent; HEAD finds what GET finds. A path without parameter hides those with one.
   [[nodiscard]] Match find(std::string_view method, std::string_view path) const;
 
  private:
