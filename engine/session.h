@@ -72,6 +72,7 @@ struct GenerateOptions {
   /// Stop strings: matched in the answer only, never emitted, even if split across tokens.
   std::vector<std::string> stop;
   bool ignore_eos = false;  ///< never sample end-of-generation tokens
+  std::vector<TokenId> end_tokens;  ///< further tokens that end the answer, as the model's do
   /// Constraint on the answer after thinking (engine/constrain/constraint.h); null: none. Stop
   /// strings inside of it are ordinary text. The answer ends (EndOfGeneration) as soon as nothing
   /// can follow; end tokens are allowed only if it is complete, and with ignore_eos only if nothing

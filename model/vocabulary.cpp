@@ -55,6 +55,7 @@ class VocabularyReader {
     out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
     out_.tool_template = file_.find_string("tokenizer.chat_template.tool_use").value_or("");
     end_of_generation();
+    out_.fim = FimTokens::from_gguf(file_, out_);
     suppressed();
     stripping();
   }

@@ -27,6 +27,24 @@ enum class TokenType : std::uint8_t {
 /// The value of a byte token as SentencePiece writes it, 10 of "<0x0A>", or -1.
 int byte_value(std::string_view text);
 
+struct Vocabulary;
+
+/// The tokens of prompts that ask to fill a gap in a text (FIM, fill in the middle).
+struct FimTokens {
+  std::optional<TokenId> pre, suf,
+      mid;                          ///< before the prefix, before the suffix, before the answer
+  std::optional<TokenId> pad;       ///< padding
+  std::optional<TokenId> rep, sep;  ///< before the name of a repository, of a file
+
+  /// True if the model can fill in the middle.
+  [[nodiscard]] bool complete() const { return pre && suf && mid; }
+  /// Returns the tokens that exist; each ends an answer that fills a gap.
+  [[nodiscard]] std::vector<TokenId> all() const;
+  /// Reads the keys of the file; the texts of its control tokens fill in what they leave out.
+  /// Throws Error for a token outside the vocabulary.
+  static FimTokens from_gguf(const GgufFile& file, const Vocabulary& vocabulary);
+};
+
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
   std::string file;   ///< where it comes from, for errors; "" if from none
@@ -40,6 +58,7 @@ struct Vocabulary {
   /// eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>,
   /// …).
   std::vector<TokenId> end_of_generation;
+  FimTokens fim;
   std::vector<TokenId> suppressed;  ///< tokens that are never drawn
   std::vector<TokenId> strip_before,
       strip_after;                        ///< tokens that swallow the white space there, sorted

@@ -18,7 +18,10 @@ SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary&
       sampler.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
   };
   never(vocabulary.suppressed);
-  if (options.ignore_eos) never(vocabulary.end_of_generation);
+  if (options.ignore_eos) {
+    never(vocabulary.end_of_generation);
+    never(options.end_tokens);
+  }
   return sampler;
 }
 
@@ -151,7 +154,8 @@ void Answer::take(std::span<const float> all_logits) {
   if (constraint_.stuck()) return end(StopReason::Length);  // no token fits
   if (!sampler_.can_draw(allowed)) return end_without_token(allowed);
   const TokenId token = sampler_.next(logits, text_, allowed);
-  if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0) {
+  if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0 ||
+      std::ranges::count(options_.end_tokens, token) != 0) {
     result_.end_token = true;
     return end(StopReason::EndOfGeneration);
   }

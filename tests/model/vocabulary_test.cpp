@@ -71,6 +71,28 @@ TEST(Vocabulary, NoSeparatorAndNoPaddingMayBeWrittenAsMinusOne) {
   EXPECT_EQ(vocabulary.pad, std::nullopt);
 }
 
+TEST(Vocabulary, FimTokensHaveKeysOrTexts) {
+  TinyModel model = bpe();
+  model.keys["tokenizer.ggml.tokens"] =
+      GgufArray::of(Strings{"a", "b", "ab", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"});
+  model.keys["tokenizer.ggml.token_type"] =
+      GgufArray::of(std::vector<std::int32_t>{1, 1, 1, 3, 3, 1});
+  const FimTokens texts = Vocabulary::from_gguf(model.open()).fim;
+  EXPECT_EQ(texts.pre, 3);
+  EXPECT_EQ(texts.suf, 4);
+  EXPECT_EQ(texts.mid, std::nullopt) << "an ordinary token";
+  EXPECT_FALSE(texts.complete());
+  model.keys["tokenizer.ggml.fim_pre_token_id"] = std::uint32_t{1};
+  model.keys["tokenizer.ggml.prefix_token_id"] = std::uint32_t{2};
+  model.keys["tokenizer.ggml.middle_token_id"] = std::uint32_t{5};
+  model.keys["tokenizer.ggml.fim_pad_token_id"] = UINT32_MAX;
+  const FimTokens keys = Vocabulary::from_gguf(model.open()).fim;
+  EXPECT_TRUE(keys.complete());
+  EXPECT_EQ(keys.all(), (std::vector<TokenId>{1, 4, 5}));
+  model.keys["tokenizer.ggml.fim_rep_token_id"] = std::uint32_t{6};
+  EXPECT_THROW((void)Vocabulary::from_gguf(model.open()), Error);
+}
+
 TEST(Vocabulary, FindsEndTokensByName) {
   const auto ends = [](const Strings& tokens, const std::vector<std::int32_t>& types) {
     TinyModel model = bpe();

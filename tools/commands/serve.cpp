@@ -258,6 +258,8 @@ void add_serve(Program& program) {
       "  Codex, in config.toml: base_url = \"http://127.0.0.1:8080/v1\", wire_api = \"responses\"\n"
       "  Anthropic, Messages: ANTHROPIC_BASE_URL=http://127.0.0.1:8080\n"
       "  Ollama: OLLAMA_HOST=http://127.0.0.1:8080\n"
+      "  Editors that fill in the middle: endpoint http://127.0.0.1:8080/infill\n"
+      "  Rerankers: http://127.0.0.1:8080/v1/rerank; decisions: /v1/decisions and /v1/systemone\n"
       "The chat page is at http://127.0.0.1:8080. The sampling options apply where a request "
       "leaves "
       "them out. The same request and seed give the same bytes, whatever else is being "

@@ -194,9 +194,11 @@ bool is_neutral(std::string_view name, const RequestJson& value) {
 
 }  // namespace
 
-void reject_unsupported_fields(const Fields& fields) {
-  for (const char* name : {"functions", "function_call", "audio", "web_search_options", "suffix"})
+void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& form) {
+  for (const char* name : {"functions", "function_call", "audio", "web_search_options"})
     if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
+  if (!form.suffix && fields.has("suffix"))
+    refuse_unsupported("suffix", "only completions fill in the middle");
   for (const char* name :
        {"n_probs", "post_sampling_probs", "prompt_logprobs", "tfs_z", "top_a", "smoothing_factor",
         "epsilon_cutoff", "eta_cutoff", "length_penalty", "use_beam_search", "min_tokens",

@@ -22,6 +22,7 @@ struct AnswerFieldsForm {
   LogprobsForm logprobs = LogprobsForm::Either;
   std::int64_t min_tokens = 0;     ///< minimum of "max_tokens"
   std::size_t n_vocab = SIZE_MAX;  ///< limit of the ids in "logit_bias"
+  bool suffix = false;             ///< "suffix" is known
 };
 
 /// Returns a seed below 2^53, which JavaScript can hold.
@@ -34,7 +35,7 @@ void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
 
 /// Throws RequestError for fields that ask for something cria does not have. Values without effect,
 /// such as false, 0 and empty ones, are accepted.
-void reject_unsupported_fields(const Fields& fields);
+void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& form);
 
 /// The form that an answer must have.
 struct ConstraintFields {

@@ -32,7 +32,7 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
   CompletionRequest out;
   out.generate = defaults;
   out.model = body.text("model").value_or("");
-  reject_unsupported_fields(body);
+  reject_unsupported_fields(body, form);
   read_answer_fields(body, form, out.generate);
   out.reuse = body.flag("cache_prompt").value_or(true);
   out.constraint = read_constraint_fields(body);
@@ -117,6 +117,17 @@ std::string template_variables(const Fields& body, CompletionRequest& out) {
   variables.update(template_arguments(body));
   if (out.tools.offered()) variables["tools"] = out.tools.tools;
   return variables.empty() ? "" : exact_json_text(variables);
+}
+
+/// An empty suffix is as good as none.
+void read_suffix(const Fields& body, CompletionRequest& out) {
+  const std::string suffix = body.text("suffix").value_or("");
+  if (suffix.empty()) return;
+  const auto* const prefix = std::get_if<std::string>(&out.prompts.front());
+  if (prefix == nullptr || !out.one_prompt)
+    refuse_value("prompt", "one string beside \"suffix\"", body.json()["prompt"]);
+  if (out.echo) refuse_unsupported("echo", "it cannot be combined with \"suffix\"");
+  out.fill = {*prefix, suffix};
 }
 
 // ------------------------------------------------------------ lines of a batch
@@ -301,7 +312,8 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   std::vector<PromptText> prompts = read_prompts(body, "prompt", n_vocab, several);
   GenerateOptions short_defaults = defaults;
   if (short_defaults.max_tokens < 0) short_defaults.max_tokens = 16;
-  CompletionRequest out = read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab});
+  CompletionRequest out =
+      read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab, true});
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;
@@ -309,6 +321,7 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
     refuse_unsupported("tools", "a prompt has no template that could show them");
   out.echo = body.flag("echo").value_or(false);
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
+  read_suffix(body, out);
   out.progress = body.flag("return_progress").value_or(false);
   out.ignored = ignored_fields(body);
   return out;

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "tokenizer/fill_middle.h"
 #include "tools/options/conversation.h"
 #include "tools/requests/answer_fields.h"
 #include "tools/requests/messages.h"
@@ -22,6 +23,8 @@ struct CompletionRequest {
   std::string variables;              ///< for the template, with the tools: a JSON object, or ""
   std::vector<PromptText> prompts;    ///< prompts of a completion
   bool one_prompt = true;             ///< the prompt is not a list
+  std::optional<FillText> fill;       ///< the gap to fill, in place of prompts
+  bool cut_prompt = false;            ///< cut the texts around the gap if they exceed the context
   GenerateOptions generate;           ///< with the seed of the first choice
   std::size_t choices = 1;            ///< for each prompt
   bool stream = false, include_usage = false;

@@ -125,7 +125,7 @@ TEST(ServeFields, OfTheOthers) {
                                    {"prompt", "[-1]", "invalid_value", "prompt[0]"},
                                    {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
                                    {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
-                                   {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
+                                   {"suffix", "\"x\"", "unsupported_model", "model"},
                                    {"best_of", "2", "unsupported_parameter", "best_of"},
                                    {"logprobs", "6", "invalid_value", "logprobs"},
                                    {"logprobs", "true", "invalid_type", "logprobs"},

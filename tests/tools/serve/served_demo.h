@@ -1,8 +1,10 @@
 // The demo model behind its API, asked without a network.
 #pragma once
 
+#include "model/gguf/rewrite.h"
 #include "model/vocabulary.h"
 #include "tests/tools/paths.h"
+#include "tests/tools/process.h"
 #include "tests/tools/serve/fake_exchange.h"
 #include "tools/serve/api/api.h"
 
@@ -12,6 +14,14 @@ inline std::shared_ptr<const Model> demo_model() {
   static const std::shared_ptr<const Model> model =
       Model::load(std::string(cria::test::project_root()) + "/data/cria-demo-Q8_0.gguf");
   return model;
+}
+
+/// Returns the demo model with changed metadata.
+inline std::shared_ptr<const Model> demo_model_with(const GgufEdit& edit) {
+  const cria::test::TempDirectory directory;
+  const std::string path = directory.path("edited.gguf");
+  write_edited(demo_model()->file(), path, edit);
+  return Model::load(path);
 }
 
 class ServedDemo {

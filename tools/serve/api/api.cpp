@@ -8,6 +8,7 @@
 
 #include "model/plural.h"
 #include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/infill.h"
 #include "tools/serve/api/json_text.h"
 #include "tools/serve/api/messages.h"
 #include "tools/serve/api/ollama.h"
@@ -167,6 +168,7 @@ std::vector<Route> Api::routes() {
   std::ranges::move(messages_routes(*this), std::back_inserter(all));
   std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
   std::ranges::move(ollama_routes(*this), std::back_inserter(all));
+  std::ranges::move(infill_routes(*this), std::back_inserter(all));
   all.push_back(post_route("/v2/rerank", own(&Api::rerank)));
   all.push_back(post_route("/tokenize", own(&Api::tokenize)));
   all.push_back(post_route("/detokenize", own(&Api::detokenize)));

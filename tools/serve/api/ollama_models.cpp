@@ -133,6 +133,7 @@ RequestJson capabilities(const ServedModel& served) {
   if (served.calls.value_or(chat.answer_format(tools).calls) != CallForm::None)
     all.push_back("tools");
   if (chat.answer_format().thinks()) all.push_back("thinking");
+  if (served.model->vocabulary().fim.complete()) all.push_back("insert");
   return all;
 }
 

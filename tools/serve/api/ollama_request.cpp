@@ -169,7 +169,8 @@ EqualRequest read_ollama_generate(const RequestJson& json) {
   const Fields body(json);
   const std::string suffix = body.text("suffix").value_or("");
   const bool raw = body.flag("raw").value_or(false) || !suffix.empty();
-  const std::string prompt = body.require_text("prompt");
+  const std::string prompt =
+      suffix.empty() ? body.require_text("prompt") : body.text("prompt").value_or("");
   EqualRequest to = read_ollama_common(body, !raw, true);
   const auto system = body.text("system");
   if (raw) {
@@ -177,7 +178,7 @@ EqualRequest read_ollama_generate(const RequestJson& json) {
     if (!suffix.empty()) to.body["suffix"] = suffix;
     (void)body.has("think");
   } else {
-    MessageList messages(to);
+    MessageList messages(to, "prompt");
     if (system && !system->empty())
       messages.add({{"role", "system"}, {"content", *system}}, "system");
     messages.add({{"role", "user"}, {"content", prompt}}, "prompt");

@@ -48,6 +48,24 @@ Prompt text_prompt(const Tokenizer& tokenizer, std::size_t n_ctx, const PromptTe
   return prompt;
 }
 
+/// Returns the prompt that asks to fill a gap.
+Prompt fill_prompt_of(const Tokenizer& tokenizer, std::size_t n_ctx,
+                      const CompletionRequest& request) {
+  if (!tokenizer.vocabulary().fim.complete())
+    throw RequestError("unsupported_model", "model",
+                       "the model cannot fill in the middle: its file names no FIM tokens "
+                       "(tokenizer.ggml.fim_pre_token_id, fim_suf_token_id, fim_mid_token_id)");
+  std::size_t limit = n_ctx - 1;
+  if (request.cut_prompt) {
+    const auto wanted = static_cast<std::size_t>(request.generate.max_tokens);
+    const std::size_t answer = wanted < n_ctx ? std::max<std::size_t>(wanted, 1) : n_ctx / 4;
+    limit = n_ctx - std::min(n_ctx, answer);
+  }
+  FillPrompt filled = fill_prompt(tokenizer, *request.fill, request.cut_prompt ? limit : SIZE_MAX);
+  if (filled.tokens.size() > limit) throw PromptTooLong("prompt", filled.tokens.size(), limit + 1);
+  return {std::move(filled.tokens), std::nullopt, filled.cut};
+}
+
 }  // namespace
 
 CallForm call_form(const ServedModel& model, const CompletionRequest& request) {
@@ -158,6 +176,11 @@ Prompts text_prompts(const ServedModel& model, std::size_t n_ctx,
                      const CompletionRequest& request) {
   Prompts out;
   out.request.options = request.generate;
+  if (request.fill) {
+    out.request.options.end_tokens = model.model->vocabulary().fim.all();
+    out.all.push_back(fill_prompt_of(model.model->tokenizer(), n_ctx, request));
+    return out;
+  }
   for (std::size_t i = 0; i < request.prompts.size(); ++i)
     out.all.push_back(text_prompt(model.model->tokenizer(), n_ctx, request.prompts[i],
                                   request.one_prompt ? "prompt" : element_path("prompt", i),

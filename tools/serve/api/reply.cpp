@@ -68,7 +68,7 @@ AnswerRequest Reply::answer(std::size_t index) {
   AnswerRequest request = cria::choice(prompts_.request, index % request_.choices);
   request.prompt = prompt.tokens;
   request.sink = [self, choice](std::string_view piece) {
-    return self->on_text(*choice, piece), true;
+    return self->on_text(*choice, std::string(piece));
   };
   request.options.on_thinking = [self, choice](std::string_view piece) {
     return self->on_thinking(*choice, piece), true;
@@ -110,12 +110,14 @@ void Reply::fail_stream(const Failure& failure) { serve::fail(*exchange_, failur
 // ------------------------------------------------------------ what comes while the answer is
 // written
 
-void Reply::on_text(Choice& choice, std::string_view piece) {
-  if (failed_ || !request_.stream) return;
-  if (wants_logprobs())
+bool Reply::on_text(Choice& choice, std::string piece) {
+  if (failed_) return true;
+  const bool more = take_piece(choice, piece);
+  if (request_.stream && wants_logprobs())
     choice.held += piece;
-  else
-    send_text(choice, std::string(piece));
+  else if (request_.stream)
+    send_text(choice, piece);
+  return more;
 }
 
 void Reply::on_token(Choice& choice, const TokenLogprobs& token) {

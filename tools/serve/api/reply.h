@@ -25,7 +25,8 @@ std::string fresh_id(const char* prefix);
 /// A prompt as the model reads it.
 struct Prompt {
   std::vector<TokenId> tokens;
-  std::optional<std::string> text;  ///< source of the tokens, if it must be echoed
+  std::optional<std::string> text = {};  ///< source of the tokens, if it must be echoed
+  bool cut = false;                      ///< parts of the text were left out
 };
 
 /// The prompts of a request, and the request that all answers share except prompt and seed.
@@ -86,6 +87,9 @@ class Reply : public std::enable_shared_from_this<Reply> {
   virtual void write_text(Choice& choice, const std::string& text,
                           std::span<const TextToken> tokens) = 0;
   virtual void write_call(Choice& choice, const ToolCallPiece& piece) = 0;
+  /// Takes the answer's text as it is drawn, also without a stream; leaves in `piece` the text to
+  /// send now. Returns false to end the answer.
+  virtual bool take_piece(Choice& /*choice*/, std::string& /*piece*/) { return true; }
   /// The call is complete; its pieces have been written.
   virtual void end_call(Choice&, const ToolCall&) {}
   /// processed: prompt tokens that were found or read.
@@ -116,7 +120,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
 
  private:
   AnswerRequest answer(std::size_t index);
-  void on_text(Choice& choice, std::string_view piece);
+  bool on_text(Choice& choice, std::string piece);
   void on_thinking(Choice& choice, std::string_view piece);
   void on_call(Choice& choice, const ToolCallPiece& piece);
   void on_token(Choice& choice, const TokenLogprobs& token);
