@@ -72,6 +72,8 @@ struct GenerateOptions {
   /// Stop strings: matched in the answer only, never emitted, even if split across tokens.
   std::vector<std::string> stop;
   bool ignore_eos = false;  ///< never sample end-of-generation tokens
+  /// Score these tokens after the prompt instead of answering: GenerateResult::scores.
+  std::vector<TokenId> scored;
   std::vector<TokenId> end_tokens;  ///< further tokens that end the answer, as the model's do
   /// Constraint on the answer after thinking (engine/constrain/constraint.h); null: none. Stop
   /// strings inside of it are ordinary text. The answer ends (EndOfGeneration) as soon as nothing
@@ -133,6 +135,7 @@ struct GenerateResult {
   std::vector<TokenLogprobs>
       prompt_logprobs;                    ///< the prompt's tokens after the first, if requested
   std::vector<float> embedding;           ///< the prompt's, as embed()'s, if requested
+  std::vector<float> scores;              ///< log-probabilities of GenerateOptions::scored
   std::string stop;                       ///< stop string that was found, or ""
   std::size_t prompt_tokens = 0;          ///< prompt tokens evaluated
   std::size_t cached_tokens = 0;          ///< prompt tokens found in the KV cache

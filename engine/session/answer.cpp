@@ -32,14 +32,19 @@ std::span<const TokenId> known_part(std::span<const TokenId> text, std::size_t n
   return text.first(static_cast<std::size_t>(std::ranges::find_if_not(text, known) - text.begin()));
 }
 
-// Log-probabilities of a token and of the n most likely ones.
-TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, std::size_t n) {
+// Logarithm of the sum of exponentials.
+double log_sum_of(std::span<const float> logits) {
   const float highest = *std::max_element(logits.begin(), logits.end());
   const double sum =
       std::accumulate(logits.begin(), logits.end(), 0.0, [&](double total, float logit) {
         return total + std::exp(static_cast<double>(logit) - highest);
       });
-  const double log_sum = highest + std::log(sum);
+  return highest + std::log(sum);
+}
+
+// Log-probabilities of a token and of the n most likely ones.
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, std::size_t n) {
+  const double log_sum = log_sum_of(logits);
   const auto logprob = [&](TokenId of) {
     return static_cast<float>(logits[static_cast<std::size_t>(of)] - log_sum);
   };
@@ -80,6 +85,9 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
       text_(prompt.begin(), prompt.end()) {
   if (prompt.empty()) throw Error("nothing to continue: the prompt has no tokens");
   check(options_.sampler, model.token_count());
+  if (known_part(options_.scored, model.token_count()).size() < options_.scored.size())
+    throw Error("a token to score is not in the vocabulary: expected less than " +
+                std::to_string(model.token_count()));
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
   while (text_.size() > limits_.n_ctx) {
     if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
@@ -147,6 +155,7 @@ void Answer::take(std::span<const float> all_logits) {
   if (!decoding_) result_.prompt_seconds = seconds();
   decoding_ = true;
   if (interrupted()) return end(StopReason::Interrupted);
+  if (!options_.scored.empty()) return score(logits);
   if (options_.max_tokens >= 0 &&
       result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
     return end(StopReason::Length);
@@ -167,6 +176,13 @@ void Answer::take(std::span<const float> all_logits) {
   if (constraint_.finished()) end(StopReason::EndOfGeneration);
   if (!ended_ && tokens_left() == 0) end(StopReason::Length);
   if (!ended_) append(token);
+}
+
+void Answer::score(std::span<const float> logits) {
+  const double log_sum = log_sum_of(logits);
+  for (const TokenId id : options_.scored)
+    result_.scores.push_back(static_cast<float>(logits[static_cast<std::size_t>(id)] - log_sum));
+  end(StopReason::Length);
 }
 
 // The last token is dropped: free text that follows may join it.

@@ -53,6 +53,7 @@ class Answer {
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] bool interrupted() const;
   [[nodiscard]] double seconds();
+  void score(std::span<const float> logits);
   void push(TokenId token, std::span<const float> logits);
   void append(TokenId token);
   void shift();

@@ -3,6 +3,8 @@
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/target.h"
 #include "tools/requests/request.h"
+#include "tools/serve/api/decisions.h"
+#include "tools/serve/api/infill.h"
 #include "tools/serve/api/messages.h"
 #include "tools/serve/api/ollama.h"
 #include "tools/serve/api/responses.h"
@@ -30,12 +32,34 @@ void run_translations(const tools::RequestJson& body) {
   };
   const std::function<serve::EqualRequest(const tools::RequestJson&)> translators[] = {
       serve::read_messages_request, of_responses, serve::read_ollama_chat,
-      serve::read_ollama_generate};
+      serve::read_ollama_generate, serve::read_infill_request};
   for (const auto& translate : translators) {
     try {
       const serve::EqualRequest equal = translate(body);
       check_request(equal.chat ? tools::read_chat_request(equal.body, {}, kVocabulary)
                                : tools::read_completion_request(equal.body, {}, kVocabulary));
+    } catch (const tools::RequestError& error) {
+      require(error.status == 400 && !error.code.empty(), "a refusal without a code");
+    }
+  }
+}
+
+/// Reads a request for decisions in both forms; what is accepted has questions to answer.
+void run_decisions(const tools::RequestJson& body) {
+  static serve::ResponseStore store(1 << 20);
+  for (const bool systemone : {false, true}) {
+    try {
+      const serve::DecisionRequest request = systemone
+                                                 ? serve::read_systemone_request(body)
+                                                 : serve::read_decisions_request(body, 0, store);
+      require(!request.questions.empty() && request.questions.size() <= 400, "questions");
+      for (const serve::DecisionQuestion& question : request.questions) {
+        const std::size_t n = question.options.size();
+        require(n >= 2 && n <= 255, "options");
+        const std::vector<double> equal(n, 1 / static_cast<double>(n));
+        (void)serve::decision_text(question);
+        require(serve::decision_json(question, systemone, equal).contains("type"), "an answer");
+      }
     } catch (const tools::RequestError& error) {
       require(error.status == 400 && !error.code.empty(), "a refusal without a code");
     }
@@ -50,6 +74,7 @@ void run_request(std::string_view input) {
   }
   const tools::RequestJson body = tools::parse_request_json(input);
   run_translations(body);
+  run_decisions(body);
   for (auto* const read : {tools::read_chat_request, tools::read_completion_request}) {
     try {
       check_request(read(body, defaults, kVocabulary));
@@ -70,6 +95,9 @@ std::vector<std::string> request_seeds() {
       R"({"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"1"}],"tools":[{"type":"function","name":"f","parameters":{}}],"text":{"format":{"type":"json_object"}},"max_output_tokens":5})",
       R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"any"},"max_tokens":5})",
       R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","content":"1"}],"format":"json","think":true,"options":{"num_predict":5}})",
+      R"({"input_prefix":"a","input_suffix":"b","input_extra":[{"filename":"x","text":"y"}],"prompt":"c","n_predict":5,"n_indent":2,"samplers":"infill;top_k","response_fields":["timings/prompt_n"]})",
+      R"({"input":"x","questions":[{"type":"predicate","name":"n","instructions":"a"},{"type":"choice","instructions":"b","choices":[{"value":"c"},{"value":true,"description":"d"}]},{"type":"score","instructions":"e","levels":[{"label":"f"},{"label":"g"}]}]})",
+      R"({"state":{"a":1},"questions":{"n":{"type":"noul","instructions":"a","criteria":{"true":"b"}},"c":{"type":"choice","instructions":[1],"criteria":{"d":null,"e":"f"}},"s":{"type":"score","instructions":"g","criteria":["h","i"]}}})",
       R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":"x","max_tokens":3}})"};
 }
 

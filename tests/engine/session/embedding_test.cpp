@@ -210,5 +210,25 @@ TEST(Embedding, LogprobsOfThePrompt) {
   while (scheduler.step()) continue;
 }
 
+// Log-probabilities of chosen tokens after the prompt, which may come from the cache.
+TEST(Embedding, ScoresTokensAfterThePrompt) {
+  const std::vector<TokenId> prompt = many_tokens(60);
+  Session session(demo_model(), {.n_ctx = 64});
+  GenerateOptions options = greedy(1);
+  options.logprobs = 4;
+  options.ignore_eos = true;
+  const TokenLogprobs want = session.generate(prompt, options).logprobs.at(0);
+  options = greedy(0);
+  for (const auto& [id, logprob] : want.top) options.scored.push_back(id);
+  const GenerateResult got = session.generate(prompt, options);
+  EXPECT_GT(got.cached_tokens, 0U);
+  EXPECT_TRUE(got.tokens.empty());
+  ASSERT_EQ(got.scores.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(got.scores[i], want.top[i].second);
+  options.scored.push_back(1 << 20);
+  EXPECT_NE(error_of([&] { (void)session.generate(prompt, options); }).find("to score"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace cria::test

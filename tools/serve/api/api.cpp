@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/plural.h"
+#include "tools/serve/api/decisions.h"
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/infill.h"
 #include "tools/serve/api/json_text.h"
@@ -168,6 +169,7 @@ std::vector<Route> Api::routes() {
   std::ranges::move(messages_routes(*this), std::back_inserter(all));
   std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
   std::ranges::move(ollama_routes(*this), std::back_inserter(all));
+  std::ranges::move(decisions_routes(*this, store_), std::back_inserter(all));
   std::ranges::move(infill_routes(*this), std::back_inserter(all));
   all.push_back(post_route("/v2/rerank", own(&Api::rerank)));
   all.push_back(post_route("/tokenize", own(&Api::tokenize)));
@@ -237,6 +239,16 @@ void Api::ask(const std::shared_ptr<Exchange>& exchange, EqualRequest asked) {
         answer(exchange, asked, std::move(request));
       });
     });
+  });
+}
+
+Prompts Api::prompts(const Exchange& exchange, const EqualRequest& asked, std::size_t n_ctx) const {
+  return with_own_names(asked.paths, [&] {
+    const CompletionRequest request = read(asked);
+    Prompts out = chat_prompt(model_, n_ctx, request);
+    out.request.scope = exchange.request().scope;
+    out.request.cache_prompt = request.reuse;
+    return out;
   });
 }
 

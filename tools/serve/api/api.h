@@ -59,6 +59,9 @@ class Api {
 
   /// Answers a request, with errors that name its own fields.
   void ask(const std::shared_ptr<Exchange>& exchange, EqualRequest request);
+  /// Returns the prompts of a request, and the request for an answer in a context of n_ctx tokens.
+  [[nodiscard]] Prompts prompts(const Exchange& exchange, const EqualRequest& request,
+                                std::size_t n_ctx) const;
   /// Returns the number of its prompt's tokens.
   [[nodiscard]] std::size_t count_tokens(EqualRequest request);
   [[nodiscard]] const ServedModel& model() const { return model_; }

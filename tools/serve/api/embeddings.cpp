@@ -94,19 +94,31 @@ EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, 
 
 Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling,
                         std::uint64_t scope) {
+  std::size_t tokens = 0;
+  for (const std::vector<TokenId>& prompt : prompts) tokens += prompt.size();
+  const std::size_t count = prompts.size();
+  return job(count, tokens,
+             [prompts = std::move(prompts), pooling, scope](std::size_t index) mutable {
+               AnswerRequest request;
+               request.prompt = std::move(prompts[index]);
+               request.embedding = pooling;
+               request.scope = scope;
+               return request;
+             });
+}
+
+Job EmbeddingReply::job(std::size_t count, std::size_t tokens,
+                        std::function<AnswerRequest(std::size_t index)> make) {
   const auto self = shared_from_this();
-  for (const std::vector<TokenId>& prompt : prompts) tokens_ += prompt.size();
-  left_ = prompts.size();
+  tokens_ = tokens;
+  left_ = count;
   vectors_.resize(left_);
   Job job;
-  job.count = prompts.size();
-  job.answer = [self, prompts = std::move(prompts), pooling, scope](std::size_t index) mutable {
-    AnswerRequest request;
-    request.prompt = std::move(prompts[index]);
-    request.embedding = pooling;
-    request.scope = scope;
+  job.count = count;
+  job.answer = [self, make = std::move(make)](std::size_t index) {
+    AnswerRequest request = make(index);
     request.on_end = [self, index](GenerateResult result, const std::optional<Error>&) {
-      self->on_end(index, std::move(result.embedding));
+      self->on_end(index, std::move(result.scores.empty() ? result.embedding : result.scores));
     };
     return request;
   };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/file/json.h"
+
 namespace cria::serve {
 
 using tools::element_path;
@@ -44,7 +46,10 @@ std::string read_text_parts(const RequestJson& content, const std::string& path,
     if (std::ranges::count(types, type) == 0)
       tools::refuse_unsupported(part.path("type"), "only text is supported here");
     if (i > 0) all += between;
-    all += part.require_text(type == "refusal" ? "refusal" : "text");
+    if (type == "input_json")
+      all += exact_json_text(part.require("data", "an object or an array"));
+    else
+      all += part.require_text(type == "refusal" ? "refusal" : "text");
   }
   return all;
 }

@@ -12,8 +12,11 @@ namespace cria::serve {
 /// Builds the messages of an equal request.
 class MessageList {
  public:
-  /// to: gets "messages", and paths from each message to its source.
-  explicit MessageList(EqualRequest& to) : to_(to) { to_.body["messages"] = RequestJson::array(); }
+  /// to: gets "messages", and paths from them to their sources. path: of all of them.
+  explicit MessageList(EqualRequest& to, const std::string& path = "messages") : to_(to) {
+    to_.body["messages"] = RequestJson::array();
+    to_.paths.emplace_back("messages", path);
+  }
 
   /// Adds a message that was made from the value at `path`.
   RequestJson& add(RequestJson message, const std::string& path);
@@ -34,7 +37,8 @@ void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
                 const std::string& equal);
 
 /// Reads a string, or an array of parts with "type" and "text", joined by `between`. types: those
-/// that are text. Throws RequestError for other parts.
+/// that are text; "input_json" has "data", a value whose JSON text counts. Throws RequestError for
+/// other parts.
 std::string read_text_parts(const RequestJson& content, const std::string& path,
                             std::initializer_list<std::string_view> types,
                             std::string_view between = "");

@@ -25,8 +25,8 @@ std::string tool_name(const Fields& fields) {
 /// Turns the items of "input" into messages. Neighbouring items of the assistant are one message.
 class Items {
  public:
-  Items(MessageList& messages, std::uint64_t scope, ResponseStore& store)
-      : messages_(messages), scope_(scope), store_(store) {}
+  Items(MessageList& messages, std::uint64_t scope, ResponseStore& store, bool json_parts)
+      : messages_(messages), scope_(scope), store_(store), json_parts_(json_parts) {}
 
   void add(const RequestJson& json, const std::string& path) {
     const Fields item(json, path);
@@ -54,9 +54,9 @@ class Items {
     const std::string role = item.require_text("role");
     if (role != "user" && role != "assistant" && role != "system" && role != "developer")
       refuse_value(item.path("role"), R"("user", "assistant", "system" or "developer")", role);
-    const std::string text =
-        read_text_parts(item.require("content", "a string or an array of parts"),
-                        item.path("content"), {"input_text", "output_text", "text", "refusal"});
+    const std::string text = read_text_parts(
+        item.require("content", "a string or an array of parts"), item.path("content"),
+        {"input_text", "output_text", "text", "refusal", json_parts_ ? "input_json" : "text"});
     if (role == "assistant") {
       RequestJson& message = assistant(item.path("content"));
       message["content"] =
@@ -105,38 +105,10 @@ class Items {
   MessageList& messages_;
   const std::uint64_t scope_;
   ResponseStore& store_;
+  const bool json_parts_;
   bool open_ = false;  // the last message is the assistant's, and of this request
   std::string thoughts_;
 };
-
-/// Reads the conversation: instructions, the previous response, then the input.
-void read_input(const Fields& body, std::uint64_t scope, ResponseStore& store, EqualRequest& to) {
-  MessageList messages(to);
-  if (const auto text = body.text("instructions"))
-    messages.add({{"role", "system"}, {"content", *text}}, "instructions");
-  const auto previous = body.text("previous_response_id");
-  if (previous) {
-    const auto kept = store.find(scope, *previous);
-    if (kept == nullptr)
-      throw RequestError("previous_response_not_found", "previous_response_id",
-                         "\"previous_response_id\": this response is not kept here");
-    for (const RequestJson& message : kept->conversation)
-      messages.add(message, "previous_response_id");
-  }
-  const RequestJson* const input = body.find("input");
-  if (input == nullptr && previous) return;
-  if (input == nullptr) tools::refuse_missing("input", "a string or an array of items");
-  if (input->is_string()) {
-    messages.add({{"role", "user"}, {"content", *input}}, "input");
-    return;
-  }
-  if (!input->is_array()) refuse_type("input", "a string or an array of items", *input);
-  if (input->empty() || input->size() > 4096)
-    refuse_value("input", "1 to 4096 items", input->empty() ? *input : RequestJson(input->size()));
-  Items items(messages, scope, store);
-  for (std::size_t i = 0; i < input->size(); ++i) items.add((*input)[i], element_path("input", i));
-  if (messages.empty()) refuse_value("input", "an item with text", *input);
-}
 
 /// Reads the tools, for the equal request and for the answer.
 class ToolList {
@@ -274,6 +246,36 @@ void tell(const Fields& body, ResponsesForm& form) {
 
 }  // namespace
 
+// The order of the conversation: instructions, the previous response, then the input.
+void read_response_input(const Fields& body, std::uint64_t scope, ResponseStore& store,
+                         EqualRequest& to, bool json_parts) {
+  MessageList messages(to, "input");
+  if (const auto text = body.text("instructions"))
+    messages.add({{"role", "system"}, {"content", *text}}, "instructions");
+  const auto previous = body.text("previous_response_id");
+  if (previous) {
+    const auto kept = store.find(scope, *previous);
+    if (kept == nullptr)
+      throw RequestError("previous_response_not_found", "previous_response_id",
+                         "\"previous_response_id\": this response is not kept here");
+    for (const RequestJson& message : kept->conversation)
+      messages.add(message, "previous_response_id");
+  }
+  const RequestJson* const input = body.find("input");
+  if (input == nullptr && previous) return;
+  if (input == nullptr) tools::refuse_missing("input", "a string or an array of items");
+  if (input->is_string()) {
+    messages.add({{"role", "user"}, {"content", *input}}, "input");
+    return;
+  }
+  if (!input->is_array()) refuse_type("input", "a string or an array of items", *input);
+  if (input->empty() || input->size() > 4096)
+    refuse_value("input", "1 to 4096 items", input->empty() ? *input : RequestJson(input->size()));
+  Items items(messages, scope, store, json_parts);
+  for (std::size_t i = 0; i < input->size(); ++i) items.add((*input)[i], element_path("input", i));
+  if (messages.empty()) refuse_value("input", "an item with text", *input);
+}
+
 EqualRequest read_responses_request(const RequestJson& json, std::uint64_t scope,
                                     ResponseStore& store) {
   const Fields body(json);
@@ -281,7 +283,7 @@ EqualRequest read_responses_request(const RequestJson& json, std::uint64_t scope
   to.body = RequestJson::object();
   auto form = std::make_shared<ResponsesForm>();
   refuse_foreign(body);
-  read_input(body, scope, store, to);
+  read_response_input(body, scope, store, to);
   ToolList(to, *form).read(body);
   read_response_choice(body, to);
   read_text_format(body, to);

@@ -243,7 +243,7 @@ void Service::answer_ended(const ActivePointer& job, std::size_t index, Generate
   if (job->cancelled && job->job.on_cancelled) job->job.on_cancelled(index, std::move(result));
   if (job->ended) return;
   if (error) return fail(*job, {500, "internal_error", error->what()});
-  if (result.embedding.empty()) slot_wait_.ended(result.tokens.size());
+  if (result.embedding.empty() && result.scores.empty()) slot_wait_.ended(result.tokens.size());
   job->ended = --job->left == 0;
   try {
     if (told) told(std::move(result), std::nullopt);
