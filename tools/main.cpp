@@ -93,8 +93,9 @@ int run(int argc, char** argv) {
   add_commands(program);
   const Words typed(argv + std::min(argc, 1), argv + argc);
   const int code = exit_code([&] {
-    return run_among_ranks(
-        [&] { return exit_code([&] { return parse_and_run(program, typed); }); });
+    return run_among_ranks(program_version(), [&] {
+      return exit_code([&] { return parse_and_run(program, typed); });
+    });
   });
   const int flushed =
       exit_code([] { return flush_stdout(), 0; });  // also what was written before an error

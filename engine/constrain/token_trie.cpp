@@ -4,7 +4,6 @@
 #include <bitset>
 #include <optional>
 
-#include "engine/constrain/token_masks.h"
 #include "model/vocabulary.h"
 
 namespace cria {

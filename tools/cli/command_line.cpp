@@ -5,7 +5,7 @@
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/terminal/terminal.h"
 

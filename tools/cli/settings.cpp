@@ -14,7 +14,7 @@
 #include "model/file/binary_file.h"
 #include "model/plural.h"
 #include "tools/cli/command_line.h"
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/report/roofline.h"
 #include "tools/report/table.h"

@@ -8,9 +8,9 @@
 #include "model/plural.h"
 #include "tools/commands/batch_answers.h"
 #include "tools/commands/commands.h"
+#include "tools/model_store.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/report/table.h"
@@ -65,7 +65,7 @@ class BatchRun {
       Scheduler scheduler(engine);
       answer(scheduler, stop);
       progress_.reset();
-      print_profile(engine.profile(), options_.model);
+      print_profile(engine.profile(), options_.model.profile);
     }
     print_summary();
     return stop ? interrupted_exit() : 0;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/model_parts.h"
+#include "tools/report/answer.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
@@ -118,11 +119,6 @@ double each(const GatherReport::Row& row) {
 }
 
 }  // namespace
-
-std::string name_of_all_layers(const std::string& node) {
-  if (!node.starts_with("blk.")) return node;
-  return "blk.*" + node.substr(std::min(node.find('.', 4), node.size()));
-}
 
 GatherReport GatherReport::of(unsigned ranks, std::size_t tokens, double seconds,
                               std::span<const NodeTime> times) {
@@ -290,18 +286,6 @@ void print_report(std::ostream& out, BenchFormat format, const std::vector<Bench
     case BenchFormat::Markdown:
       return print_markdown(out, rows);
   }
-}
-
-std::string roofline_text(const Roofline& limits) {
-  std::string text = "read " + number(limits.read_gbytes, 1) + " GB/s";
-  const auto add = [&](const char* name, double gmacs) {
-    if (gmacs > 0) text += std::string(", ") + name + " " + number(gmacs, 1) + " GMAC/s";
-  };
-  add("int8 dot", limits.int8_gmacs);
-  add("float32", limits.float_gmacs);
-  add("bfloat16", limits.bf16_gmacs);
-  add("int8 matrix unit", limits.matrix_gmacs);
-  return text;
 }
 
 Flags report_flags(BenchFormat& format) {

@@ -46,9 +46,6 @@ class FiguresTable {
   std::vector<std::vector<Figure>> rows_;
 };
 
-/// "blk.*.attn_q" of "blk.3.attn_q": the same node in every layer.
-std::string name_of_all_layers(const std::string& node);
-
 /// Communication of one test on several ranks, as rank 0 measured it.
 struct GatherReport {
   struct Row {
@@ -91,9 +88,6 @@ struct BenchRow {
 };
 
 void print_report(std::ostream& out, BenchFormat format, const std::vector<BenchRow>& rows);
-
-/// "read 30.1 GB/s, int8 dot …", those that there are.
-std::string roofline_text(const Roofline& limits);
 
 /// --json, --csv, --md, one of them.
 Flags report_flags(BenchFormat& format);

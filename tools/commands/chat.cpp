@@ -165,7 +165,7 @@ int run(const ChatArguments& options) {
         [&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
   const int code = dialogue.run();
   if (!options.session_file.empty()) chat.keep(session_file.target());
-  print_profile(session->profile(), options.model);
+  print_profile(session->profile(), options.model.profile);
   return code;
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "tools/model_store.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/terminal/line_reader.h"
 

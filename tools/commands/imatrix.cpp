@@ -84,7 +84,7 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
   const auto session = open_session(*model, options.model);
   ImportanceRun run(*session, text, options.windows);
   speed = evaluate(run, options);
-  print_profile(session->profile(), options.model);
+  print_profile(session->profile(), options.model.profile);
   return run.result(options.text == "-" ? "stdin"
                                         : std::filesystem::path(options.text).filename().string());
 }

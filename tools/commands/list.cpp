@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands/commands.h"
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 

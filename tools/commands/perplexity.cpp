@@ -249,7 +249,7 @@ void measure(PerplexityCommand& options, const Model& model) {
   const auto render = options.json ? perplexity_json : perplexity_text;
   write_text(render(perplexity.result(), options.windows, measurement.tokens_per_second()));
   flush_stdout();
-  print_profile(session->profile(), options.model);
+  print_profile(session->profile(), options.model.profile);
 }
 
 void answer_choices(const PerplexityCommand& options, const Model& model,
@@ -260,7 +260,7 @@ void answer_choices(const PerplexityCommand& options, const Model& model,
   wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, kPositions);
   const auto engine = open_engine(model, options.model, wanted);
   run_choices(*engine, questions, options.json);
-  print_profile(engine->profile(), options.model);
+  print_profile(engine->profile(), options.model.profile);
 }
 
 int run(PerplexityCommand options) {

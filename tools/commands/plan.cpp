@@ -9,8 +9,8 @@
 #include "model/plural.h"
 #include "tools/commands/bench_report.h"
 #include "tools/commands/commands.h"
+#include "tools/model_store.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/terminal/terminal.h"
 

@@ -5,7 +5,7 @@
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_job.h"
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"

@@ -49,7 +49,7 @@ int run(LogitsOptions options) {
     progress.update(index + 1);
   });
   file.finish();
-  print_profile(session->profile(), options.model);
+  print_profile(session->profile(), options.model.profile);
   return 0;
 }
 

@@ -2,9 +2,9 @@
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/run_answer.h"
+#include "tools/model_store.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/terminal/terminal.h"
@@ -159,7 +159,7 @@ int run(RunOptions options) {
   if (!options.session_file.empty())
     session->save(session_file.target(), continued_conversation(prompt, result));
   print_answer_notes(result, options);
-  print_profile(session->profile(), options.model);
+  print_profile(session->profile(), options.model.profile);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
 

@@ -12,8 +12,8 @@
 
 #include "engine/scheduler.h"
 #include "model/plural.h"
+#include "tools/model_store.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/report/answer.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"

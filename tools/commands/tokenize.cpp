@@ -4,9 +4,9 @@
 
 #include "tokenizer/jinja/values/text.h"
 #include "tools/commands/commands.h"
+#include "tools/model_store.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
-#include "tools/options/model_store.h"
 #include "tools/options/values.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"

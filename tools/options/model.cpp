@@ -15,7 +15,7 @@
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
 #include "tools/cli/command_line.h"
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 #include "tools/options/values.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/terminal/terminal.h"

@@ -11,7 +11,6 @@
 
 #include "engine/distribute/leader.h"
 #include "model/error.h"
-#include "tools/cli/command_line.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -65,10 +64,10 @@ std::unique_ptr<Ranks> join_ranks(long started) {
 }
 
 // Signals are for rank 0, which ends the others; mpirun kills those that do not end.
-int follow_rank_0(Ranks& ranks) {
+int follow_rank_0(Ranks& ranks, const std::string& version) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
   try {
-    follow(ranks, program_version());
+    follow(ranks, version);
     return 0;
   } catch (const std::exception& error) {
     print_error("rank " + std::to_string(ranks.rank()) + " on " + ranks.host() + ": " +
@@ -125,12 +124,12 @@ void reject_ranks(const std::string& file) {
 
 void set_rank_timeout(double seconds) { leader_for("--rank-timeout").set_timeout(seconds); }
 
-int run_among_ranks(const std::function<int()>& command) {
+int run_among_ranks(const std::string& version, const std::function<int()>& command) {
   const long started = started_processes();
   if (started <= 1) return command();
   const std::unique_ptr<Ranks> ranks = join_ranks(started);
-  if (ranks->rank() != 0) return follow_rank_0(*ranks);
-  leader_of_ranks = std::make_shared<Leader>(*ranks, program_version());
+  if (ranks->rank() != 0) return follow_rank_0(*ranks, version);
+  leader_of_ranks = std::make_shared<Leader>(*ranks, version);
   /// Ends the other ranks, even if a model is still in use.
   const struct End {
     ~End() {

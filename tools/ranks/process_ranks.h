@@ -31,7 +31,8 @@ std::vector<std::string> rank_memory_lines();
 void reject_ranks(const std::string& file);
 
 /// Runs the command. If mpirun started several processes, rank 0 runs it and the others follow
-/// until it ends. Returns the exit code. Throws Error if they cannot be joined.
-int run_among_ranks(const std::function<int()>& command);
+/// until it ends. version: of this program, which must be the same on every rank. Returns the exit
+/// code. Throws Error if they cannot be joined.
+int run_among_ranks(const std::string& version, const std::function<int()>& command);
 
 }  // namespace cria::tools

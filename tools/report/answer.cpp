@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "engine/model_parts.h"
 #include "model/config.h"
 #include "model/plural.h"
-#include "tools/commands/bench_report.h"
 #include "tools/report/table.h"
 #include "tools/terminal/terminal.h"
 
@@ -161,8 +161,13 @@ std::string call_line(const ToolCall& call) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void print_profile(const std::vector<NodeTime>& times, const ModelOptions& options) {
-  if (!options.profile) return;
+std::string name_of_all_layers(const std::string& node) {
+  if (!node.starts_with("blk.")) return node;
+  return "blk.*" + node.substr(std::min(node.find('.', 4), node.size()));
+}
+
+void print_profile(const std::vector<NodeTime>& times, bool wanted) {
+  if (!wanted) return;
   std::vector<std::pair<std::string, double>> sums;  // in the graph's order, layers taken together
   double total = 0;
   for (const NodeTime& time : times) {

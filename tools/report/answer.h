@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "engine/session.h"
-#include "tools/options/model.h"
 
 namespace cria::tools {
 
@@ -74,7 +73,9 @@ std::size_t decoded_tokens(const GenerateResult& result);
 std::string speed_line(const GenerateResult& result);
 /// Why an answer has thinking and nothing else.
 std::string no_answer_note(const GenerateResult& result);
-/// The time table of --profile on stderr, if it was asked for.
-void print_profile(const std::vector<NodeTime>& times, const ModelOptions& options);
+/// "blk.*.attn_q" of "blk.3.attn_q": the same node in every layer.
+std::string name_of_all_layers(const std::string& node);
+/// Prints the time table of --profile on stderr, if `wanted`.
+void print_profile(const std::vector<NodeTime>& times, bool wanted);
 
 }  // namespace cria::tools

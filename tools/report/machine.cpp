@@ -10,7 +10,6 @@
 
 #include "engine/execute/machine.h"
 #include "model/plural.h"
-#include "tools/commands/bench_report.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -121,6 +120,18 @@ nlohmann::ordered_json cpu_json(bool measure) {
   if (measure)
     json["limits"] = limits_json(measure_roofline(kernels_in_use(), machine.cores), machine.cores);
   return json;
+}
+
+std::string roofline_text(const Roofline& limits) {
+  std::string text = "read " + fixed(limits.read_gbytes, 1) + " GB/s";
+  const auto add = [&](const char* name, double gmacs) {
+    if (gmacs > 0) text += std::string(", ") + name + " " + fixed(gmacs, 1) + " GMAC/s";
+  };
+  add("int8 dot", limits.int8_gmacs);
+  add("float32", limits.float_gmacs);
+  add("bfloat16", limits.bf16_gmacs);
+  add("int8 matrix unit", limits.matrix_gmacs);
+  return text;
 }
 
 std::string cpu_text(bool measure) {

@@ -79,6 +79,9 @@ double read_gbytes(const KernelSet& kernels, unsigned threads, std::span<const s
 Roofline measure_roofline(const KernelSet& kernels, unsigned threads,
                           std::span<const std::byte> weights = {});
 
+/// "read 30.1 GB/s, int8 dot …", those that there are.
+std::string roofline_text(const Roofline& limits);
+
 /// Seconds, all threads together.
 struct PassLimit {
   double read = 0;   ///< reading all weights from memory

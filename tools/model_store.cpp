@@ -1,4 +1,4 @@
-#include "tools/options/model_store.h"
+#include "tools/model_store.h"
 
 #include <algorithm>
 #include <cstdlib>
