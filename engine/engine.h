@@ -36,9 +36,11 @@ KvType parse_kv_type(std::string_view name);
 /// The name that parse_kv_type() takes; valid forever.
 std::string_view name(KvType type) noexcept;
 
+inline constexpr std::uint32_t kDefaultContext = 4096;  ///< max context without n_ctx, in tokens
+
 /// Options of an engine, and of a session.
 struct EngineOptions {
-  /// Max context per sequence, in tokens; 0: the training context, up to 4096.
+  /// Max context per sequence, in tokens; 0: the training context, up to kDefaultContext.
   std::uint32_t n_ctx = 0;
   /// Context that selects the RoPE factors of models with several (longrope). 0: n_ctx, or the
   /// training context if that is 0. Never derive it from a prompt: answers would depend on it.

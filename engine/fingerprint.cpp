@@ -8,16 +8,23 @@ namespace {
 
 constexpr std::size_t kPiece = 256;  // bytes of a tensor that are looked at
 
-}  // namespace
-
-std::uint64_t weights_fingerprint(const Model& model) {
+Hash hash_of_tensors(const GgufFile& file) {
   Hash hash;
-  for (const TensorView& tensor : model.file().tensors()) {
+  for (const TensorView& tensor : file.tensors()) {
     hash.add(tensor.name.data(), tensor.name.size());
     hash.add_number(static_cast<std::uint64_t>(tensor.dtype));
     for (const std::uint64_t n : tensor.shape) hash.add_number(n);
     hash.add(tensor.data, std::min(tensor.bytes, kPiece));
   }
+  return hash;
+}
+
+}  // namespace
+
+std::uint64_t weights_fingerprint(const GgufFile& file) { return hash_of_tensors(file).value(); }
+
+std::uint64_t weights_fingerprint(const Model& model) {
+  Hash hash = hash_of_tensors(model.file());
   for (const auto& [tensor, added] : model.adapters().all()) {
     hash.add(tensor.data(), tensor.size());
     hash.add(added.a.data(), added.a.size() * sizeof(float));

@@ -267,10 +267,10 @@ bool is_path(const std::string& named) {
           command);
 }
 
-std::string find_by_name(const std::string& named) {
+KnownModel find_by_name(const std::string& named) {
   const std::vector<KnownModel> found = matching_models(known_models(), named);
   if (found.empty()) fail_unknown(named);
-  if (found.size() == 1) return found.front().path;
+  if (found.size() == 1) return found.front();
   constexpr std::size_t kShown = 5;
   std::string names;
   for (std::size_t i = 0; i < std::min(found.size(), kShown); ++i)
@@ -288,12 +288,30 @@ std::string find_model(const std::string& named) {
   if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
     throw Error(named, "is a Hugging Face model directory; cria convert makes a GGUF file of it");
   if (!named.empty())
-    return is_path(named) || fs::exists(named, error) ? named : find_by_name(named);
+    return is_path(named) || fs::exists(named, error) ? named : find_by_name(named).path;
   if (const char* environment = std::getenv("CRIA_MODEL");
       environment != nullptr && *environment != '\0')
     return find_model(environment);
   if (const std::string demo = bundled_model(); !demo.empty()) return demo;
   throw Error("", "no model: the bundled one is not next to the program; name one with -m FILE");
+}
+
+std::vector<KnownModel> models_at(const std::string& place) {
+  std::error_code error;
+  if (place == "all") return known_models();
+  std::vector<KnownModel> models;
+  if (fs::is_directory(place, error)) {
+    add_files(models, place, place, "", place);
+    std::erase_if(models, [](const KnownModel& model) {
+      return model.name.find('/') != std::string::npos;  // of a directory below
+    });
+    return models;
+  }
+  if (is_path(place) || fs::exists(place, error)) {
+    if (!fs::exists(place, error)) throw Error(place, "no such file or directory");
+    return {{fs::path(place).stem().string(), place, place, size_of(place)}};
+  }
+  return {find_by_name(place)};
 }
 
 }  // namespace cria::tools

@@ -24,6 +24,11 @@ std::vector<KnownModel> known_models();
 std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
                                         std::string_view name);
 
+/// The models at a place: the GGUF files of a directory, a file, the model that a name means (as
+/// for -m), or all there are ("all"). Names are those of the files without ".gguf" and the number
+/// of a split file, or those of known_models(). Throws Error if there is no such place.
+std::vector<KnownModel> models_at(const std::string& place);
+
 /// The demo model installed or built with this program, or "".
 std::string bundled_model();
 

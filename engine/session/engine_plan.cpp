@@ -7,7 +7,6 @@
 namespace cria {
 namespace {
 
-constexpr std::uint32_t kDefaultContext = 4096;
 constexpr std::uint32_t kMaxContext = 1U << 24;
 constexpr std::uint64_t kMaxPositions = std::uint64_t{kMaxContext} * 16;
 constexpr std::uint32_t kMaxBatch = 4096;

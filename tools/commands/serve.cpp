@@ -4,14 +4,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/model.h"
 #include "model/error.h"
+#include "model/plural.h"
 #include "tokenizer/chat/partial_marker.h"
 #include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/serve_models.h"
 #include "tools/model_store.h"
-#include "tools/options/conversation.h"
-#include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/serve/api/api.h"
 #include "tools/serve/serve.h"
@@ -20,37 +19,36 @@
 namespace cria::tools {
 namespace {
 
-/// A model behind the server: the service that computes, and the endpoints that ask it.
+/// The models behind the server, and the endpoints that ask them.
 class ModelBackend final : public serve::Backend {
  public:
-  /// Throws Error if memory is too small. The metrics must outlive it.
-  ModelBackend(serve::ServedModel model, const serve::ServiceOptions& service,
-               serve::ApiOptions api, serve::Metrics& metrics)
-      : name_(model.id),
-        service_(*model.model, service, metrics),
-        api_(std::move(model), service_, std::move(api)) {}
-  ~ModelBackend() override { service_.stop(); }  // its calls use the API's threads
+  ModelBackend(std::unique_ptr<serve::ModelPool> pool, serve::ApiOptions api)
+      : pool_(std::move(pool)), api_(*pool_, std::move(api)) {}
+  ~ModelBackend() override { pool_->stop(); }  // its calls use the API's threads
 
   std::vector<serve::Route> routes() override { return api_.routes(); }
-  [[nodiscard]] std::string summary() const override { return service_.summary(); }
-  [[nodiscard]] std::string model_name() const override { return name_; }
-  void shut_down(std::chrono::milliseconds grace) override { service_.shut_down(grace); }
+  [[nodiscard]] std::string summary() const override {
+    if (pool_->on_demand()) return "loaded on demand, by default " + pool_->id(pool_->find(""));
+    return pool_->look_at(0)->service->summary();
+  }
+  [[nodiscard]] std::string model_name() const override {
+    return pool_->on_demand() ? counted(pool_->size(), "model") : pool_->id(0);
+  }
+  void shut_down(std::chrono::milliseconds grace) override { pool_->shut_down(grace); }
 
  private:
-  const std::string name_;
-  serve::Service service_;
+  const std::unique_ptr<serve::ModelPool> pool_;
   serve::Api api_;
 };
 
 struct ServeCommand {
-  ModelOptions model;
-  SamplingOptions sampling;
+  ServeModels models;
   serve::ServeOptions serve;
-  std::string alias, chat_template, tool_format, key_file;
-  std::string cache_scope = "key", pooling;
-  std::size_t slots = 4, queue = 64, prefill_chunk = 128, cache_mib = 512, store_mib = 64;
-  double read_timeout = 30, write_timeout = 30, keep_alive = 75, request_timeout = 600, grace = 10;
-  bool strict_model = false, no_web = false;
+  std::string key_file;
+  std::string cache_scope = "key";
+  std::size_t store_mib = 64;
+  double read_timeout = 30, write_timeout = 30, keep_alive = 75, grace = 10;
+  bool no_web = false;
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -76,55 +74,21 @@ std::vector<std::string> read_keys(const std::string& path) {
   return keys;
 }
 
-serve::ServiceOptions service_options(const ServeCommand& options, const Model& model) {
-  serve::ServiceOptions service;
-  EngineOptions& engine = service.engine;
-  engine = engine_options(options.model);
-  engine.rope_ctx = engine.n_ctx == 0 ? model.context_length() : engine.n_ctx;
-  engine.sequences = static_cast<std::uint32_t>(options.slots);
-  // A step has a token of every answer that is being written, and some of a prompt.
-  engine.n_batch = std::max(engine.n_batch, engine.sequences + 1);
-  engine.prefix_cache_bytes = std::uint64_t{options.cache_mib} << 20;
-  service.scheduler.prompt_tokens = options.prefill_chunk;
-  service.queue = options.queue;
-  service.request_timeout = milliseconds(options.request_timeout);
-  return service;
-}
-
-/// Defaults of fields that requests leave out. Without --seed each request gets its own seed.
-GenerateOptions default_answer(const ServeCommand& options, const Model& model) {
-  GenerateOptions defaults = options.sampling.resolve();
-  options.sampling.follow(model.file(), defaults.sampler);
-  defaults.sampler.seed = options.sampling.generate.sampler.seed;
-  return defaults;
-}
-
 std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve::Metrics& metrics) {
-  const auto model = load_model(options.model);
-  warn_of_long_context(*model, options.model);
-  auto chat_template = std::make_shared<const ChatTemplate>(
-      choose_template(options.chat_template, model->vocabulary()));
-  std::string note = chat_template->note();
-  print_and_clear(note);
+  auto pool = options.models.pool(metrics);
+  metrics.set_build(CRIA_VERSION, pool->id(pool->find("")));
   serve::ApiOptions api;
-  api.defaults = default_answer(options, *model);
-  api.strict_model = options.strict_model;
   api.store_bytes = options.store_mib << 20;
-  api.pooling = options.pooling.empty() ? default_pooling(*model) : parse_pooling(options.pooling);
-  if (api.pooling != Pooling::None) check_output(*model, api.pooling);
   api.log_prompts = options.serve.server.log.texts;
   api.note = [log = options.serve.server.log](const std::string& text) {
     print_line(serve::message_line(serve::escaped_text(text), log));
   };
-  return std::make_unique<ModelBackend>(
-      serve::ServedModel::of(model, std::move(chat_template), call_form_named(options.tool_format),
-                             options.alias),
-      service_options(options, *model), std::move(api), metrics);
+  return std::make_unique<ModelBackend>(std::move(pool), std::move(api));
 }
 
 int run_serve(ServeCommand& options) {
-  options.model.model = find_model(options.model.model);
-  if (options.alias.empty()) options.alias = serve::file_name(options.model.model);
+  if (options.models.places.empty())
+    options.models.model.model = find_model(options.models.model.model);
   serve::ServerOptions& server = options.serve.server;
   server.read_timeout = milliseconds(options.read_timeout);
   server.write_timeout = milliseconds(options.write_timeout);
@@ -135,10 +99,8 @@ int run_serve(ServeCommand& options) {
       server.access.keys.push_back(std::move(key));
   options.serve.web = !options.no_web;
   options.serve.grace = milliseconds(options.grace);
-  return serve::serve(options.serve, [&](serve::Metrics& metrics) {
-    metrics.set_build(CRIA_VERSION, options.alias);
-    return open_backend(options, metrics);
-  });
+  return serve::serve(options.serve,
+                      [&](serve::Metrics& metrics) { return open_backend(options, metrics); });
 }
 
 void check_origin_pattern(const std::string& text) {
@@ -173,8 +135,9 @@ Flags access_flags(ServeCommand& o) {
        "may call the API",
        into::text(access.public_url, check_origin)},
       {"--alias", "NAME", "the model's name for clients (default: the name of its file)",
-       into::text(o.alias)},
-      {"--strict-model", "", "refuse requests that name another model", into::flag(o.strict_model)},
+       into::text(o.models.alias)},
+      {"--strict-model", "", "refuse requests that name another model",
+       into::flag(o.models.strict)},
       {"--api-key", "KEY",
        "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated",
        into::each(access.keys, check_key)},
@@ -196,15 +159,15 @@ Flags limit_flags(ServeCommand& o) {
   serve::ServerOptions& server = o.serve.server;
   return {
       {"--slots", "N", "requests answered at once, each with a context of -c tokens",
-       into::number(o.slots, 1, 1024)},
+       into::number(o.models.slots, 1, 1024)},
       {"--queue", "N", "requests that may wait for a slot; more are refused",
-       into::number(o.queue, 0, 1 << 20)},
+       into::number(o.models.queue, 0, 1 << 20)},
       {"--prefill-chunk", "N",
        "prompt tokens evaluated per step while other answers are decoded; fewer slow those down "
        "less",
-       into::number(o.prefill_chunk, 1, 1 << 20)},
+       into::number(o.models.prefill_chunk, 1, 1 << 20)},
       {"--cache-mib", "N", "MiB of memory for the prefix cache",
-       into::number(o.cache_mib, 0, 1 << 20)},
+       into::number(o.models.cache_mib, 0, 1 << 20)},
       {"--store-mib", "N", "MiB of memory for responses that later requests may continue (0: none)",
        into::number(o.store_mib, 0, 1 << 20)},
       {"--cache-scope", "",
@@ -213,7 +176,7 @@ Flags limit_flags(ServeCommand& o) {
       {"--pooling", "",
        "embeddings: the mean of all tokens, the first (cls) or the last one; default: as the file "
        "says",
-       into::choice(o.pooling, {"mean", "cls", "last"})},
+       into::choice(o.models.pooling, {"mean", "cls", "last"})},
       {"--max-body", "BYTES", "largest size of a request's body, in bytes",
        into::number(server.max_body, 1, 4294967296.0)},
       {"--max-connections", "N", "connections at once",
@@ -226,7 +189,7 @@ Flags limit_flags(ServeCommand& o) {
        into::number(o.keep_alive, 0.01, 1e6)},
       {"--request-timeout", "S",
        "time limit in seconds for waiting, and again for running (0: none)",
-       into::number(o.request_timeout, 0, 1e6)},
+       into::number(o.models.request_timeout, 0, 1e6)},
       {"--grace", "S", "seconds that running answers get to finish after Ctrl-C or SIGTERM",
        into::number(o.grace, 0, 1e6)},
   };
@@ -239,19 +202,20 @@ void add_serve(Program& program) {
       program.add("serve", "Serve the HTTP APIs of OpenAI, Anthropic and Ollama, and a chat page");
   auto options = std::make_shared<ServeCommand>();
   ServeCommand& o = *options;
-  o.sampling.command = &command;
+  o.models.sampling.command = &command;
   command.add(access_flags(o));
-  command.add({template_flag(o.chat_template), call_form_flag(o.tool_format)});
+  command.add({template_flag(o.models.chat_template), call_form_flag(o.models.tool_format)});
   command.add(limit_flags(o));
+  command.add(o.models.flags());
   command.add({
       {"--no-web", "", "do not serve the chat page", into::flag(o.no_web)},
       {"--log-json", "", "write log lines as JSON objects", into::flag(o.serve.server.log.json)},
       {"--log-prompts", "", "write prompts and answers to the log, too",
        into::flag(o.serve.server.log.texts)},
   });
-  command.add(without(model_flags(o.model), "--profile"));
-  command.add(speculation_flags(o.model, o.sampling.generate));
-  command.add(o.sampling.flags());
+  command.add(without(model_flags(o.models.model), "--profile"));
+  command.add(speculation_flags(o.models.model, o.models.sampling.generate));
+  command.add(o.models.sampling.flags());
   command.notes =
       "Clients of these protocols work unchanged. A request has the same answer in each of them.\n"
       "  OpenAI, chat completions and Responses: base URL http://127.0.0.1:8080/v1\n"
@@ -267,6 +231,7 @@ void add_serve(Program& program) {
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"
+      "  cria serve --models ~/models --models-idle 600\n"
       "  cria serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt";
   command.run = [options] { return run_serve(*options); };
 }

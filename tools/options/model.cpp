@@ -294,15 +294,19 @@ std::uint64_t parameter_count(const GgufFile& file) {
 
 }  // namespace
 
+LoadOptions load_options(const ModelOptions& options) {
+  return {.mmap = !options.no_mmap,
+          .mlock = options.mlock,
+          .pre_tokenizer = options.pre,
+          .overrides = metadata_overrides(options.overrides),
+          .loras = parse_loras(options.loras),
+          .cluster = rank_leader()};
+}
+
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   options.ranks.apply(options.session.threads);
   const std::string path = find_model(options.model);
-  auto model = Model::load(path, {.mmap = !options.no_mmap,
-                                  .mlock = options.mlock,
-                                  .pre_tokenizer = options.pre,
-                                  .overrides = metadata_overrides(options.overrides),
-                                  .loras = parse_loras(options.loras),
-                                  .cluster = rank_leader()});
+  auto model = Model::load(path, load_options(options));
   warn_of_missing_pre(model->vocabulary());
   note_many_threads(options);
   if (!options.verbose) return model;

@@ -85,6 +85,8 @@ class SessionFile {
   State before_;
 };
 
+/// Options of loading the model.
+LoadOptions load_options(const ModelOptions& options);
 /// Opens the model; prints its warnings to stderr (with -v all of them).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
 /// Options of the engine; loads the draft model.

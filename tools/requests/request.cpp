@@ -223,16 +223,16 @@ std::optional<double> duration_of(std::string_view text) {
 
 }  // namespace
 
-bool read_keep_alive(const Fields& fields) {
+std::optional<double> read_keep_alive(const Fields& fields) {
   constexpr const char* kExpected = "seconds, or a duration such as \"5m\" or \"1h30m\"";
   const RequestJson* const value = fields.find("keep_alive");
-  if (value == nullptr) return false;
+  if (value == nullptr) return std::nullopt;
   const std::string path = fields.path("keep_alive");
-  if (value->is_number()) return value->get<double>() == 0;
+  if (value->is_number()) return value->get<double>();
   if (!value->is_string()) refuse_type(path, kExpected, *value);
   const auto seconds = duration_of(value->get_ref<const std::string&>());
   if (!seconds) refuse_value(path, kExpected, *value);
-  return *seconds == 0;
+  return seconds;
 }
 
 std::string ignored_fields(const Fields& fields) {

@@ -53,8 +53,9 @@ CompletionRequest read_completion_request(const RequestJson& body, const Generat
 /// [A-Za-z0-9_.-].
 std::string ignored_fields(const Fields& fields);
 
-/// Checks "keep_alive": seconds, or a duration such as "5m". Returns true if it is 0.
-bool read_keep_alive(const Fields& fields);
+/// Reads "keep_alive": seconds, or a duration such as "5m". Returns seconds, negative: for ever;
+/// nullopt: absent.
+std::optional<double> read_keep_alive(const Fields& fields);
 
 /// Reads a string, an array of strings, an array of ids, or an array of such arrays. Sets `several`
 /// to true for a list of prompts.

@@ -104,7 +104,8 @@ std::string Metrics::text() const {
                "Requests whose client left before the answer's end.", requests_cancelled)
       << plain("cria_requests_running", "gauge", "Requests that are read or written now.",
                requests_running)
-      << plain("cria_requests_waiting", "gauge", "Requests that wait for a slot.", requests_waiting)
+      << plain("cria_requests_waiting", "gauge", "Requests that wait for a slot or a model.",
+               requests_waiting)
       << plain("cria_prompt_tokens_total", "counter", "Tokens of prompts, read or reused.",
                prompt_tokens)
       << plain("cria_prompt_tokens_cached_total", "counter", "Tokens of prompts that were reused.",
@@ -114,7 +115,10 @@ std::string Metrics::text() const {
       << plain("cria_kv_positions", "gauge", "Positions of keys and values: slots times context.",
                kv_positions)
       << plain("cria_kv_positions_used", "gauge", "Positions that requests hold now.",
-               kv_positions_used);
+               kv_positions_used)
+      << plain("cria_models_loaded", "gauge", "Models in memory.", models_loaded)
+      << plain("cria_model_loads_total", "counter", "Models loaded.", model_loads)
+      << plain("cria_model_unloads_total", "counter", "Models unloaded.", model_unloads);
   const auto histogram = [&out](std::string_view name, std::string_view help,
                                 const Histogram& values) {
     out << head(name, "histogram", help) << values.text(name);

@@ -26,6 +26,23 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
+/// One of the parts that a gauge is the sum of. Its owner uses one thread at a time.
+class GaugePart {
+ public:
+  explicit GaugePart(Count& sum) : sum_(sum) {}
+  ~GaugePart() { set(0); }
+  GaugePart(const GaugePart&) = delete;
+  GaugePart& operator=(const GaugePart&) = delete;
+  void set(std::uint64_t n) noexcept {
+    sum_.add(n - value_);  // modulo 2^64, if it shrinks
+    value_ = n;
+  }
+
+ private:
+  Count& sum_;
+  std::uint64_t value_ = 0;
+};
+
 /// A histogram of times with bounds from a millisecond to 600 s.
 class Histogram {
  public:
@@ -42,7 +59,7 @@ class Histogram {
 };
 
 /// All counters. The transport counts requests and, from their records, tokens and times; the
-/// service keeps the gauges and `steps`.
+/// models' services keep parts of the gauges, and `steps`; the pool of models counts these.
 class Metrics {
  public:
   Count requests_cancelled, prompt_tokens, prompt_tokens_cached, completion_tokens;
@@ -51,6 +68,8 @@ class Metrics {
   Count steps;                               ///< passes over the weights
   Count requests_running, requests_waiting;  ///< gauges
   Count kv_positions, kv_positions_used;     ///< gauges; the first is slots × context
+  Count models_loaded;                       ///< gauge
+  Count model_loads, model_unloads;
 
   void count_request(std::string_view endpoint, int status);
   void set_build(std::string version, std::string model);

@@ -217,7 +217,7 @@ TEST(ServeAnswers, EnforceRequiredCalls) {
 TEST(ServeAnswers, ParseUnconstrainedCalls) {
   std::vector<std::string> notes;
   std::mutex mutex;
-  ApiOptions api;
+  DemoOptions api;
   api.note = [&](const std::string& text) {
     const std::lock_guard lock(mutex);
     notes.push_back(text);
@@ -253,8 +253,8 @@ TEST(ServeAnswers, ReportUnconstrainableFormats) {
 }
 
 TEST(ServeAnswers, StopAfterOneCallWithoutParallelCalls) {
-  const ServedModel model =
-      ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, "");
+  const auto model = std::make_shared<const ServedModel>(
+      ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, ""));
   const std::vector<ToolCall> calls = {{"1", "light", "{}"}, {"2", "dark", "{}"}};
   for (const bool parallel : {false, true}) {
     for (const bool stream : {false, true}) {

@@ -14,7 +14,7 @@ std::shared_ptr<const Model> small_model(const std::string& name) {
 }
 
 struct Reranker {
-  ApiOptions api;
+  DemoOptions api;
   ServedDemo served;
   Reranker() : served({}, api, "", std::nullopt, small_model("bert-rank.gguf")) {}
 };
@@ -79,7 +79,7 @@ TEST(ServeRerank, ModelsAnswerOnlyWhatTheyCan) {
   EXPECT_EQ(r.served.answer("/v1/completions", {{"prompt", "a"}})->status(), 400);
   ServedDemo demo;
   EXPECT_EQ(demo.answer("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}})->status(), 400);
-  ApiOptions none;
+  DemoOptions none;
   none.pooling = Pooling::None;
   ServedDemo encoder({}, none, "", std::nullopt, small_model("bert-tokens.gguf"));
   EXPECT_EQ(encoder.answer("/v1/embeddings", {{"input", "a"}})->status(), 400);

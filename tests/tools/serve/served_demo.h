@@ -24,17 +24,32 @@ inline std::shared_ptr<const Model> demo_model_with(const GgufEdit& edit) {
   return Model::load(path);
 }
 
+/// Options of the API, and of its model.
+struct DemoOptions : ApiOptions {
+  Pooling pooling = Pooling::Mean;
+};
+
 class ServedDemo {
  public:
   /// model: the demo model if not given. alias: the model's name, or "" for that of its file.
   /// calls: how it calls tools, by default as its template says.
-  explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {},
+  explicit ServedDemo(const ServiceOptions& options = {}, const DemoOptions& api = {},
                       const std::string& alias = "", std::optional<CallForm> calls = std::nullopt,
                       const std::shared_ptr<const Model>& model = demo_model())
-      : service_(*model, with_demo(options), metrics_),
-        api_(ServedModel::of(model, chat_template(), calls, alias), service_, api),
+      : pool_(one_source(
+                  [this, options, api, alias, calls, model] {
+                    auto served = std::make_unique<ServedModel>(
+                        ServedModel::of(model, chat_template(), calls, alias));
+                    served->pooling = api.pooling;
+                    served->service =
+                        std::make_unique<Service>(*model, with_demo(options), metrics_);
+                    return served;
+                  },
+                  alias.empty() ? file_name(model->path()) : alias),
+              0, {}, metrics_),
+        api_(pool_, api),
         routes_(api_.routes()) {}
-  ~ServedDemo() { service_.stop(); }
+  ~ServedDemo() { pool_.stop(); }
 
   /// Hands a request in.
   std::shared_ptr<FakeExchange> ask(const std::string& path, const std::string& body) {
@@ -56,7 +71,7 @@ class ServedDemo {
     exchange->wait();
     return exchange;
   }
-  Service& service() { return service_; }
+  Service& service() { return *pool_.look_at(0)->service; }
   const Metrics& metrics() const { return metrics_; }
 
   static std::shared_ptr<const ChatTemplate> chat_template() {
@@ -65,6 +80,10 @@ class ServedDemo {
   }
 
  private:
+  template <class Load>
+  static std::vector<ModelSource> one_source(Load load, const std::string& id) {
+    return {{id, "", load, load}};
+  }
   static ServiceOptions with_demo(ServiceOptions options) {
     if (options.engine.sequences == 1) options.engine.sequences = 4;
     options.engine.threads = 2;
@@ -72,7 +91,7 @@ class ServedDemo {
   }
 
   Metrics metrics_;
-  Service service_;
+  ModelPool pool_;
   Api api_;
   std::vector<Route> routes_;
 };

@@ -4,6 +4,8 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <cmath>
+#include <ctime>
 #include <utility>
 
 #include "model/plural.h"
@@ -17,6 +19,7 @@
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/api/rerank.h"
 #include "tools/serve/api/responses.h"
+#include "tools/serve/http/message_parser.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
@@ -84,10 +87,10 @@ auto with_own_names(const FieldPaths& paths, Work&& work) {
 
 }  // namespace
 
-Api::Api(ServedModel model, Service& service, ApiOptions options)
-    : model_(std::move(model)),
-      service_(service),
+Api::Api(ModelPool& pool, ApiOptions options)
+    : pool_(pool),
       options_(std::move(options)),
+      created_(static_cast<std::int64_t>(std::time(nullptr))),
       constraints_([this](const std::string& text) { options_.note(text); }),
       store_(options_.store_bytes),
       workers_(std::make_unique<boost::asio::thread_pool>(kThreads)),
@@ -110,38 +113,148 @@ void Api::post_long(const std::shared_ptr<Exchange>& exchange, std::function<voi
   });
 }
 
-Route Api::post_route(const std::string& path, Answerer answerer) {
+void Api::post_reading(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
+  if (exchange->request().body.size() > kLongBody)
+    post_long(exchange, std::move(work));
+  else
+    post(exchange, std::move(work));
+}
+
+// The client may leave while it waits.
+void Api::use_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
+                    ModelPool::KeepAlive keep_alive, const ModelWork& now, ModelWork later) {
+  const std::size_t model = pool_.find(name);
+  if (const ModelLease lease = pool_.use(model, keep_alive)) return now(lease);
+  const ModelPool::Id id = pool_.fresh_id();
+  exchange->on_closed([this, id] { pool_.cancel(id); });
+  try {
+    pool_.wait(id, {model, keep_alive,
+                    [this, exchange, later = std::move(later)](const ModelLease& lease) {
+                      post_reading(exchange, [later, lease] { later(lease); });
+                    },
+                    [exchange](const Failure& failure) { fail(*exchange, failure); }});
+  } catch (const Failure& failure) {
+    fail(*exchange, failure);
+  }
+}
+
+namespace {
+
+template <class Handle>
+Route make_route(const char* method, const std::string& path, Handle handler) {
   Route route;
-  route.method = "POST";
+  route.method = method;
   route.path = path;
-  route.handler = [this,
-                   answerer = std::move(answerer)](const std::shared_ptr<Exchange>& exchange) {
-    const bool is_long = exchange->request().body.size() > kLongBody;
-    auto work = [answerer, exchange] {
-      answerer(exchange, tools::parse_request_json(exchange->request().body));
-    };
-    if (is_long)
-      post_long(exchange, std::move(work));
-    else
-      post(exchange, std::move(work));
-  };
+  route.handler = std::move(handler);
   return route;
 }
 
+ModelPool::KeepAlive keep_alive_of(const Fields& fields) {
+  const auto seconds = tools::read_keep_alive(fields);
+  if (!seconds) return std::nullopt;
+  constexpr double kMost = 1e9;  // 30 years
+  return std::chrono::milliseconds(std::llround(1000 * std::clamp(*seconds, -1.0, kMost)));
+}
+
+}  // namespace
+
+Route Api::post_route(const std::string& path, Answerer answerer) {
+  return make_route(
+      "POST", path,
+      [this, answerer = std::move(answerer)](const std::shared_ptr<Exchange>& exchange) {
+        post_reading(exchange, [answerer, exchange] {
+          answerer(exchange, tools::parse_request_json(exchange->request().body));
+        });
+      });
+}
+
+// A waiting request keeps its body as text, which takes less memory than a tree.
+void Api::with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                     const ModelAnswerer& answerer) {
+  const Fields fields(body);
+  use_model(
+      exchange, fields.text("model").value_or(""), keep_alive_of(fields),
+      [&](const ModelLease& model) { answerer(exchange, body, model); },
+      [answerer, exchange](const ModelLease& model) {
+        answerer(exchange, tools::parse_request_json(exchange->request().body), model);
+      });
+}
+
+Route Api::post_route(const std::string& path, ModelAnswerer answerer) {
+  return post_route(path, [this, answerer = std::move(answerer)](
+                              const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+    with_model(exchange, body, answerer);
+  });
+}
+
+Route Api::get_route(const std::string& path,
+                     std::function<void(const std::shared_ptr<Exchange>& exchange)> answerer) {
+  return make_route(
+      "GET", path,
+      [this, answerer = std::move(answerer)](const std::shared_ptr<Exchange>& exchange) {
+        post(exchange, [answerer, exchange] { answerer(exchange); });
+      });
+}
+
+Route Api::get_route(
+    const std::string& path,
+    std::function<void(const std::shared_ptr<Exchange>& exchange, const ModelLease& model)>
+        answerer) {
+  return get_route(
+      path, [this, answerer = std::move(answerer)](const std::shared_ptr<Exchange>& exchange) {
+        const auto answer = [answerer, exchange](const ModelLease& model) {
+          answerer(exchange, model);
+        };
+        use_model(exchange, query_value(exchange->request().query, "model"), std::nullopt, answer,
+                  answer);
+      });
+}
+
+// ------------------------------------------------------------ texts and tokens
+
+namespace {
+
+void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+              const ModelLease& model) {
+  const Tokenizer& tokenizer = model->model->tokenizer();
+  const Fields fields(body);
+  const std::string content = fields.require_text("content");
+  const bool add_special = fields.flag("add_special").value_or(false),
+             parse_special = fields.flag("parse_special").value_or(true),
+             with_pieces = fields.flag("with_pieces").value_or(false);
+  const std::vector<TokenId> ids = tokenizer.encode(content, add_special, parse_special);
+  ObjectText json;
+  json.add_list("tokens", ids.size(), [&](std::string& text, std::size_t i) {
+    const std::string id = std::to_string(ids[i]);
+    if (!with_pieces) {
+      text += id;
+      return;
+    }
+    text.append("{\"id\":").append(id).append(",\"piece\":");
+    text.append(json_text(piece_json(tokenizer.piece(ids[i], true)))).append("}");
+  });
+  exchange->answer(200, kJsonType, json.take());
+}
+
+void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                const ModelLease& model) {
+  const Fields fields(body);
+  (void)fields.require("tokens", "an array of token ids");
+  const std::vector<TokenId> ids =
+      tools::read_ids(*fields.array("tokens"), "tokens", model->model->token_count());
+  exchange->answer(200, kJsonType,
+                   json_text({{"content", model->model->tokenizer().decode(ids, true)}}));
+}
+
+}  // namespace
+
 std::vector<Route> Api::routes() {
   std::vector<Route> all;
-  const auto own = [this](void (Api::*handler)(const std::shared_ptr<Exchange>&,
-                                               const RequestJson&)) -> Answerer {
-    return [this, handler](const auto& exchange, const RequestJson& body) {
-      (this->*handler)(exchange, body);
+  const auto own = [this](void (Api::*handler)(const std::shared_ptr<Exchange>&, const RequestJson&,
+                                               const ModelLease&)) -> ModelAnswerer {
+    return [this, handler](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+      (this->*handler)(exchange, body, model);
     };
-  };
-  const auto get = [&](const char* path, auto handler) {
-    Route route;
-    route.method = "GET";
-    route.path = path;
-    route.handler = handler;
-    all.push_back(std::move(route));
   };
   for (const std::string prefix : {"/v1", ""}) {
     const auto endpoint = [&](Route route) {
@@ -150,21 +263,20 @@ std::vector<Route> Api::routes() {
       all.push_back(std::move(route));
     };
     for (const bool chat : {true, false})
-      endpoint(post_route(chat ? "/chat/completions" : "/completions",
-                          [this, chat](const auto& exchange, const RequestJson& body) {
-                            ask(exchange, {body, chat, {}, [](ReplyParts parts) {
-                                             return std::make_shared<OpenAiReply>(std::move(parts));
-                                           }});
-                          }));
+      endpoint(post_route(
+          chat ? "/chat/completions" : "/completions",
+          [this, chat](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+            ask(exchange, model, {body, chat, {}, [](ReplyParts parts) {
+                                    return std::make_shared<OpenAiReply>(std::move(parts));
+                                  }});
+          }));
     endpoint(post_route("/embeddings", own(&Api::embed)));
     for (const char* path : {"/rerank", "/reranking"})
       endpoint(post_route(path, own(&Api::rerank)));
-    get((prefix + "/models").c_str(),
-        [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
-    get((prefix + "/models/").c_str(),
-        [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
-    get((prefix + "/models/{id}").c_str(),
-        [this](const std::shared_ptr<Exchange>& exchange) { one_model(exchange); });
+    for (const char* path : {"/models", "/models/"})
+      all.push_back(get_route(prefix + path, [this](const auto& exchange) { models(exchange); }));
+    all.push_back(
+        get_route(prefix + "/models/{id}", [this](const auto& exchange) { one_model(exchange); }));
   }
   std::ranges::move(messages_routes(*this), std::back_inserter(all));
   std::ranges::move(responses_routes(*this, store_), std::back_inserter(all));
@@ -172,49 +284,57 @@ std::vector<Route> Api::routes() {
   std::ranges::move(decisions_routes(*this, store_), std::back_inserter(all));
   std::ranges::move(infill_routes(*this), std::back_inserter(all));
   all.push_back(post_route("/v2/rerank", own(&Api::rerank)));
-  all.push_back(post_route("/tokenize", own(&Api::tokenize)));
-  all.push_back(post_route("/detokenize", own(&Api::detokenize)));
+  all.push_back(post_route("/tokenize", tokenize));
+  all.push_back(post_route("/detokenize", detokenize));
   all.push_back(post_route("/apply-template", own(&Api::apply_template)));
   return all;
 }
 
 // ------------------------------------------------------------ models
 
-void Api::models(const std::shared_ptr<Exchange>& exchange) const {
-  const RequestJson json = {{"object", "list"},
-                            {"data", RequestJson::array({model_.json(service_.n_ctx())})}};
-  exchange->answer(200, kJsonType, json_text(json));
+namespace {
+
+RequestJson model_json(const ModelPool::Entry& entry, std::int64_t created) {
+  RequestJson json = {
+      {"id", entry.id}, {"object", "model"}, {"created", created}, {"owned_by", "cria"}};
+  if (entry.card) {
+    const ModelCard& card = *entry.card;
+    json["meta"] = {{"n_ctx", card.n_ctx},       {"n_ctx_train", card.n_ctx_train},
+                    {"n_vocab", card.n_vocab},   {"n_embd", card.n_embd},
+                    {"n_params", card.n_params}, {"size", card.tensor_bytes},
+                    {"memory", card.memory}};
+    json["context_length"] = card.n_ctx;
+  }
+  json["status"] = {{"value", entry.status}};
+  return json;
 }
 
-void Api::one_model(const std::shared_ptr<Exchange>& exchange) const {
-  const std::string& wanted = exchange->request().parameter;
-  if (wanted == model_.id)
-    return exchange->answer(200, kJsonType, json_text(model_.json(service_.n_ctx())));
-  refuse(*exchange, unknown_model(wanted, model_.id));
+}  // namespace
+
+void Api::models(const std::shared_ptr<Exchange>& exchange) {
+  RequestJson all = RequestJson::array();
+  for (std::size_t i = 0; i < pool_.size(); ++i)
+    all.push_back(model_json(pool_.entry(i), created_));
+  exchange->answer(200, kJsonType, json_text({{"object", "list"}, {"data", std::move(all)}}));
+}
+
+void Api::one_model(const std::shared_ptr<Exchange>& exchange) {
+  const ModelPool::Entry entry = pool_.entry(pool_.find(exchange->request().parameter, true));
+  exchange->answer(200, kJsonType, json_text(model_json(entry, created_)));
 }
 
 // ------------------------------------------------------------ answers
 
-void Api::check_model(const std::string& wanted) const {
-  if (options_.strict_model && !wanted.empty() && wanted != model_.id)
-    throw unknown_model(wanted, model_.id);
-}
-
-void Api::check_writer(const std::string& wanted) const {
-  check_model(wanted);
+CompletionRequest Api::read(const ServedModel& model, const EqualRequest& asked) const {
+  const std::size_t n_vocab = model.model->token_count();
+  CompletionRequest request =
+      asked.chat ? tools::read_chat_request(asked.body, model.defaults, n_vocab)
+                 : tools::read_completion_request(asked.body, model.defaults, n_vocab);
   try {
-    check_output(*model_.model, std::nullopt);
+    check_output(*model.model, std::nullopt);
   } catch (const Error& error) {
     throw RequestError("unsupported_model", "model", error.what());
   }
-}
-
-CompletionRequest Api::read(const EqualRequest& asked) const {
-  const std::size_t n_vocab = model_.model->token_count();
-  CompletionRequest request =
-      asked.chat ? tools::read_chat_request(asked.body, options_.defaults, n_vocab)
-                 : tools::read_completion_request(asked.body, options_.defaults, n_vocab);
-  check_writer(request.model);
   if (asked.change) asked.change(request);
   if (!asked.ignored.empty())
     request.ignored += (request.ignored.empty() ? "" : ",") + asked.ignored;
@@ -222,47 +342,49 @@ CompletionRequest Api::read(const EqualRequest& asked) const {
 }
 
 // A new constraint is compiled by post_long().
-void Api::ask(const std::shared_ptr<Exchange>& exchange, EqualRequest asked) {
+void Api::ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+              EqualRequest asked) {
   with_own_names(asked.paths, [&] {
-    CompletionRequest request = read(asked);
+    CompletionRequest request = read(*model, asked);
     exchange->record().ignored = request.ignored;
-    const CallForm form = call_form(model_, request);
+    const CallForm form = call_form(*model, request);
     asked.body = nullptr;
     if (constraints_.has(request, form)) {
       request.generate.constraint = constraints_.of(request, form);
-      return answer(exchange, asked, std::move(request));
+      return answer(exchange, model, asked, std::move(request));
     }
-    post_long(exchange, [this, exchange, form, asked = std::move(asked),
+    post_long(exchange, [this, exchange, model, form, asked = std::move(asked),
                          request = std::move(request)]() mutable {
       with_own_names(asked.paths, [&] {
         request.generate.constraint = constraints_.of(request, form);
-        answer(exchange, asked, std::move(request));
+        answer(exchange, model, asked, std::move(request));
       });
     });
   });
 }
 
-Prompts Api::prompts(const Exchange& exchange, const EqualRequest& asked, std::size_t n_ctx) const {
+Prompts Api::prompts(const Exchange& exchange, const ServedModel& model,
+                     const EqualRequest& asked) const {
   return with_own_names(asked.paths, [&] {
-    const CompletionRequest request = read(asked);
-    Prompts out = chat_prompt(model_, n_ctx, request);
+    const CompletionRequest request = read(model, asked);
+    Prompts out = chat_prompt(model, model.n_ctx(), request);
     out.request.scope = exchange.request().scope;
     out.request.cache_prompt = request.reuse;
     return out;
   });
 }
 
-std::size_t Api::count_tokens(EqualRequest asked) {
+std::size_t Api::count_tokens(const ServedModel& model, EqualRequest asked) {
   return with_own_names(asked.paths, [&] {
-    const CompletionRequest request = read(asked);
-    return chat_prompt(model_, SIZE_MAX / 2, request).all.front().tokens.size();
+    const CompletionRequest request = read(model, asked);
+    return chat_prompt(model, SIZE_MAX / 2, request).all.front().tokens.size();
   });
 }
 
-void Api::answer(const std::shared_ptr<Exchange>& exchange, const EqualRequest& asked,
-                 CompletionRequest request) {
-  Prompts prompts = request.chat ? chat_prompt(model_, service_.n_ctx(), request)
-                                 : text_prompts(model_, service_.n_ctx(), request);
+void Api::answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+                 const EqualRequest& asked, CompletionRequest request) {
+  Prompts prompts = request.chat ? chat_prompt(*model, model->n_ctx(), request)
+                                 : text_prompts(*model, model->n_ctx(), request);
   prompts.request.scope = exchange->request().scope;
   prompts.request.cache_prompt = request.reuse;
   // Free the sources of the prompts while the answer waits.
@@ -273,90 +395,64 @@ void Api::answer(const std::shared_ptr<Exchange>& exchange, const EqualRequest& 
   request.constraint = {};
   if (options_.log_prompts) exchange->record().prompt_text = exchange->request().body;
   const auto reply = asked.reply(
-      {exchange, model_, std::move(request), std::move(prompts),
+      {exchange, model, std::move(request), std::move(prompts),
        [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); },
        options_.log_prompts});
-  submit(exchange, reply->job());
+  submit(exchange, model, reply->job());
 }
 
-void Api::submit(const std::shared_ptr<Exchange>& exchange, Job job) {
+void Api::submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Job job) {
   try {
-    const Service::Id id = service_.submit(std::move(job));
-    exchange->on_closed([this, id] { service_.cancel(id); });
+    const Service::Id id = model->service->submit(std::move(job));
+    exchange->on_closed([id, weak = std::weak_ptr(model)] {
+      if (const ModelLease lease = weak.lock()) lease->service->cancel(id);
+    });
   } catch (const Failure& failure) {
     fail(*exchange, failure);
   }
 }
 
-void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  const EmbeddingRequest request = read_embedding_request(body, *model_.model);
-  check_model(request.model);
-  if (options_.pooling == Pooling::None || options_.pooling == Pooling::Rank)
+void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                const ModelLease& model) {
+  const EmbeddingRequest request = read_embedding_request(body, *model->model);
+  if (model->pooling == Pooling::None || model->pooling == Pooling::Rank)
     throw RequestError("unsupported_model", "model",
-                       options_.pooling == Pooling::Rank
+                       model->pooling == Pooling::Rank
                            ? "the model scores pairs of texts; use /v1/rerank"
                            : "the file asks for a vector per token; start cria serve with "
                              "--pooling mean, cls or last");
-  auto prompts = embedding_prompts(request, tokenizer(), service_.n_ctx());
+  auto prompts = embedding_prompts(request, model->model->tokenizer(), model->n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange,
-      [this, base64 = request.base64](const Vectors& vectors, std::size_t tokens) {
-        return embeddings_json(model_, base64, vectors, tokens);
+      [model, base64 = request.base64](const Vectors& vectors, std::size_t tokens) {
+        return embeddings_json(*model, base64, vectors, tokens);
       },
       [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
-  submit(exchange, reply->job(std::move(prompts), options_.pooling, exchange->request().scope));
+  submit(exchange, model,
+         reply->job(std::move(prompts), model->pooling, exchange->request().scope));
 }
 
-void Api::rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+void Api::rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                 const ModelLease& model) {
   RerankRequest request = read_rerank_request(body);
-  check_model(request.model);
-  auto pairs = rerank_pairs(request, *model_.model, service_.n_ctx());
+  auto pairs = rerank_pairs(request, *model->model, model->n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange,
-      [this, request = std::move(request)](const Vectors& outputs, std::size_t tokens) {
-        return rerank_json(model_, request, outputs, tokens);
+      [model, request = std::move(request)](const Vectors& outputs, std::size_t tokens) {
+        return rerank_json(*model, request, outputs, tokens);
       },
       [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
-  submit(exchange, reply->job(std::move(pairs), Pooling::Rank, exchange->request().scope));
+  submit(exchange, model, reply->job(std::move(pairs), Pooling::Rank, exchange->request().scope));
 }
 
-// ------------------------------------------------------------ texts and tokens
-
-void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  const Fields fields(body);
-  const std::string content = fields.require_text("content");
-  const bool add_special = fields.flag("add_special").value_or(false),
-             parse_special = fields.flag("parse_special").value_or(true),
-             with_pieces = fields.flag("with_pieces").value_or(false);
-  const std::vector<TokenId> ids = tokenizer().encode(content, add_special, parse_special);
-  ObjectText json;
-  json.add_list("tokens", ids.size(), [&](std::string& text, std::size_t i) {
-    const std::string id = std::to_string(ids[i]);
-    if (!with_pieces) {
-      text += id;
-      return;
-    }
-    text.append("{\"id\":").append(id).append(",\"piece\":");
-    text.append(json_text(piece_json(tokenizer().piece(ids[i], true)))).append("}");
-  });
-  exchange->answer(200, kJsonType, json.take());
-}
-
-void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  const Fields fields(body);
-  (void)fields.require("tokens", "an array of token ids");
-  const std::vector<TokenId> ids =
-      tools::read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
-  exchange->answer(200, kJsonType, json_text({{"content", tokenizer().decode(ids, true)}}));
-}
-
-void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                         const ModelLease& model) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
   const CompletionRequest request =
-      tools::read_chat_request(body, options_.defaults, model_.model->token_count());
+      tools::read_chat_request(body, model->defaults, model->model->token_count());
   Repairs repairs;
-  RequestJson json = {{"prompt", rendered_prompt(model_, request, generation, repairs)}};
+  RequestJson json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
   if (!repairs.empty()) json["repairs"] = repairs;
   exchange->answer(200, kJsonType, json_text(json));
 }

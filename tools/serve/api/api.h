@@ -8,8 +8,8 @@
 #include "tools/serve/api/constraints.h"
 #include "tools/serve/api/reply.h"
 #include "tools/serve/api/response_store.h"
-#include "tools/serve/api/served_model.h"
 #include "tools/serve/http/exchange.h"
+#include "tools/serve/models/model_pool.h"
 #include "tools/serve/service/service.h"
 
 namespace boost::asio {
@@ -19,9 +19,6 @@ class thread_pool;
 namespace cria::serve {
 
 struct ApiOptions {
-  GenerateOptions defaults;   ///< used for absent fields; no seed: a random one for each request
-  bool strict_model = false;  ///< refuse requests for a model of another name
-  Pooling pooling = Pooling::Mean;                  ///< for embeddings
   std::size_t store_bytes = std::size_t{64} << 20;  ///< memory for responses that are kept
   bool log_prompts = false;                         ///< add texts to the request record
   /// Receives log lines that belong to no request, from any thread.
@@ -46,8 +43,8 @@ struct EqualRequest {
 
 class Api {
  public:
-  /// The service must outlive this.
-  Api(ServedModel model, Service& service, ApiOptions options);
+  /// The pool must outlive this.
+  Api(ModelPool& pool, ApiOptions options);
   ~Api();  ///< waits for requests in progress
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
@@ -57,49 +54,66 @@ class Api {
 
   // For the protocols:
 
-  /// Answers a request, with errors that name its own fields.
-  void ask(const std::shared_ptr<Exchange>& exchange, EqualRequest request);
-  /// Returns the prompts of a request, and the request for an answer in a context of n_ctx tokens.
-  [[nodiscard]] Prompts prompts(const Exchange& exchange, const EqualRequest& request,
-                                std::size_t n_ctx) const;
-  /// Returns the number of its prompt's tokens.
-  [[nodiscard]] std::size_t count_tokens(EqualRequest request);
-  [[nodiscard]] const ServedModel& model() const { return model_; }
-  [[nodiscard]] const Service& service() const { return service_; }
-  [[nodiscard]] const ApiOptions& options() const { return options_; }
-  /// Throws RequestError for a model of another name, if that matters.
-  void check_model(const std::string& wanted) const;
-  void submit(const std::shared_ptr<Exchange>& exchange, Job job);
-  /// Queues work for an exchange; an exception becomes its answer.
-  void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  /// Returns a route for requests with a JSON body, read and answered on a worker thread.
   using Answerer =
       std::function<void(const std::shared_ptr<Exchange>& exchange, const RequestJson& body)>;
+  using ModelAnswerer = std::function<void(const std::shared_ptr<Exchange>& exchange,
+                                           const RequestJson& body, const ModelLease& model)>;
+  /// Returns a route for requests with a JSON body, read and answered on a worker thread.
   Route post_route(const std::string& path, Answerer answerer);
+  /// The same, for requests that need the model that "model" names: they wait until it is loaded.
+  Route post_route(const std::string& path, ModelAnswerer answerer);
+  /// Returns a route without a body, answered on a worker thread.
+  Route get_route(const std::string& path,
+                  std::function<void(const std::shared_ptr<Exchange>& exchange)> answerer);
+  /// The same for a model, the one that "?model=" names.
+  Route get_route(
+      const std::string& path,
+      std::function<void(const std::shared_ptr<Exchange>& exchange, const ModelLease& model)>
+          answerer);
+
+  /// Answers with the model that the body names, at once or once it is loaded. "keep_alive" says
+  /// how long it stays. Throws RequestError, and what the answerer throws at once.
+  void with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                  const ModelAnswerer& answerer);
+  /// Answers a request, with errors that name its own fields.
+  void ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+           EqualRequest request);
+  /// Returns the prompts of a request, and the request for an answer in the model's context.
+  [[nodiscard]] Prompts prompts(const Exchange& exchange, const ServedModel& model,
+                                const EqualRequest& request) const;
+  /// Returns the number of its prompt's tokens.
+  [[nodiscard]] std::size_t count_tokens(const ServedModel& model, EqualRequest request);
+  [[nodiscard]] ModelPool& pool() { return pool_; }
+  void submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Job job);
+  /// Queues work for an exchange; an exception becomes its answer.
+  void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
 
  private:
   /// Queues work that may take long, on separate threads of low priority: no other request waits
   /// for it.
   void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-  CompletionRequest read(const EqualRequest& request) const;
-  void answer(const std::shared_ptr<Exchange>& exchange, const EqualRequest& asked,
-              CompletionRequest request);
+  /// As one of the two: bodies may be large.
+  void post_reading(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
+  /// Calls work with the model, at once or, on a worker thread, once it is loaded.
+  using ModelWork = std::function<void(const ModelLease& model)>;
+  void use_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
+                 ModelPool::KeepAlive keep_alive, const ModelWork& now, ModelWork later);
+  CompletionRequest read(const ServedModel& model, const EqualRequest& request) const;
+  void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+              const EqualRequest& asked, CompletionRequest request);
 
-  void models(const std::shared_ptr<Exchange>& exchange) const;
-  void one_model(const std::shared_ptr<Exchange>& exchange) const;
-  void embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
-  void rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
-  void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
-  void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
-  void apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
+  void models(const std::shared_ptr<Exchange>& exchange);
+  void one_model(const std::shared_ptr<Exchange>& exchange);
+  void embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+             const ModelLease& model);
+  void rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+              const ModelLease& model);
+  void apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+                      const ModelLease& model);
 
-  /// As check_model(); also refuses models that predict no tokens.
-  void check_writer(const std::string& wanted) const;
-  [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
-
-  const ServedModel model_;
-  Service& service_;
+  ModelPool& pool_;
   const ApiOptions options_;
+  const std::int64_t created_;  // seconds since 1970, of all models
   Constraints constraints_;
   ResponseStore store_;
   const std::unique_ptr<boost::asio::thread_pool> workers_, long_workers_;

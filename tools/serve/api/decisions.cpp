@@ -142,14 +142,15 @@ RequestJson probability_list(const DecisionQuestion& question, bool systemone,
 }
 
 /// Reads the prompts of all questions, and scores them.
-void decide(Api& api, const std::shared_ptr<Exchange>& exchange, DecisionRequest request) {
+void decide(Api& api, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+            DecisionRequest request) {
   const auto decision = std::make_shared<Decision>();
-  const std::size_t n_ctx = api.service().n_ctx();
+  const std::size_t n_ctx = model->n_ctx();
   for (const DecisionQuestion& question : request.questions) {
     LabelTree& tree =
-        decision->trees.emplace_back(api.model().model->tokenizer(), question.options.size());
-    Prompts prompts = api.prompts(
-        *exchange, asking(request.conversation, question, *api.model().chat_template), n_ctx);
+        decision->trees.emplace_back(model->model->tokenizer(), question.options.size());
+    Prompts prompts = api.prompts(*exchange, *model,
+                                  asking(request.conversation, question, *model->chat_template));
     tree.request = std::move(prompts.request);
     tree.request.prompt = std::move(prompts.all.front().tokens);
     tree.first = decision->count;
@@ -163,12 +164,13 @@ void decide(Api& api, const std::shared_ptr<Exchange>& exchange, DecisionRequest
   decision->request = std::move(request);
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange,
-      [&api, decision](const Vectors& scores, std::size_t) {
-        return body_of(api.model(), *decision, scores);
+      [model, decision](const Vectors& scores, std::size_t) {
+        return body_of(*model, *decision, scores);
       },
       [&api, exchange](std::function<void()> work) { api.post(exchange, std::move(work)); });
-  api.submit(exchange, reply->job(decision->count, decision->tokens,
-                                  [decision](std::size_t index) { return decision->make(index); }));
+  api.submit(exchange, model,
+             reply->job(decision->count, decision->tokens,
+                        [decision](std::size_t index) { return decision->make(index); }));
 }
 
 }  // namespace
@@ -206,13 +208,15 @@ RequestJson decision_json(const DecisionQuestion& question, bool systemone,
 
 std::vector<Route> decisions_routes(Api& api, ResponseStore& store) {
   std::vector<Route> routes;
-  routes.push_back(
-      api.post_route("/v1/decisions", [&](const auto& exchange, const RequestJson& body) {
-        decide(api, exchange, read_decisions_request(body, exchange->request().scope, store));
+  routes.push_back(api.post_route(
+      "/v1/decisions", [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+        decide(api, exchange, model,
+               read_decisions_request(body, exchange->request().scope, store));
       }));
-  routes.push_back(
-      api.post_route("/v1/systemone", [&api](const auto& exchange, const RequestJson& body) {
-        decide(api, exchange, read_systemone_request(body));
+  routes.push_back(api.post_route(
+      "/v1/systemone",
+      [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+        decide(api, exchange, model, read_systemone_request(body));
       }));
   return routes;
 }

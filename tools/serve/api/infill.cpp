@@ -105,9 +105,10 @@ EqualRequest read_infill_request(const RequestJson& json) {
 
 std::vector<Route> infill_routes(Api& api) {
   std::vector<Route> routes;
-  routes.push_back(api.post_route("/infill", [&api](const auto& exchange, const RequestJson& body) {
-    api.ask(exchange, read_infill_request(body));
-  }));
+  routes.push_back(api.post_route(
+      "/infill", [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+        api.ask(exchange, model, read_infill_request(body));
+      }));
   return routes;
 }
 

@@ -222,14 +222,16 @@ EqualRequest read_messages_request(const RequestJson& json) {
 std::vector<Route> messages_routes(Api& api) {
   std::vector<Route> routes;
   for (const std::string prefix : {"/v1", ""}) {
-    routes.push_back(
-        api.post_route(prefix + "/messages", [&api](const auto& exchange, const RequestJson& body) {
-          api.ask(exchange, read_messages_request(body));
+    routes.push_back(api.post_route(
+        prefix + "/messages",
+        [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+          api.ask(exchange, model, read_messages_request(body));
         }));
     routes.back().endpoint = "/v1/messages";
     routes.push_back(api.post_route(
-        prefix + "/messages/count_tokens", [&api](const auto& exchange, const RequestJson& body) {
-          const std::size_t n = api.count_tokens(read_messages_request(body));
+        prefix + "/messages/count_tokens",
+        [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+          const std::size_t n = api.count_tokens(*model, read_messages_request(body));
           exchange->answer(200, kJsonType, json_text({{"input_tokens", n}}));
         }));
     routes.back().endpoint = "/v1/messages/count_tokens";

@@ -17,13 +17,6 @@ void answer_ollama(Exchange& exchange, const RequestJson& json) {
   exchange.answer(200, kJsonType, json_text(json));
 }
 
-/// Returns the name of a model without ":latest".
-std::string plain_name(std::string name) {
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  return name;
-}
-
 /// One object, as the only line of a stream or as the body.
 void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
   if (!stream) return answer_ollama(exchange, json);
@@ -32,59 +25,71 @@ void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
   exchange.end_events();
 }
 
-/// Answers an empty request: it loads the model, which is always loaded here, or unloads it.
-void answer_load(const Api& api, Exchange& exchange, const Fields& body, bool generate) {
-  const bool unload = tools::read_keep_alive(body) && body.has("keep_alive");
+/// Answers an empty request, which loads the model or unloads it.
+void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
+          bool generate) {
+  const Fields body(json);
   const bool stream = body.flag("stream").value_or(true);
-  api.check_model(plain_name(body.text("model").value_or("")));
-  RequestJson json = OllamaReply::line(api.model().id, generate, "");
-  json["done"] = true;
-  json["done_reason"] = unload ? "unload" : "load";
-  answer_once(exchange, json, stream);
+  const auto answer = [exchange, generate, stream](const std::string& id, const char* reason) {
+    RequestJson line = OllamaReply::line(id, generate, "");
+    line["done"] = true;
+    line["done_reason"] = reason;
+    answer_once(*exchange, line, stream);
+  };
+  if (tools::read_keep_alive(body) != 0.0)
+    return api.with_model(exchange, json,
+                          [answer](const auto&, const RequestJson&, const ModelLease& model) {
+                            answer(model->id, "load");
+                          });
+  const std::size_t model = api.pool().find(body.text("model").value_or(""));
+  api.pool().expire(model);
+  answer(api.pool().id(model), "unload");
 }
 
 /// Answers a request; refuses to turn thinking on for a model that does not think.
-void ask(Api& api, const std::shared_ptr<Exchange>& exchange, EqualRequest request) {
-  request.change = [&api](const CompletionRequest& read) {
-    if (read.think == true && !api.model().chat_template->answer_format().thinks())
-      tools::refuse_unsupported(read.think_path, "this model does not think");
-  };
-  api.ask(exchange, std::move(request));
+void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
+         EqualRequest (*read)(const RequestJson&)) {
+  api.with_model(exchange, json,
+                 [&api, read](const auto& to, const RequestJson& body, const ModelLease& model) {
+                   EqualRequest request = read(body);
+                   request.change = [model](const CompletionRequest& said) {
+                     if (said.think == true && !model->chat_template->answer_format().thinks())
+                       tools::refuse_unsupported(said.think_path, "this model does not think");
+                   };
+                   api.ask(to, model, std::move(request));
+                 });
 }
 
 void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
-  const Fields body(json);
-  const RequestJson* const messages = body.array("messages");
-  if (messages != nullptr && messages->empty()) return answer_load(api, *exchange, body, false);
-  ask(api, exchange, read_ollama_chat(json));
+  const RequestJson* const messages = Fields(json).array("messages");
+  if (messages != nullptr && messages->empty()) return load(api, exchange, json, false);
+  ask(api, exchange, json, read_ollama_chat);
 }
 
 void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
   const Fields body(json);
   const std::string prompt = body.text("prompt").value_or("");
   if (prompt.empty() && body.text("suffix").value_or("").empty())
-    return answer_load(api, *exchange, body, true);
-  ask(api, exchange, read_ollama_generate(json));
+    return load(api, exchange, json, true);
+  ask(api, exchange, json, read_ollama_generate);
 }
 
 /// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.
-std::vector<std::vector<TokenId>> inputs_of(const Api& api, const RequestJson& json,
+std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const RequestJson& json,
                                             const char* name) {
   const Fields body(json);
-  api.check_model(plain_name(body.text("model").value_or("")));
-  (void)tools::read_keep_alive(body);
   const bool cut = body.flag("truncate").value_or(true);
   const RequestJson& input = body.require(name, "a string or an array of strings");
   if (!input.is_string() && !input.is_array())
     tools::refuse_type(name, "a string or an array of strings", input);
   const RequestJson all = input.is_string() ? RequestJson::array({input}) : input;
   if (all.empty() || all.size() > 2048) tools::refuse_value(name, "1 to 2048 strings", all.size());
-  const std::size_t n_ctx = api.service().n_ctx();
+  const std::size_t n_ctx = model.n_ctx();
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string path = input.is_string() ? name : tools::element_path(name, i);
     if (!all[i].is_string()) tools::refuse_type(path, "a string", all[i]);
-    prompts.push_back(api.model().model->tokenizer().encode(all[i].get<std::string>(), true, true));
+    prompts.push_back(model.model->tokenizer().encode(all[i].get<std::string>(), true, true));
     std::vector<TokenId>& ids = prompts.back();
     if (ids.empty()) tools::refuse_value(path, "a string with at least one token", all[i]);
     if (ids.size() >= n_ctx && !cut) throw PromptTooLong(path, ids.size(), n_ctx);
@@ -94,14 +99,15 @@ std::vector<std::vector<TokenId>> inputs_of(const Api& api, const RequestJson& j
 }
 
 /// one: /api/embeddings, which has one vector and nothing else.
-void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json, bool one) {
-  auto prompts = inputs_of(api, json, one ? "prompt" : "input");
-  const auto write = [&api, one, arrived = exchange->request().arrived](
+void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
+           const ModelLease& model, bool one) {
+  auto prompts = inputs_of(*model, json, one ? "prompt" : "input");
+  const auto write = [model, one, arrived = exchange->request().arrived](
                          const std::vector<std::vector<float>>& vectors, std::size_t tokens) {
     if (one) return json_text({{"embedding", vectors.front()}});
     const auto passed = std::chrono::steady_clock::now() - arrived;
     return json_text(
-        {{"model", api.model().id},
+        {{"model", model->id},
          {"embeddings", vectors},
          {"total_duration", std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()},
          {"load_duration", 0},
@@ -110,8 +116,8 @@ void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJso
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange, write,
       [&api, exchange](std::function<void()> work) { api.post(exchange, std::move(work)); });
-  api.submit(exchange,
-             reply->job(std::move(prompts), api.options().pooling, exchange->request().scope));
+  api.submit(exchange, model,
+             reply->job(std::move(prompts), model->pooling, exchange->request().scope));
 }
 
 void refuse_change(const std::shared_ptr<Exchange>& exchange) {
@@ -119,11 +125,11 @@ void refuse_change(const std::shared_ptr<Exchange>& exchange) {
                                  "this server downloads and changes nothing", "not_implemented"));
 }
 
-void pull(const Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+void pull(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
   const Fields body(json);
   const auto old_name = body.text("name");
-  const std::string name = plain_name(body.text("model").value_or(old_name.value_or("")));
-  if (name != api.model().id) return refuse_change(exchange);
+  const std::string name = body.text("model").value_or(old_name.value_or(""));
+  if (!api.pool().known(name)) return refuse_change(exchange);
   answer_once(*exchange, {{"status", "success"}}, body.flag("stream").value_or(true));
 }
 
@@ -131,10 +137,10 @@ void pull(const Api& api, const std::shared_ptr<Exchange>& exchange, const Reque
 
 std::vector<Route> ollama_routes(Api& api) {
   std::vector<Route> routes;
-  const auto get = [&routes](const char* path, auto make) {
-    routes.push_back({"GET", path, [make](const std::shared_ptr<Exchange>& exchange) {
-                        answer_ollama(*exchange, make());
-                      }});
+  const auto get = [&](const char* path, auto make) {
+    routes.push_back(api.get_route(path, [make](const std::shared_ptr<Exchange>& exchange) {
+      answer_ollama(*exchange, make());
+    }));
   };
   const auto post = [&](const char* path, auto handler) {
     routes.push_back(
@@ -143,21 +149,21 @@ std::vector<Route> ollama_routes(Api& api) {
         }));
   };
   get("/api/version", [] { return RequestJson{{"version", kOllamaVersion}}; });
-  get("/api/tags", [&api] { return ollama_tags(api.model()); });
-  get("/api/ps", [&api] { return ollama_loaded(api.model(), api.service().n_ctx()); });
-  post("/api/show", [](const Api& of, const auto& exchange, const RequestJson& json) {
+  get("/api/tags", [&api] { return ollama_tags(api.pool()); });
+  get("/api/ps", [&api] { return ollama_loaded(api.pool()); });
+  post("/api/show", [](Api& of, const auto& exchange, const RequestJson& json) {
     const Fields body(json);
-    of.check_model(plain_name(body.text("model").value_or("")));
-    answer_ollama(*exchange, ollama_show(of.model(), body.flag("verbose").value_or(false)));
+    const ModelLease model = of.pool().look_at(of.pool().find(body.text("model").value_or("")));
+    answer_ollama(*exchange, ollama_show(*model, body.flag("verbose").value_or(false)));
   });
   post("/api/chat", chat);
   post("/api/generate", generate);
-  post("/api/embed", [](Api& of, const auto& exchange, const RequestJson& body) {
-    embed(of, exchange, body, false);
-  });
-  post("/api/embeddings", [](Api& of, const auto& exchange, const RequestJson& body) {
-    embed(of, exchange, body, true);
-  });
+  for (const bool one : {false, true})
+    routes.push_back(api.post_route(
+        one ? "/api/embeddings" : "/api/embed",
+        [&api, one](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+          embed(api, exchange, body, model, one);
+        }));
   post("/api/pull", pull);
   for (const char* path : {"/api/push", "/api/create", "/api/copy", "/api/blobs/{digest}"})
     routes.push_back({"POST", path, refuse_change});

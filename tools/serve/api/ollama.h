@@ -17,8 +17,8 @@ EqualRequest read_ollama_generate(const RequestJson& body);
 std::string ollama_time(std::int64_t seconds_since_1970);
 
 /// The answers of /api/tags, /api/ps and /api/show.
-RequestJson ollama_tags(const ServedModel& model);
-RequestJson ollama_loaded(const ServedModel& model, std::size_t n_ctx);
+RequestJson ollama_tags(ModelPool& pool);
+RequestJson ollama_loaded(ModelPool& pool);
 RequestJson ollama_show(const ServedModel& model, bool verbose);
 
 /// The routes below /api. The API must outlive them.

@@ -1,10 +1,8 @@
 // The model as Ollama's clients see it.
-#include <bit>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <map>
 
 #include "engine/model_parts.h"
 #include "model/file/utf8.h"
@@ -12,12 +10,6 @@
 
 namespace cria::serve {
 namespace {
-
-std::uint64_t parameter_count(const Model& model) {
-  std::uint64_t values = 0;
-  for (const TensorView& tensor : model.file().tensors()) values += tensor.cols() * tensor.rows();
-  return values;
-}
 
 /// "7.3M"
 std::string short_count(std::uint64_t n) {
@@ -28,60 +20,24 @@ std::string short_count(std::uint64_t n) {
   return text;
 }
 
-/// Returns the type of most values.
-std::string main_type(const Model& model) {
-  std::map<DType, std::uint64_t> values;
-  for (const TensorView& tensor : model.file().tensors())
-    values[tensor.dtype] += tensor.cols() * tensor.rows();
-  const auto most =
-      std::ranges::max_element(values, {}, [](const auto& one) { return one.second; });
-  return most == values.end() ? "" : std::string(dtype_info(most->first).name);
-}
-
-/// 64 hexadecimal digits that depend on the weights only.
-std::string digest(const Model& model) {
-  std::string text;
-  for (std::uint64_t part = 0; part < 4; ++part) {
-    Hash hash;
-    hash.add_number(weights_fingerprint(model));
-    hash.add_number(part);
-    char digits[24];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));
-    text += digits;
-  }
-  return text;
-}
-
-std::string modified_at(const Model& model) {
-  std::error_code error;
-  const auto time = std::filesystem::last_write_time(model.path(), error);
-  const auto system = std::filesystem::file_time_type::clock::to_sys(time);
-  return ollama_time(
-      error ? 0
-            : std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count());
-}
-
-std::string architecture(const Model& model) {
-  return std::string(model.file().find_string("general.architecture").value_or(""));
-}
-
-RequestJson details(const Model& model) {
+RequestJson details(const ModelCard& card) {
   return {{"parent_model", ""},
           {"format", "gguf"},
-          {"family", architecture(model)},
-          {"families", RequestJson::array({architecture(model)})},
-          {"parameter_size", short_count(parameter_count(model))},
-          {"quantization_level", main_type(model)}};
+          {"family", card.architecture},
+          {"families", RequestJson::array({card.architecture})},
+          {"parameter_size", short_count(card.n_params)},
+          {"quantization_level", card.main_type}};
 }
 
-RequestJson entry(const ServedModel& served) {
-  const Model& model = *served.model;
-  return {{"name", served.id},
-          {"model", served.id},
-          {"modified_at", modified_at(model)},
-          {"size", model.file().file_bytes()},
-          {"digest", digest(model)},
-          {"details", details(model)}};
+/// Files that cannot be read have no details.
+RequestJson entry_json(const ModelPool::Entry& entry) {
+  const ModelCard card = entry.card.value_or(ModelCard{});
+  return {{"name", entry.id},
+          {"model", entry.id},
+          {"modified_at", ollama_time(card.modified)},
+          {"size", card.file_bytes},
+          {"digest", card.digest},
+          {"details", details(card)}};
 }
 
 template <class T>
@@ -149,15 +105,27 @@ std::string ollama_time(std::int64_t seconds) {
   return text;
 }
 
-RequestJson ollama_tags(const ServedModel& model) {
-  return {{"models", RequestJson::array({entry(model)})}};
+RequestJson ollama_tags(ModelPool& pool) {
+  RequestJson all = RequestJson::array();
+  for (std::size_t i = 0; i < pool.size(); ++i) all.push_back(entry_json(pool.entry(i)));
+  return {{"models", std::move(all)}};
 }
 
 // A model that is never unloaded expires far in the future.
-RequestJson ollama_loaded(const ServedModel& model, std::size_t n_ctx) {
-  RequestJson one = entry(model);
-  one.update({{"expires_at", "2318-01-01T00:00:00Z"}, {"size_vram", 0}, {"context_length", n_ctx}});
-  return {{"models", RequestJson::array({std::move(one)})}};
+RequestJson ollama_loaded(ModelPool& pool) {
+  RequestJson all = RequestJson::array();
+  for (std::size_t i = 0; i < pool.size(); ++i) {
+    const ModelPool::Entry entry = pool.entry(i);
+    if (entry.status != "loaded") continue;
+    RequestJson json = entry_json(entry);
+    json["expires_at"] = entry.expires
+                             ? ollama_time(std::chrono::system_clock::to_time_t(*entry.expires))
+                             : "2318-01-01T00:00:00Z";
+    json["size_vram"] = 0;
+    json["context_length"] = entry.card ? entry.card->n_ctx : 0;
+    all.push_back(std::move(json));
+  }
+  return {{"models", std::move(all)}};
 }
 
 RequestJson ollama_show(const ServedModel& served, bool verbose) {
@@ -165,14 +133,14 @@ RequestJson ollama_show(const ServedModel& served, bool verbose) {
   RequestJson info = RequestJson::object();
   for (const GgufKey& key : model.file().keys())
     info[std::string(key.key)] = value_json(model.file(), key.value, verbose);
-  info["general.parameter_count"] = parameter_count(model);
+  info["general.parameter_count"] = served.card.n_params;
   return {{"modelfile", ""},
           {"parameters", ""},
           {"template", served.chat_template->source()},
-          {"details", details(model)},
+          {"details", details(served.card)},
           {"model_info", std::move(info)},
           {"capabilities", capabilities(served)},
-          {"modified_at", modified_at(model)}};
+          {"modified_at", ollama_time(served.card.modified)}};
 }
 
 }  // namespace cria::serve

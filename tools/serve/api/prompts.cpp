@@ -87,12 +87,6 @@ PromptTooLong::PromptTooLong(const std::string& path, std::size_t tokens_, std::
       tokens(tokens_),
       most(n_ctx - 1) {}
 
-RequestError unknown_model(const std::string& wanted, const std::string& there) {
-  return {"model_not_found", "model",
-          "unknown model \"" + wanted.substr(0, 100) + "\"; this server has \"" + there + "\"",
-          404};
-}
-
 RequestJson piece_json(const std::string& piece) {
   if (is_utf8(piece)) return piece;
   RequestJson bytes = RequestJson::array();

@@ -30,7 +30,6 @@ class PromptTooLong : public RequestError {
   PromptTooLong(const std::string& path, std::size_t tokens_, std::size_t n_ctx);
   std::size_t tokens, most;
 };
-RequestError unknown_model(const std::string& wanted, const std::string& there);
 
 /// Returns a piece of text as a string, or as an array of bytes if it is not UTF-8.
 RequestJson piece_json(const std::string& piece);

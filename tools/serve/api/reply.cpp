@@ -36,7 +36,8 @@ std::string fresh_id(const char* prefix) {
 
 Reply::Reply(ReplyParts parts)
     : exchange_(std::move(parts.exchange)),
-      model_(parts.model),
+      lease_(std::move(parts.model)),
+      model_(*lease_),
       request_(std::move(parts.request)),
       prompts_(std::move(parts.prompts)),
       created_(static_cast<std::int64_t>(std::time(nullptr))),

@@ -10,8 +10,8 @@
 #include "tools/report/answer.h"
 #include "tools/serve/api/answer_tokens.h"
 #include "tools/serve/api/json_text.h"
-#include "tools/serve/api/served_model.h"
 #include "tools/serve/http/exchange.h"
+#include "tools/serve/models/model_pool.h"
 #include "tools/serve/service/service.h"
 
 namespace cria::serve {
@@ -38,7 +38,7 @@ struct Prompts {
 /// The parts of a reply.
 struct ReplyParts {
   std::shared_ptr<Exchange> exchange;
-  const ServedModel& model;  ///< must outlive the reply
+  ModelLease model;
   CompletionRequest request;
   Prompts prompts;
   Post post;                ///< writes long answers, off the computing thread
@@ -112,6 +112,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
 
   const std::shared_ptr<Exchange> exchange_;
+  const ModelLease lease_;
   const ServedModel& model_;
   const CompletionRequest request_;
   const Prompts prompts_;

@@ -321,14 +321,15 @@ std::vector<Route> responses_routes(Api& api, ResponseStore& store) {
   };
   for (const std::string prefix : {"/v1", ""}) {
     add(api.post_route(prefix + "/responses",
-                       [&](const auto& exchange, const RequestJson& body) {
-                         api.ask(exchange,
+                       [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+                         api.ask(exchange, model,
                                  read_responses_request(body, exchange->request().scope, store));
                        }),
         "/v1/responses");
     add(api.post_route(prefix + "/responses/input_tokens",
-                       [&](const auto& exchange, const RequestJson& body) {
+                       [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
                          const std::size_t n = api.count_tokens(
+                             *model,
                              read_responses_request(body, exchange->request().scope, store));
                          exchange->answer(
                              200, kJsonType,

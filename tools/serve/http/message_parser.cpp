@@ -120,6 +120,16 @@ std::optional<Target> parse_target(std::string_view text) {
   return target;
 }
 
+std::string query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view member = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(member.size() + 1, query.size()));
+    if (member.starts_with(name) && member.substr(name.size()).starts_with('='))
+      return percent_decoded(member.substr(name.size() + 1)).value_or("");
+  }
+  return "";
+}
+
 namespace {
 
 namespace http = boost::beast::http;

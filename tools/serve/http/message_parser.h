@@ -47,6 +47,9 @@ struct Target {
 /// nullopt for an invalid target: no path, a percent sign without two digits, an encoded NUL.
 std::optional<Target> parse_target(std::string_view text);
 
+/// Returns the value of a member of a target's query, percent-decoded; "" if it is not there.
+std::string query_value(std::string_view query, std::string_view name);
+
 /// A head as it was sent.
 struct ParsedHead {
   std::string method, target;

@@ -39,6 +39,21 @@ int SlotWait::seconds(std::span<const Scheduler::Progress> running, std::size_t 
       std::clamp(std::ceil(steps[earlier] * *step_seconds_), 1.0, double{kMost}));
 }
 
+Failure shutting_down() { return {503, "shutting_down", "the server is shutting down"}; }
+
+Failure queue_full(std::size_t waiting, int retry_after) {
+  return {503, "queue_full", counted(waiting, "request") + " wait already; try again later",
+          retry_after};
+}
+
+Failure too_late(bool begun, std::chrono::milliseconds limit) {
+  const std::string seconds =
+      counted(static_cast<std::size_t>(limit.count() + 999) / 1000, "second");
+  return {503, "timeout",
+          begun ? "the answer was not complete within " + seconds
+                : "no slot was free within " + seconds};
+}
+
 struct Service::Active {
   Id id;
   Job job;
@@ -51,27 +66,17 @@ struct Service::Active {
   [[nodiscard]] bool begun() const { return next > 0; }
 };
 
-namespace {
-
-Failure shutting_down() { return {503, "shutting_down", "the server is shutting down"}; }
-
-Failure too_late(bool begun, std::chrono::milliseconds limit) {
-  const std::string seconds =
-      counted(static_cast<std::size_t>(limit.count() + 999) / 1000, "second");
-  return {503, "timeout",
-          begun ? "the answer was not complete within " + seconds
-                : "no slot was free within " + seconds};
-}
-
-}  // namespace
-
 Service::Service(const Model& model, const ServiceOptions& options, Metrics& metrics)
     : options_(options),
       metrics_(metrics),
       engine_(model, options.engine),
       scheduler_(std::make_unique<Scheduler>(engine_, options.scheduler)),
-      slot_wait_(options.scheduler.prompt_tokens) {
-  metrics_.kv_positions.set(slots() * n_ctx());
+      slot_wait_(options.scheduler.prompt_tokens),
+      running_part_(metrics.requests_running),
+      positions_part_(metrics.kv_positions),
+      positions_used_part_(metrics.kv_positions_used),
+      waiting_part_(metrics.requests_waiting) {
+  positions_part_.set(slots() * n_ctx());
   thread_ = std::thread([this] { run(); });
 }
 
@@ -95,10 +100,9 @@ Service::Id Service::submit(Job job) {
     const std::lock_guard lock(mutex_);
     if (closing_) throw shutting_down();
     const std::size_t free = slots() - std::min(slots(), busy_slots_);
-    if (waiting_ >= options_.queue + free)
-      throw Failure{503, "queue_full",
-                    counted(waiting_, "request") + " wait already; try again later", retry_after_};
-    ++waiting_;
+    if (const std::uint64_t all = metrics_.requests_waiting.value(); all >= options_.queue + free)
+      throw queue_full(all, retry_after_);
+    waiting_part_.set(++waiting_);
     active->id = ++last_id_;
     if (active->job.on_accepted) active->job.on_accepted();
     inbox_.push_back(active);
@@ -284,17 +288,15 @@ void Service::publish() {
   const auto waiting = static_cast<std::size_t>(
       std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
   const int retry_after = seconds_to_a_place();
-  std::size_t in_inbox = 0;
   {
     const std::lock_guard lock(mutex_);
-    in_inbox = inbox_.size();
-    waiting_ = waiting + in_inbox;
+    waiting_ = waiting + inbox_.size();
     busy_slots_ = scheduler_->active() + scheduler_->waiting();
     retry_after_ = retry_after;
+    waiting_part_.set(waiting_);
   }
-  metrics_.requests_waiting.set(waiting + in_inbox);
-  metrics_.requests_running.set(jobs_.size() - waiting);
-  metrics_.kv_positions_used.set(scheduler_->positions());
+  running_part_.set(jobs_.size() - waiting);
+  positions_used_part_.set(scheduler_->positions());
 }
 
 }  // namespace cria::serve

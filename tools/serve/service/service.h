@@ -44,7 +44,7 @@ class SlotWait {
 struct ServiceOptions {
   EngineOptions engine;  ///< n_ctx and sequences: the slots
   SchedulerOptions scheduler;
-  std::size_t queue = 64;  ///< jobs that may wait
+  std::size_t queue = 64;  ///< jobs that may wait, of all services with the same metrics
   /// Time limit for waiting and again for running; 0: none.
   std::chrono::milliseconds request_timeout{600'000};
 };
@@ -55,6 +55,12 @@ struct Failure {
   std::string code, message;
   int retry_after = 0;  ///< seconds after which another attempt may succeed; 0: not known
 };
+
+Failure shutting_down();
+/// retry_after: in seconds.
+Failure queue_full(std::size_t waiting, int retry_after);
+/// begun: the limit was that of the answer, else that of the wait.
+Failure too_late(bool begun, std::chrono::milliseconds limit);
 
 /// The answers that one request asks for. Its calls are made by the thread that computes, and
 /// return at once.
@@ -132,12 +138,14 @@ class Service {
   std::unique_ptr<Scheduler> scheduler_;  // used by the thread only, like the jobs
   std::vector<ActivePointer> jobs_;       // in the order of their arrival
   SlotWait slot_wait_;
+  GaugePart running_part_, positions_part_, positions_used_part_;
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<ActivePointer> inbox_;
   std::vector<Id> cancels_;
   std::size_t waiting_ = 0, busy_slots_ = 0;
+  GaugePart waiting_part_;
   int retry_after_ = 1;
   Id last_id_ = 0;
   bool closing_ = false, abandoned_ = false, over_ = false;
