@@ -37,6 +37,7 @@ class GaugePart {
     sum_.add(n - value_);  // modulo 2^64, if it shrinks
     value_ = n;
   }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
 
  private:
   Count& sum_;

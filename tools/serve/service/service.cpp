@@ -100,9 +100,9 @@ Service::Id Service::submit(Job job) {
     const std::lock_guard lock(mutex_);
     if (closing_) throw shutting_down();
     const std::size_t free = slots() - std::min(slots(), busy_slots_);
-    if (const std::uint64_t all = metrics_.requests_waiting.value(); all >= options_.queue + free)
-      throw queue_full(all, retry_after_);
-    waiting_part_.set(++waiting_);
+    const std::uint64_t all = waiting_ + metrics_.requests_waiting.value() - waiting_part_.value();
+    if (all >= options_.queue + free) throw queue_full(all, retry_after_);
+    ++waiting_;
     active->id = ++last_id_;
     if (active->job.on_accepted) active->job.on_accepted();
     inbox_.push_back(active);
