@@ -26,7 +26,7 @@ const std::shared_ptr<const Model>& code_model() {
 }
 
 struct Editor {
-  ServedDemo served{ServiceOptions(), ApiOptions(), "", std::nullopt, code_model()};
+  ServedDemo served{ServiceOptions(), DemoOptions(), "", std::nullopt, code_model()};
 
   std::shared_ptr<FakeExchange> ask(Json more) {
     Json body = {{"input_prefix", kBefore},
