@@ -145,7 +145,7 @@ std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_
   return out;
 }
 
-std::vector<float> Keys::numbers_per_layer(const std::string& whole) const {
+std::vector<float> Keys::numbers_per_layer(const std::string& whole, bool none_allowed) const {
   const GgufValue* const value = file_.find(whole);
   std::vector<float> numbers;
   if (value != nullptr && value->type == GgufType::Array) {
@@ -158,7 +158,7 @@ std::vector<float> Keys::numbers_per_layer(const std::string& whole) const {
                           std::to_string(n_layers_) + ", got " + std::to_string(numbers.size()),
                       "key " + whole);
   for (const float number : numbers)
-    if (!std::isfinite(number))
+    if (!std::isfinite(number) && !(none_allowed && std::isinf(number) && number < 0))
       throw file_.error("bad number: expected a finite number, got " + number_text(number),
                         "key " + whole);
   return numbers;

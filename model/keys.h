@@ -40,8 +40,8 @@ class Keys {
   std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low,
                                        std::uint64_t high) const;
   /// A finite number for all layers, or an array with one per layer. whole: the key is given in
-  /// full.
-  std::vector<float> numbers_per_layer(const std::string& whole) const;
+  /// full. none_allowed: -inf may stand for none.
+  std::vector<float> numbers_per_layer(const std::string& whole, bool none_allowed = false) const;
   /// Booleans, or integers that are 0 or not, one per layer; empty if the key is missing or no
   /// array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;

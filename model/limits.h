@@ -22,6 +22,7 @@ inline constexpr std::uint64_t kLayers = 1024, kHeads = 1024, kEmbedding = 1 << 
                                kFeedForward = 1 << 24;
 /// Dimensions of recurrent layers' states, and steps of their convolutions.
 inline constexpr std::uint64_t kStateSize = 1 << 14, kConvolution = 32;
+inline constexpr std::uint64_t kStreams = 16;
 inline constexpr std::uint64_t kExperts = 4096, kExpertsOfAllLayers = 1 << 18;
 inline constexpr std::uint64_t kVocabulary = 1 << 24, kContext = 1 << 30, kTokenBytes = 64 << 10;
 

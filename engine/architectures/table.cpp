@@ -12,7 +12,7 @@ using Build = void(ModelBuilder&);
 Build build_llama, build_mistral3, build_plain, build_seed_oss, build_smollm3, build_arcee,
     build_qwen3, build_qwen3moe, build_qwen2moe, build_minicpm, build_granite, build_hunyuan;
 // gemma.cpp
-Build build_gemma, build_gemma2, build_gemma3, build_gemma4, build_gemma_embedding;
+Build build_gemma, build_gemma2, build_gemma3, build_gemma3n, build_gemma4, build_gemma_embedding;
 // encoders.cpp
 Build build_bert, build_nomic_bert, build_nomic_bert_moe;
 // deepseek_like.cpp
@@ -50,6 +50,7 @@ constexpr Architecture kArchitectures[] = {
     {"gemma", kHalfSplit, kRms, build_gemma},
     {"gemma2", kHalfSplit, kRms, build_gemma2},
     {"gemma3", kHalfSplit, kRms, build_gemma3},
+    {"gemma3n", kHalfSplit, kRms, build_gemma3n},
     {"gemma4", kHalfSplit, kRms, build_gemma4},
     {"phi3", kHalfSplit, kRms, build_phi3},
     {"phimoe", kHalfSplit, kRms, build_phimoe},

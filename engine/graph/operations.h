@@ -145,19 +145,21 @@ struct NormOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-/// out += scale · in
+/// out[out_offset …] += scale · in, for each run as wide as in.
 struct AddOp : OpBase {
   static constexpr std::string_view kName = "add";
   float scale = 1;
+  std::size_t out_offset = 0;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;
 };
 
-/// out *= scale
+/// out *= scale, and each column by its factor.
 struct ScaleOp : OpBase {
   static constexpr std::string_view kName = "scale";
   float scale = 1;
+  std::optional<TensorView> factors = {};  ///< F32 [columns of out]
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;
@@ -185,6 +187,36 @@ struct GateMulOp : OpBase {
 struct TakeOp : OpBase {
   static constexpr std::string_view kName = "take";
   std::size_t runs = 0, length = 0, stride = 0, in_offset = 0, out_offset = 0;
+
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// Streams (Gemma 3n): n parts of a row of equal width. out[k] = in[k] + Σ_j c[k·J + j]·terms[j],
+/// where c = coefficients + bias, and terms has J parts of that width. j ascends.
+struct MixOp : OpBase {
+  static constexpr std::string_view kName = "mix";
+  std::size_t n = 1;
+  ValueId terms = kNoValue, coefficients = kNoValue;  ///< coefficients: n·J columns
+  float bias = 0;
+
+  NodeFacts facts(const Graph& graph, const Node& node) const;
+  void run(const Node& node, Pass& pass) const;
+};
+
+/// out *= rms(in) / rms(out), in double precision; a row of zeros stays as it is.
+struct MatchRmsOp : OpBase {
+  static constexpr std::string_view kName = "match_rms";
+
+  static NodeFacts facts(const Graph& graph, const Node& node);
+  static void run(const Node& node, Pass& pass);
+};
+
+/// out = max(0, out - (mean + deviations·s)), with mean and standard deviation s of the row in
+/// double precision.
+struct ThresholdOp : OpBase {
+  static constexpr std::string_view kName = "threshold";
+  float deviations = 0;
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;
@@ -379,9 +411,10 @@ struct ScanOp : OpBase {
   void run(const Node& node, Pass& pass) const;
 };
 
-using Op = std::variant<EmbedOp, NormOp, HeadsOp, HeadProductsOp, AttentionOp, MatMulOp,
-                        FeedForwardOp, RouteOp, ExpertsUpOp, ExpertsDownOp, AddOp, ScaleOp, GateOp,
-                        GateMulOp, TakeOp, ConvolutionOp, DecayOp, RecurrenceOp, ScanOp>;
+using Op =
+    std::variant<EmbedOp, NormOp, HeadsOp, HeadProductsOp, AttentionOp, MatMulOp, FeedForwardOp,
+                 RouteOp, ExpertsUpOp, ExpertsDownOp, AddOp, ScaleOp, GateOp, GateMulOp, TakeOp,
+                 MixOp, MatchRmsOp, ThresholdOp, ConvolutionOp, DecayOp, RecurrenceOp, ScanOp>;
 
 /// "matmul", "feed_forward"
 std::string_view name(const Op& op);

@@ -1,5 +1,7 @@
 // Operations on single rows: embedding, norms, sums, factors, gates.
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "engine/execute/pass.h"
 
@@ -93,22 +95,31 @@ void NormOp::run(const Node& node, Pass& pass) const {
 }
 
 NodeFacts AddOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
-  return changes_out(factor_text(scale));
+  return changes_out(factor_text(scale) +
+                     (out_offset == 0 ? "" : ", from column " + std::to_string(out_offset)));
 }
 
 void AddOp::run(const Node& node, Pass& pass) const {
+  const Value &in = pass.work[node.in], &to = pass.work[node.out];
   change_rows(node, pass, [&](float* out, std::size_t token) {
-    pass.kernels.add_scaled(out, pass.work[node.in].row(token), scale, pass.work[node.out].width);
+    for (std::size_t column = out_offset; column < to.width; column += in.width)
+      pass.kernels.add_scaled(out + column, in.row(token), scale, in.width);
   });
 }
 
 NodeFacts ScaleOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
-  return changes_out(factor_text(scale));
+  NodeFacts facts = changes_out(factor_text(scale));
+  if (!factors) return facts;
+  facts.text += ", times " + tensor_text(*factors);
+  facts.tensors = {*factors};
+  return facts;
 }
 
 void ScaleOp::run(const Node& node, Pass& pass) const {
+  const std::size_t width = pass.work[node.out].width;
   change_rows(node, pass, [&](float* out, std::size_t /*token*/) {
-    pass.kernels.scale(out, scale, pass.work[node.out].width);
+    if (scale != 1) pass.kernels.scale(out, scale, width);
+    for (std::size_t i = 0; factors && i < width; ++i) out[i] *= floats(*factors)[i];
   });
 }
 
@@ -150,6 +161,74 @@ void TakeOp::run(const Node& node, Pass& pass) const {
     const float* const in = pass.work[node.in].row(token) + in_offset;
     for (std::size_t i = 0; i < runs; ++i)
       std::copy_n(in + i * stride, length, out + out_offset + i * length);
+  });
+}
+
+NodeFacts MixOp::facts(const Graph& graph, const Node& /*node*/) const {
+  NodeFacts facts{", " + std::to_string(n) + " streams", "", ""};
+  facts.inputs = ", " + graph.values[terms].name + ", " + graph.values[coefficients].name;
+  if (bias != 0) facts.text += ", coefficients + " + number_text(bias);
+  facts.more_reads = {terms, coefficients};
+  return facts;
+}
+
+void MixOp::run(const Node& node, Pass& pass) const {
+  const Value &in = pass.work[node.in], &added = pass.work[terms];
+  const std::size_t width = in.width / n, per_stream = added.width / width;
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    const float* c = pass.work[coefficients].row(token);
+    std::copy_n(in.row(token), in.width, out);
+    for (std::size_t k = 0; k < n; ++k)
+      for (std::size_t j = 0; j < per_stream; ++j)
+        pass.kernels.add_scaled(out + k * width, added.row(token) + j * width, *c++ + bias, width);
+  });
+}
+
+namespace {
+
+// Returns the mean of f(x) over a row, in eight partial sums.
+template <class F>
+double mean_of(const float* row, std::size_t n, F&& f) {
+  std::array<double, 8> sums{};
+  for (std::size_t i = 0; i < n; ++i) sums[i % sums.size()] += f(static_cast<double>(row[i]));
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum / static_cast<double>(n);
+}
+
+double mean_square(const float* row, std::size_t n) {
+  return mean_of(row, n, [](double x) { return x * x; });
+}
+
+}  // namespace
+
+NodeFacts MatchRmsOp::facts(const Graph& /*graph*/, const Node& /*node*/) {
+  return changes_out("");
+}
+
+void MatchRmsOp::run(const Node& node, Pass& pass) {
+  const Value &in = pass.work[node.in], &to = pass.work[node.out];
+  change_rows(node, pass, [&](float* out, std::size_t token) {
+    const double own = mean_square(out, to.width);
+    if (own == 0) return;
+    const double factor = std::sqrt(mean_square(in.row(token), in.width) / own);
+    pass.kernels.scale(out, static_cast<float>(factor), to.width);
+  });
+}
+
+NodeFacts ThresholdOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+  return changes_out(", mean and " + number_text(deviations) + " deviations");
+}
+
+void ThresholdOp::run(const Node& node, Pass& pass) const {
+  const std::size_t width = pass.work[node.out].width;
+  change_rows(node, pass, [&](float* out, std::size_t /*token*/) {
+    const double mean = mean_of(out, width, [](double x) { return x; });
+    const double variance =
+        mean_of(out, width, [mean](double x) { return (x - mean) * (x - mean); });
+    const auto limit = static_cast<float>(mean + deviations * std::sqrt(variance));
+    // A NaN must stay one, so that it is reported.
+    for (std::size_t i = 0; i < width; ++i) out[i] = out[i] <= limit ? 0 : out[i] - limit;
   });
 }
 

@@ -39,6 +39,7 @@ constexpr const char* kCoveringCases[] = {
     "mistral3",        // attention temperature, YaRN
     "qwen3moe",        // norms per head, experts
     "gemma2",          // post-norms, soft caps, sliding windows
+    "gemma3n",         // parallel residual streams, sparse gates
     "gemma4",          // shared KV caches, head sizes per layer, per-layer inputs
     "gemma4_experts",  // experts with a dense branch and scales
     "phi3",            // joint projections, LongRoPE
