@@ -58,6 +58,9 @@ struct EngineOptions {
   /// Extra memory of the prefix cache; Engine::options() adds the positions that it holds.
   std::uint64_t prefix_cache_bytes = 0;
   std::shared_ptr<const Model> draft = {};  ///< smaller model with the same vocabulary, or null
+  /// Without a draft model, draft by the model's own prediction layer if it has one and runs on one
+  /// rank.
+  bool own_drafts = false;
 };
 
 /// Memory of an engine and its draft model, in bytes.
@@ -129,6 +132,7 @@ class Engine {
 
  private:
   friend struct StateAccess;
+  explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -24,12 +24,14 @@ struct Model::Parts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<Error> no_tokenizer;  // reason why `tokenizer` is null
   Graph graph;
+  std::optional<Graph> prediction;
   bool pinned = false;
   std::shared_ptr<Cluster> cluster;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const TokenTrie> trie;
 
   static std::unique_ptr<const Parts> read(const std::string& path, const LoadOptions& options);
+  void read_prediction();
 };
 
 Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -81,6 +83,7 @@ std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
   parts->graph = std::move(built.graph);
   parts->warnings = parts->config.warnings;
   parts->warnings.insert(parts->warnings.end(), built.warnings.begin(), built.warnings.end());
+  parts->read_prediction();
   parts->vocabulary = Vocabulary::from_gguf(parts->file);
   if (!options.pre_tokenizer.empty()) parts->vocabulary.pre = options.pre_tokenizer;
   try {
@@ -89,6 +92,22 @@ std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
     parts->no_tokenizer = Error(path, error.what());
   }
   return parts;
+}
+
+// The model runs without these layers.
+void Model::Parts::read_prediction() {
+  const std::string tensor = prediction_tensor(file, config);
+  if (tensor.empty() || graph.head != Head::Vocabulary) return;
+  std::string why = "the file has no " + tensor;
+  try {
+    if (file.tensor(tensor) != nullptr) {
+      prediction = build_prediction(file, config, kernels_in_use());
+      return;
+    }
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  warnings.push_back("layers that predict further tokens are not used: " + why);
 }
 
 const Tokenizer& Model::tokenizer() const {
@@ -118,6 +137,9 @@ const std::vector<std::string>& Model::warnings() const { return parts_->warning
 const Vocabulary& Model::vocabulary() const { return parts_->vocabulary; }
 const Adapters& Model::adapters() const { return parts_->adapters; }
 const Graph& Model::graph() const { return parts_->graph; }
+const Graph* Model::prediction() const {
+  return parts_->prediction ? &*parts_->prediction : nullptr;
+}
 Cluster* Model::cluster() const { return parts_->cluster.get(); }
 bool Model::pinned() const { return parts_->pinned; }
 

@@ -76,8 +76,10 @@ class Model : public std::enable_shared_from_this<Model> {
   /// Token texts as a tree, built on first use. Throws as tokenizer().
   [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
-  [[nodiscard]] Cluster* cluster() const;    ///< null: only this process
-  [[nodiscard]] bool pinned() const;  ///< true if the system cannot evict it (mlock, no mmap)
+  /// The graph of its own prediction layer (GraphPart::Prediction), which drafts; null: none.
+  [[nodiscard]] const Graph* prediction() const;
+  [[nodiscard]] Cluster* cluster() const;  ///< null: only this process
+  [[nodiscard]] bool pinned() const;       ///< true if the system cannot evict it (mlock, no mmap)
 
  private:
   struct Parts;

@@ -49,6 +49,7 @@ enum class Speculate : std::uint8_t {
   Off,
   Auto,    ///< when measurements show that it is faster
   Lookup,  ///< n-gram lookup: drafts what followed the longest earlier match
+  Layers,  ///< in every pass by the model's own prediction layer, which it must have
 };
 
 /// Log-probabilities of a sampled token: natural logarithms of the softmax of the logits, before

@@ -36,6 +36,14 @@ const Architecture& architecture_of(const GgufFile& file);
 /// architecture.
 ModelConfig read_config(const GgufFile& file);
 
+/// What a graph computes of a model.
+enum class GraphPart : std::uint8_t {
+  Trunk,
+  /// The first of the layers that predict further tokens (nextn_predict_layers). Row t takes token
+  /// t + 1 and the trunk's hidden state of position t, and gives logits of token t + 2.
+  Prediction,
+};
+
 /// A graph and what was ignored in the file.
 struct BuiltGraph {
   Graph graph;                                        ///< with views of the file's tensors
@@ -48,6 +56,12 @@ struct BuiltGraph {
 /// arguments outlive the graph.
 BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels,
                        const Adapters* adapters = nullptr);
+
+/// Returns the name of the tensor that every prediction layer has, of the first such layer; empty
+/// if the file says that it has none.
+std::string prediction_tensor(const GgufFile& file, const ModelConfig& config);
+/// Returns GraphPart::Prediction. Throws Error as build_graph() does.
+Graph build_prediction(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels);
 
 /// Every tensor of a model with these metadata. known: as for WantedTensors. Throws Error as
 /// build_graph() does.

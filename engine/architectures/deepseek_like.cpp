@@ -42,7 +42,7 @@ void build_dots1(ModelBuilder& m) {
   m.output();
 }
 
-// GLM 4.5: MTP blocks are not run.
+// GLM 4.5.
 void build_glm4moe(ModelBuilder& m) {
   m.embed();
   m.leave_out_prediction();
@@ -58,6 +58,7 @@ void build_glm4moe(ModelBuilder& m) {
 // ERNIE 4.5: a bias selects experts but does not weight them.
 void build_ernie4_5_moe(ModelBuilder& m) {
   m.embed();
+  m.leave_out_prediction();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {});
     const ValueId g = m.norm("ffn_norm");

@@ -25,7 +25,7 @@ void build_qwen_hybrid(ModelBuilder& m, bool in_turn) {
   m.leave_out_prediction();
   m.layers([&](std::uint32_t i) {
     const ValueId h = m.norm("attn_norm");
-    if (recurrent[i])
+    if (i < m.n_layers && recurrent[i])  // prediction layers have attention
       m.delta_rule(h, in_turn);
     else
       m.attention(h, {.qk_norm = QkNorm::PerHead, .gated = true});

@@ -6,26 +6,48 @@
 namespace cria {
 
 ModelBuilder::ModelBuilder(const Architecture& architecture, const ModelConfig& model_config,
-                           Keys& model_keys, Weights& model_weights, GraphBuilder& builder)
+                           Keys& model_keys, Weights& model_weights, GraphBuilder& builder,
+                           GraphPart part)
     : config(model_config),
       keys(model_keys),
       weights(model_weights),
       graph(builder),
       x(builder.value("x", model_config.n_embd)),
       n_layers(model_config.n_layers),
-      architecture_(architecture) {}
+      architecture_(architecture),
+      part_(part) {}
 
 void ModelBuilder::embed(float scale) {
-  const TensorView& table = weights.matrix("token_embd.weight", config.n_embd, config.n_vocab);
-  graph.add(EmbedOp{{}, scale}, "token_embd", kNoValue, x,
-            {Matrix{table, {}, {}, weights.scale("token_embd.weight", config.n_vocab)}});
+  embedding_scale_ = scale;
+  if (!predicts()) add_embedding("token_embd.weight");
 }
 
+void ModelBuilder::add_embedding(const std::string& table) {
+  const TensorView& rows = weights.matrix(table, config.n_embd, config.n_vocab);
+  graph.add(EmbedOp{{}, embedding_scale_}, "token_embd", kNoValue, x,
+            {Matrix{rows, {}, {}, weights.scale(table, config.n_vocab)}});
+}
+
+// Model::load() says which of them are used.
 void ModelBuilder::leave_out_prediction() {
   n_layers -= keys.get_or("nextn_predict_layers", 0, 0, config.n_layers - 1);
   for (std::uint32_t i = n_layers; i < config.n_layers; ++i)
-    weights.ignore("blk." + std::to_string(i) + ".",
-                   "blocks that predict further tokens are not used");
+    weights.ignore("blk." + std::to_string(i) + ".", "");
+}
+
+std::string ModelBuilder::own_or(const std::string& own, const std::string& usual) const {
+  const std::string name = "blk." + std::to_string(n_layers) + ".nextn." + own + ".weight";
+  return predicts() && weights.has(name) ? name : usual + ".weight";
+}
+
+void ModelBuilder::begin_prediction() {
+  const std::size_t n = config.n_embd;
+  add_embedding(own_or("embed_tokens", "token_embd"));
+  const ValueId hidden = graph.value("hidden", n), both = graph.value("hidden_both", 2 * n);
+  graph.set_input(hidden);
+  graph.add(TakeOp{{}, 1, n, 0, 0, 0}, "nextn.take", norm("nextn.enorm"), both);
+  graph.add(TakeOp{{}, 1, n, 0, 0, n}, "nextn.take", norm("nextn.hnorm", hidden, "norm"), both);
+  graph.add(MatMulOp{}, "nextn.eh_proj", both, x, {matrix("nextn.eh_proj", 2 * n, n)});
 }
 
 void ModelBuilder::encoder() {
@@ -36,7 +58,8 @@ void ModelBuilder::encoder() {
 
 ValueId ModelBuilder::output_norm() {
   NormSpec spec{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
-  if (norm_weights) spec.weight = weights.vector(final_norm + ".weight", config.n_embd);
+  if (norm_weights)
+    spec.weight = weights.vector(own_or("shared_head_norm", final_norm), config.n_embd);
   if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
     spec.bias = weights.vector("output_norm.bias", config.n_embd);
   const ValueId normed = graph.value("norm", config.n_embd);
@@ -71,7 +94,8 @@ void ModelBuilder::output(float scale, float softcap) {
     weights.ignore("output.", "a model with a classifier predicts no tokens");
     return vectors(normed);
   }
-  const std::string name = weights.has("output.weight") ? "output.weight" : "token_embd.weight";
+  const std::string name =
+      own_or("shared_head_head", weights.has("output.weight") ? "output" : "token_embd");
   const TensorView& tensor = weights.matrix(name, config.n_embd, config.n_vocab);
   std::optional<TensorView> bias;
   if (weights.has("output.bias")) bias = weights.vector("output.bias", config.n_vocab);

@@ -79,7 +79,7 @@ struct ExpertsBlock {
 class ModelBuilder {
  public:
   ModelBuilder(const Architecture& architecture, const ModelConfig& config, Keys& keys,
-               Weights& weights, GraphBuilder& graph);
+               Weights& weights, GraphBuilder& graph, GraphPart part = GraphPart::Trunk);
 
   const ModelConfig& config;  ///< keys that nearly all families share
   Keys& keys;                 ///< the other keys, which the family reads
@@ -97,13 +97,15 @@ class ModelBuilder {
   void encoder();
   /// x = scale · the token's row of token_embd. Call it before all layers.
   void embed(float scale = 1);
-  /// Leaves out the last nextn_predict_layers, the MTP layers.
+  /// Leaves the last nextn_predict_layers out of the trunk.
   void leave_out_prediction();
-  /// describe(layer) for each layer to run.
+  /// describe(layer) for each layer of the trunk, or for the first prediction layer.
   template <class F>
   void layers(F describe) {
-    for (layer = 0; layer < n_layers; ++layer) {
+    const std::uint32_t first = predicts() ? n_layers : 0, end = predicts() ? first + 1 : n_layers;
+    for (layer = first; layer < end; ++layer) {
       graph.set_prefix(prefix());
+      if (predicts()) begin_prediction();
       describe(layer);
     }
     graph.set_prefix("");
@@ -209,6 +211,13 @@ class ModelBuilder {
                                       std::uint64_t rows, bool bias);
   std::uint64_t expert_width();
   void expect_usual_router(const ExpertsBlock& e) const;
+  [[nodiscard]] bool predicts() const { return part_ == GraphPart::Prediction; }
+  /// x = the table's rows of tokens, times the scale of embed().
+  void add_embedding(const std::string& table);
+  /// x = eh_proj of the normed embedding of the next token and the trunk's normed hidden state.
+  void begin_prediction();
+  /// Returns the prediction layer's own tensor if the file has it, else the trunk's.
+  [[nodiscard]] std::string own_or(const std::string& own, const std::string& usual) const;
   bool latent_halves(const char* alone);
   /// Sizes of a recurrent layer by the ssm keys.
   struct StateSpace {
@@ -234,6 +243,8 @@ class ModelBuilder {
                        std::uint32_t dim_v);
 
   const Architecture& architecture_;
+  const GraphPart part_;
+  float embedding_scale_ = 1;
 };
 
 }  // namespace cria

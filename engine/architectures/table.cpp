@@ -149,6 +149,23 @@ std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
   return wanted.list();
 }
 
+std::string prediction_tensor(const GgufFile& file, const ModelConfig& config) {
+  const std::uint64_t n = file.find_uint(config.arch + ".nextn_predict_layers").value_or(0);
+  if (n == 0 || n >= config.n_layers) return {};
+  return "blk." + std::to_string(config.n_layers - n) + ".nextn.eh_proj.weight";
+}
+
+Graph build_prediction(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels) {
+  const Architecture& architecture = architecture_of(file);
+  Keys keys(file);
+  keys.set_layers(config.n_layers);
+  Weights weights(file, config.n_layers);
+  GraphBuilder graph(kernels);
+  ModelBuilder model(architecture, config, keys, weights, graph, GraphPart::Prediction);
+  architecture.build(model);
+  return graph.finish();
+}
+
 BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels,
                        const Adapters* adapters) {
   const Architecture& architecture = architecture_of(file);

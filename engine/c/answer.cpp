@@ -5,8 +5,9 @@ namespace cria::c_api {
 namespace {
 
 Speculate speculation(std::int32_t mode) {
-  constexpr Speculate kModes[] = {Speculate::Auto, Speculate::Off, Speculate::Lookup};
-  if (mode < CRIA_SPECULATE_AUTO || mode > CRIA_SPECULATE_LOOKUP)
+  constexpr Speculate kModes[] = {Speculate::Auto, Speculate::Off, Speculate::Lookup,
+                                  Speculate::Layers};
+  if (mode < CRIA_SPECULATE_AUTO || mode > CRIA_SPECULATE_LAYERS)
     throw Failure(CRIA_ERROR_ARGUMENT, "unknown mode of speculation");
   return kModes[mode];
 }

@@ -265,9 +265,10 @@ CRIA_API cria_status cria_engine_step(cria_engine engine, int32_t* busy);
 
 /** Speculative decoding. It never changes an answer. */
 enum {
-  CRIA_SPECULATE_AUTO = 0,  /**< when measurements show that it is faster */
-  CRIA_SPECULATE_OFF = 1,   /**< never */
-  CRIA_SPECULATE_LOOKUP = 2 /**< n-gram lookup in the text */
+  CRIA_SPECULATE_AUTO = 0,   /**< when measurements show that it is faster */
+  CRIA_SPECULATE_OFF = 1,    /**< never */
+  CRIA_SPECULATE_LOOKUP = 2, /**< n-gram lookup in the text */
+  CRIA_SPECULATE_LAYERS = 3  /**< the model's own prediction layers, which it must have */
 };
 /** A requested answer. */
 typedef struct {

@@ -17,6 +17,7 @@ EngineOptions engine_options(const cria_engine_options& given) {
   options.prefix_cache = given.no_prefix_cache == 0;
   options.positions = given.positions;
   if (given.kv_type != nullptr) options.kv_type = parse_kv_type(given.kv_type);
+  options.own_drafts = true;
   if (given.draft.id != 0) options.draft = object<ModelObject>(given.draft.id)->model;
   return options;
 }

@@ -101,6 +101,7 @@ struct Span {
 
 std::vector<std::vector<Span>> spans_of(const Graph& graph) {
   std::vector<std::vector<Span>> spans(graph.values.size());
+  if (graph.input != kNoValue) spans[graph.input].push_back({0, 0});
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::vector<ValueId> reads = graph.nodes[i].reads();
     for (const ValueId id : reads) {

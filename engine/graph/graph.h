@@ -130,6 +130,8 @@ struct Graph {
   std::size_t first_sparse = 0;
   Head head = Head::Vocabulary;
   ValueId hidden = kNoValue;  ///< rows of the last hidden states, which pooling reads
+  /// A prediction layer's: hidden states of the trunk, written before a pass. kNoValue: none.
+  ValueId input = kNoValue;
   ValueId logits = kNoValue;  ///< output of the last node; kNoValue: Head::None
   /// False: an encoder, whose tokens attend to later ones. A text is one slice of a batch.
   bool causal = true;
@@ -183,6 +185,7 @@ class GraphBuilder {
   /// dense operation has it. file: the model's, of which the matrices are views.
   void adapt(const Adapters& adapters, const GgufFile& file);
 
+  void set_input(ValueId input) { graph_.input = input; }  ///< sets Graph::input
   /// Sets Graph's members of the same names.
   void set_outputs(Head head, ValueId hidden, ValueId logits, bool causal);
 

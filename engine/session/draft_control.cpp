@@ -189,20 +189,28 @@ void DraftControl::drafted_one(std::size_t agree, std::size_t drafted, std::size
   if (rate.of > kMemory) rate = {rate.right * kMemory / rate.of, kMemory};
 }
 
-DraftChoice choose_draft(Answer& answer, bool has_model, std::size_t most,
+DraftChoice choose_draft(Answer& answer, DraftSource source, std::size_t most,
                          const DraftControl& control, DraftControl::Pass& pass,
                          std::vector<TokenId>& draft) {
+  constexpr std::size_t kSure = 8;  // matching tokens that are surer than a prediction layer
   const Speculate mode = answer.options().speculate;
   if (mode == Speculate::Off || most == 0) return {};
-  const bool measured = mode == Speculate::Auto;
-  if (measured && has_model) {
-    const std::size_t n = std::min(most, control.length(kModelAgrees, pass, &pass.waits));
+  const bool measured = mode != Speculate::Lookup;
+  const auto by_model = [&](std::size_t least) {
+    const std::size_t n =
+        std::min(most, std::max(least, control.length(kModelAgrees, pass, &pass.waits)));
     pass.tokens += n;
-    return {kModelAgrees, n};
-  }
+    return DraftChoice{kModelAgrees, n};
+  };
+  if (mode == Speculate::Layers) return by_model(1);
+  if (measured && source == DraftSource::Model) return by_model(0);
   answer.draft_forced(most, draft);
   const std::size_t agree =
       draft.empty() ? ngram_draft(answer.text(), answer.expected(), most, draft) : kForcedAgrees;
+  if (measured && source == DraftSource::Layers && agree < kSure) {
+    draft.clear();
+    return by_model(0);
+  }
   if (measured) draft.resize(std::min(draft.size(), control.length(agree, pass, &pass.waits)));
   pass.tokens += draft.size();
   return {agree, 0};

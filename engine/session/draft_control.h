@@ -98,10 +98,16 @@ struct DraftChoice {
       0;  ///< number of tokens for the draft model to write; 0: the draft is complete
 };
 
+/// What may write drafts besides forced text and n-gram lookup.
+enum class DraftSource : std::uint8_t {
+  Text,    ///< nothing else
+  Model,   ///< a draft model, which replaces them
+  Layers,  ///< the model's prediction layer, unless a long match makes lookup surer
+};
+
 /// Chooses a draft of up to `most` tokens by the answer's options and adds its length to the pass.
-/// The draft comes from the draft model if there is one, else from forced text or n-gram lookup. It
-/// is empty if drafting would not pay.
-DraftChoice choose_draft(Answer& answer, bool has_model, std::size_t most,
+/// It is empty if drafting would not pay.
+DraftChoice choose_draft(Answer& answer, DraftSource source, std::size_t most,
                          const DraftControl& control, DraftControl::Pass& pass,
                          std::vector<TokenId>& draft);
 

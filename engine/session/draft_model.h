@@ -1,4 +1,4 @@
-// Drafts by a smaller model.
+// Drafts by a smaller model, or by the model's own prediction layer.
 #pragma once
 
 #include <atomic>
@@ -8,23 +8,45 @@
 #include <span>
 #include <vector>
 
+#include "engine/architectures/architecture.h"
 #include "engine/engine.h"
 #include "model/token_id.h"
 
 namespace cria {
 
-/// A smaller model that drafts greedily for several texts at once. Its vocabulary must be the same,
-/// but for up to 128 padding tokens of either, which are never drafted.
+/// Drafts greedily for several texts at once. A smaller model reads the texts. A prediction layer
+/// also needs the trunk's hidden states: its row t is made of that of position t and token t + 1,
+/// and predicts token t + 2. What it lacks makes drafts worse, but never changes an answer.
 class DraftModel {
  public:
-  /// Throws Error if the vocabularies differ or memory is short.
+  /// draft: a model with the same vocabulary, but for up to 128 padding tokens of either, which are
+  /// never drafted. Throws Error if the vocabularies differ or memory is short.
   DraftModel(const Model& draft, const Model& model, const EngineOptions& options);
-  /// Returns an empty sequence of the draft model.
-  [[nodiscard]] Sequence sequence(std::uint64_t scope, bool shared) {
-    return Sequence(engine_, scope, shared);
-  }
+  /// Drafts by the model's own prediction layer, which it must have. Throws Error if memory is
+  /// short.
+  DraftModel(const Model& model, const EngineOptions& options);
+
+  /// True for a prediction layer: take() must get the hidden states of each pass.
+  [[nodiscard]] bool predicts() const { return input_ != nullptr; }
+
+  /// A text as the draft model sees it.
+  struct Text {
+    Sequence sequence;
+    // Of a prediction layer only.
+    std::size_t begin = 0;       ///< position of the first row
+    std::size_t rows = 0;        ///< rows in the sequence that are no drafts
+    std::vector<float> waiting;  ///< hidden states of the positions behind them
+    std::vector<float> last;     ///< the layer's own hidden state behind the last draft token
+  };
+  /// Returns an empty text. scope, shared: as Sequence's.
+  [[nodiscard]] Text text(std::uint64_t scope, bool shared);
+  /// Takes the trunk's hidden states [n][n_embd] of positions first, first + 1 … of `tokens`, the
+  /// text so far. Evaluates them in rounds of some tokens.
+  void take(Text& text, std::span<const TokenId> tokens, std::size_t first,
+            std::span<const float> hidden);
+
   struct DraftRequest {
-    Sequence* sequence;  ///< a sequence of the draft model
+    Text* of;
     std::span<const TokenId> text;
     std::size_t most;  ///< max tokens of the draft
     /// Receives the draft. Shorter if the context ends or the text is not yet evaluated.
@@ -36,12 +58,21 @@ class DraftModel {
              const std::atomic<bool>* stop);
 
  private:
+  DraftModel(const Model& draft, const Model& model, const EngineOptions& options, GraphPart part);
   bool pass(std::span<const DraftRequest> requests, std::size_t& most_read);
   std::size_t add(const DraftRequest& request, std::size_t most_read);
+  std::size_t add_text(const DraftRequest& request, std::size_t most_read);
+  std::size_t add_row(const DraftRequest& request);
+  std::size_t add_rows(Text& text, std::span<const TokenId> tokens, std::size_t most,
+                       bool with_logits);
+  bool evaluate(Sequence& sequence, std::size_t first_wanted);
+  void seek(Text& text, std::span<const TokenId> tokens, std::size_t first);
 
   Engine engine_;
   Batch batch_;
-  const std::size_t n_vocab_;  // token ids of both models
+  const std::size_t n_vocab_;   // token ids of both models
+  float* const input_;          // rows of the prediction layer's hidden states; null: a model
+  const std::size_t n_hidden_;  // floats of such a row
   std::vector<TokenId> added_;
   std::vector<const DraftRequest*> complete_;  // requests whose text this pass completes, by row
 };

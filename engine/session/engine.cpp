@@ -44,9 +44,9 @@ Engine::State::~State() {
   if (cluster_engine != 0) model.cluster()->close_engine(cluster_engine);
 }
 
-std::unique_ptr<Engine::State> Engine::State::open(const Model& model,
-                                                   const EngineOptions& options) {
-  EnginePlan plan = EnginePlan::of(model, options);
+std::unique_ptr<Engine::State> Engine::State::open(const Model& model, const EngineOptions& options,
+                                                   GraphPart part) {
+  EnginePlan plan = EnginePlan::of(model, options, part);
   std::unique_ptr<State> state;
   const auto make = [&] {
     plan.check(model);
@@ -68,7 +68,10 @@ std::unique_ptr<Engine::State> Engine::State::open(const Model& model,
   } else {
     (void)make();
   }
-  if (options.draft) state->draft_model.emplace(*options.draft, model, state->plan.draft_options());
+  if (options.draft)
+    state->draft_model.emplace(*options.draft, model, state->plan.draft_options());
+  else if (state->plan.drafts_itself(model))
+    state->draft_model.emplace(model, state->plan.draft_options());
   return state;
 }
 
@@ -99,6 +102,7 @@ bool Engine::must_wait(std::size_t pages, std::size_t more) const {
 
 Engine::Engine(const Model& model, const EngineOptions& options)
     : state_(State::open(model, options)) {}
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
 const Model& Engine::model() const noexcept { return state_->model; }

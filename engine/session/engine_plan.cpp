@@ -36,7 +36,7 @@ std::size_t positions_for(const Graph& graph, KvShape shape, const Cluster* clus
 
 }  // namespace
 
-EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
+EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted, GraphPart part) {
   EnginePlan plan;
   EngineOptions& o = plan.options = wanted;
   const ModelConfig& config = model.config();
@@ -46,9 +46,12 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   if (o.kernels == nullptr) o.kernels = active_kernels();
   if (o.rope_ctx == 0) o.rope_ctx = o.n_ctx == 0 ? config.n_ctx_train : o.n_ctx;
   if (o.n_ctx == 0) o.n_ctx = std::min(config.n_ctx_train, kDefaultContext);
-  plan.graph = o.kernels == active_kernels()
-                   ? model.graph()
-                   : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
+  const bool usual = o.kernels == active_kernels();
+  if (part == GraphPart::Prediction)
+    plan.graph = usual ? *model.prediction() : build_prediction(model.file(), config, *o.kernels);
+  else
+    plan.graph = usual ? model.graph()
+                       : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
   const bool causal = plan.graph.causal;
   if (!causal) o.prefix_cache = false;  // keys depend on later tokens
   const std::uint32_t most_context = causal ? kMaxContext : config.n_ctx_train;
@@ -93,15 +96,24 @@ EngineOptions EnginePlan::draft_options() const {
   same.threads_prefill = wanted_prefill;
   same.prefix_cache_bytes = 0;
   same.draft = nullptr;
+  same.own_drafts = false;
   return same;
+}
+
+bool EnginePlan::drafts_itself(const Model& model) const {
+  return options.own_drafts && !options.draft && model.prediction() != nullptr &&
+         model.cluster() == nullptr;
 }
 
 EngineMemory engine_memory(const Model& model, const EngineOptions& options) {
   const EnginePlan plan = EnginePlan::of(model, options);
   EngineMemory memory = plan.memory;
-  if (options.draft == nullptr) return memory;
-  const EngineMemory draft = EnginePlan::of(*options.draft, plan.draft_options()).memory;
-  memory.file += draft.file;
+  const bool own = plan.drafts_itself(model);
+  if (!options.draft && !own) return memory;
+  const EngineMemory draft = EnginePlan::of(own ? model : *options.draft, plan.draft_options(),
+                                            own ? GraphPart::Prediction : GraphPart::Trunk)
+                                 .memory;
+  memory.file += own ? 0 : draft.file;
   memory.kv += draft.kv;
   memory.work += draft.work;
   return memory;
@@ -119,6 +131,11 @@ double kv_fraction(const Model& model, const EngineOptions& options) {
   } else {
     fraction = static_cast<double>(plan.memory.kv) /
                static_cast<double>(std::max<std::size_t>(plan.memory.available, 1));
+  }
+  if (plan.drafts_itself(model)) {
+    const EnginePlan own = EnginePlan::of(model, plan.draft_options(), GraphPart::Prediction);
+    return fraction + static_cast<double>(own.memory.kv) /
+                          static_cast<double>(std::max<std::size_t>(plan.memory.available, 1));
   }
   if (options.draft == nullptr) return fraction;
   EngineOptions same = options;

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "engine/architectures/architecture.h"
 #include "engine/cluster.h"
 #include "engine/engine.h"
 #include "engine/execute/executor.h"
@@ -18,6 +19,8 @@ struct StateAccess {
   static Engine::State& of(const Engine& engine) { return *engine.state_; }
   static Sequence::State& of(const Sequence& sequence) { return *sequence.state_; }
   static Batch::State& of(const Batch& batch) { return *batch.state_; }
+  /// Opens an engine of a part of the model.
+  static Engine open(const Model& model, const EngineOptions& options, GraphPart part);
 };
 
 /// Everything decided about an engine before anything is allocated.
@@ -30,7 +33,10 @@ struct EnginePlan {
   KvShape kv;
   EngineMemory memory;  ///< without the draft model
 
-  static EnginePlan of(const Model& model, const EngineOptions& wanted);
+  static EnginePlan of(const Model& model, const EngineOptions& wanted,
+                       GraphPart part = GraphPart::Trunk);
+  /// True if the model's own prediction layer drafts.
+  [[nodiscard]] bool drafts_itself(const Model& model) const;
   /// Options of the draft model's engine; threads as requested, on every rank.
   [[nodiscard]] EngineOptions draft_options() const;
   /// Throws Error if memory is short.
@@ -55,7 +61,8 @@ struct Engine::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   /// Throws Error if memory is short. All ranks make their parts of it.
-  static std::unique_ptr<State> open(const Model& model, const EngineOptions& options);
+  static std::unique_ptr<State> open(const Model& model, const EngineOptions& options,
+                                     GraphPart part = GraphPart::Trunk);
 
   void copy_page(std::size_t group, PageId from, PageId to);
   /// Takes a page with one reference, evicting cached prefixes. Throws Error if all are in use.
@@ -63,6 +70,10 @@ struct Engine::State {
   /// True if a page is free, possibly after an eviction.
   [[nodiscard]] bool make_free(std::size_t group);
 };
+
+inline Engine StateAccess::open(const Model& model, const EngineOptions& options, GraphPart part) {
+  return Engine(Engine::State::open(model, options, part));
+}
 
 struct Sequence::State {
   Engine::State& engine;
@@ -72,7 +83,7 @@ struct Sequence::State {
   PageTables tables;                     // pages of at least these positions
   std::vector<PrefixCache::Ref> prefix;  // full pages in the prefix cache
   std::size_t reserved_pages = 0;
-  std::optional<Sequence> draft;  // the draft model's view of the same text
+  std::optional<DraftModel::Text> draft;  // the draft model's view of the same text
 
   // Of a model with recurrent layers (sequence_states.cpp): the live state has seen positions
   // before state_end, rejected drafts included, and does not go back behind state_begin.

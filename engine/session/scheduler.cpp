@@ -36,6 +36,14 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
 
 bool causal(const Engine& engine) { return engine.graph().causal; }
 
+// True if the model's own prediction layer may draft for the answer.
+bool drafts_itself(const Engine& engine, const AnswerRequest& request) {
+  const std::optional<DraftModel>& model = StateAccess::of(engine).draft_model;
+  const Speculate mode = request.options.speculate;
+  return model && model->predicts() && !request.embedding &&
+         (mode == Speculate::Auto || mode == Speculate::Layers);
+}
+
 // Converts an exception for AnswerRequest::on_end.
 std::optional<Error> as_error(const std::exception_ptr& thrown) {
   if (!thrown) return std::nullopt;
@@ -84,17 +92,22 @@ struct Running {
                      ? *request.sequence
                      : own.emplace(engine, request.scope, request.cache_prompt)),
         decoder(sequence, answer,
-                request.embedding && PooledStates::needs_all(*request.embedding, causal(engine))) {
+                request.embedding && PooledStates::needs_all(*request.embedding, causal(engine)),
+                drafts_itself(engine, request)) {
     check_output(engine.model(), request.embedding);
+    if (request.options.speculate == Speculate::Layers && !decoder.requests_hidden())
+      throw engine.model().file().error(
+          "no drafts by the model's own layers: expected layers that predict further tokens "
+          "(nextn_predict_layers), no draft model, and one rank; speculation by lookup needs none");
     if (own) own->reserve(pages);
     draft.reserve(kMaxDraft);
     if (request.embedding)
       pooled.emplace(*request.embedding, vector_size(engine.model(), Pooling::None));
   }
   /// The draft model's view of the text; created on first use.
-  Sequence& draft_sequence(DraftModel& model) {
-    std::optional<Sequence>& draft_of = StateAccess::of(sequence).draft;
-    if (!draft_of) draft_of.emplace(model.sequence(request.scope, request.cache_prompt));
+  DraftModel::Text& draft_text(DraftModel& model) {
+    std::optional<DraftModel::Text>& draft_of = StateAccess::of(sequence).draft;
+    if (!draft_of) draft_of.emplace(model.text(request.scope, request.cache_prompt));
     return *draft_of;
   }
 };
@@ -133,6 +146,7 @@ struct Scheduler::State {
   void take_rows();
   void take_logits(std::span<Running* const> of);
   void take_hidden(Running& r);
+  void predict_further();
   void end_answers();
   static void end(Running& answer, std::exception_ptr error);
 };
@@ -261,11 +275,13 @@ void Scheduler::State::write_drafts(const std::atomic<bool>* stop) {
     const std::size_t most = std::min({left, kMaxDraft, engine.graph().rollback(),
                                        std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
     const std::size_t before = pass.tokens;
-    const DraftChoice choice =
-        choose_draft(r.answer, model.has_value(), most, drafts, pass, r.draft);
+    const DraftSource source = !model              ? DraftSource::Text
+                               : model->predicts() ? DraftSource::Layers
+                                                   : DraftSource::Model;
+    const DraftChoice choice = choose_draft(r.answer, source, most, drafts, pass, r.draft);
     r.agree = choice.agree;
     if (choice.of_model != 0)
-      requests.push_back({&r.draft_sequence(*model), r.answer.text(), choice.of_model, &r.draft});
+      requests.push_back({&r.draft_text(*model), r.answer.text(), choice.of_model, &r.draft});
     left -= pass.tokens - before;
   }
   if (!requests.empty()) model->write(requests, options.prompt_tokens, stop);
@@ -312,7 +328,10 @@ void Scheduler::State::take_rows() {
   const std::span<Running* const> all = in_batch;
   for (std::size_t i = 0; i < all.size();) {
     std::size_t n = 0;
-    while (i + n < all.size() && !all[i + n]->pooled) ++n;
+    // Rows without logits begin a group.
+    while (i + n < all.size() && !all[i + n]->pooled &&
+           (n == 0 || all[i + n]->decoder.first_logits() == all[i + n]->decoder.first_row()))
+      ++n;
     if (n == 0) {
       take_hidden(*all[i++]);
     } else {
@@ -326,6 +345,8 @@ void Scheduler::State::take_rows() {
           std::make_exception_ptr(engine.not_finite(r->sequence, r->decoder.next_position()));
       r->answer.end(StopReason::Interrupted);
     }
+  if (std::ranges::any_of(in_batch, [](auto* r) { return r->decoder.requests_hidden(); }))
+    predict_further();
 }
 
 // Takes the logits of neighbours in the batch, whose rows are computed together.
@@ -347,7 +368,19 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
     if (r.answer.drawn() != 0 && r.request.on_first_token)
       std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
   };
-  batch.for_each_row(of.front()->decoder.first_row(), of.back()->decoder.end_row(), take);
+  batch.for_each_row(of.front()->decoder.first_logits(), of.back()->decoder.end_row(), take);
+}
+
+// Hands the hidden states of what has become part of the texts to the prediction layer.
+void Scheduler::State::predict_further() {
+  DraftModel& model = *StateAccess::of(engine).draft_model;
+  for (Running* const r : in_batch) {
+    const SequenceDecoder& of = r->decoder;
+    if (!of.requests_hidden() || r->failed) continue;
+    const std::span<const float> hidden =
+        batch.hidden(of.first_row(), of.first_row() + of.kept_rows());
+    model.take(r->draft_text(model), r->answer.text(), of.first_position(), hidden);
+  }
 }
 
 void Scheduler::State::take_hidden(Running& r) {

@@ -32,7 +32,10 @@ void SequenceDecoder::add_to(Batch& batch, std::size_t most, std::span<const Tok
   }
   rows_ = all ? added_.size() - of_text_ + 1 : 0;
   if (every_row_ && !prompt_read_) rows_ = added_.size();
-  taken_ = sampled_ = 0;
+  skipped_ = hidden_ ? added_.size() - rows_ : 0;
+  rows_ += skipped_;
+  taken_ = skipped_;
+  sampled_ = 0;
   taking_ = true;
   if (!begun_) {
     answer_.found(known_);  // calls back and may throw: before the batch changes
@@ -66,6 +69,11 @@ void SequenceDecoder::take(std::size_t row, std::span<const float> logits) {
             answer_.text().back() == added_[next];
   if (taking_) ++agreed_;
   if (!answer_.ended() && shifts_ != answer_.shifts()) decoding_ = missing() == 1;
+}
+
+std::size_t SequenceDecoder::kept_rows() const {
+  if (shifts_ != answer_.shifts()) return 0;
+  return std::min(rows_, known_ + of_text_ + accepted() - first_position());
 }
 
 void SequenceDecoder::finish() {

@@ -10,10 +10,12 @@ namespace cria {
 class SequenceDecoder {
  public:
   /// Begins on what the sequence holds or the engine knows of the prompt. every_row: evaluate all
-  /// tokens of the prompt, as for the option prompt_logprobs.
-  SequenceDecoder(Sequence& sequence, Answer& answer, bool every_row = false)
+  /// tokens of the prompt, as for the option prompt_logprobs. hidden: request the hidden states of
+  /// all tokens, but logits only of those that need them.
+  SequenceDecoder(Sequence& sequence, Answer& answer, bool every_row = false, bool hidden = false)
       : sequence_(sequence),
         answer_(answer),
+        hidden_(hidden),
         every_row_(every_row || answer.options().prompt_logprobs.has_value()) {
     added_.reserve(kMaxDraft + 1);
   }
@@ -34,13 +36,18 @@ class SequenceDecoder {
   /// Its rows of the batch: [first_row, end_row).
   [[nodiscard]] std::size_t first_row() const { return first_row_; }
   [[nodiscard]] std::size_t end_row() const { return first_row_ + rows_; }
+  /// The first of them whose logits are needed.
+  [[nodiscard]] std::size_t first_logits() const { return first_row_ + skipped_; }
+  [[nodiscard]] bool requests_hidden() const { return hidden_; }
+  /// Position of its first row.
+  [[nodiscard]] std::size_t first_position() const { return known_ + added_.size() - rows_; }
+  /// Its rows whose tokens have become part of the text; 0 if a context shift has changed it.
+  [[nodiscard]] std::size_t kept_rows() const;
   /// Takes the logits of one of its rows, in order. Rows after a rejected draft token are skipped.
   void take(std::size_t row, std::span<const float> logits);
   [[nodiscard]] bool needs(std::size_t row) const { return taking_ && row == first_row_ + taken_; }
   /// Position of the next row that it takes.
-  [[nodiscard]] std::size_t next_position() const {
-    return known_ + added_.size() - rows_ + taken_;
-  }
+  [[nodiscard]] std::size_t next_position() const { return first_position() + taken_; }
   /// Draft tokens accepted in the last pass.
   [[nodiscard]] std::size_t accepted() const { return sampled_ == 0 ? 0 : sampled_ - 1; }
 
@@ -50,12 +57,13 @@ class SequenceDecoder {
  private:
   Sequence& sequence_;
   Answer& answer_;
-  const bool every_row_;
+  const bool hidden_, every_row_;
   std::vector<TokenId> added_;               // in this pass: text, then draft
   std::size_t of_prompt_ = 0, of_text_ = 0;  // tokens of this pass
   std::size_t known_ = 0, last_ = 0;      // positions before the pass; position of the last token
   std::size_t agreed_ = 0, shifts_ = 0;   // text tokens in the sequence; shifts up to then
   std::size_t first_row_ = 0, rows_ = 0;  // rows of the batch
+  std::size_t skipped_ = 0;               // of these, without logits
   std::size_t taken_ = 0, sampled_ = 0;   // rows of this pass
   bool begun_ = false, prompt_read_ = false, decoding_ = false, taking_ = false;
 };

@@ -127,7 +127,8 @@ class Engine(lib.Owner):
         """Starts an answer to a conversation (messages), or continues a text or tokens (prompt).
 
         max_tokens: 0: no limit. stop: stop strings. schema, grammar, regex: constraints (a schema as a dict, JSON or a
-        pydantic class). speculate: "auto", "off" or "lookup" (n-gram lookup); never changes an answer. logprobs: also
+        pydantic class). speculate: "auto", "off", "lookup" (n-gram lookup) or "mtp" (the model's own prediction
+        layers); never changes an answer. logprobs: also
         return log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k, top_p,
         min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
         stops = [stop] if isinstance(stop, str) else list(stop)

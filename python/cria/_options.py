@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _library as lib
 
-_SPECULATIONS = {"auto": 0, True: 0, "off": 1, False: 1, "lookup": 2}
+_SPECULATIONS = {"auto": 0, True: 0, "off": 1, False: 1, "lookup": 2, "mtp": 3}
 Messages = Union[str, Sequence[Mapping[str, Any]]]
 TokenIds = Union[Sequence[int], npt.NDArray[Any]]
 
@@ -57,7 +57,7 @@ def variables_text(variables: Optional[Mapping[str, Any]], tools: Optional[Seque
 
 def speculation(way: Union[bool, str]) -> int:
     if way not in _SPECULATIONS:
-        raise ValueError(f'speculate: expected "auto", "off" or "lookup", got {way!r}')
+        raise ValueError(f'speculate: expected "auto", "off", "lookup" or "mtp", got {way!r}')
     return _SPECULATIONS[way]
 
 

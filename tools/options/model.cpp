@@ -214,17 +214,27 @@ Flag window_flag(std::uint32_t& window, std::uint32_t low) {
 }
 
 Flags speculation_flags(ModelOptions& options, GenerateOptions& generate) {
-  return {{"--speculate", "MODE",
-           "speculative decoding: auto (when faster), off, or lookup (whenever the text repeats "
-           "itself); never changes an answer",
-           into::choice(
-               generate.speculate,
-               {{"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}},
-               "auto")},
-          {"--draft", "FILE",
-           "draft model for speculative decoding: smaller, with the same vocabulary; never changes "
-           "an answer",
-           into::text(options.draft)}};
+  Target mode = into::choice(generate.speculate,
+                             {{"auto", Speculate::Auto},
+                              {"off", Speculate::Off},
+                              {"lookup", Speculate::Lookup},
+                              {"mtp", Speculate::Layers}},
+                             "auto");
+  options.session.own_drafts = true;
+  mode.set = [set = mode.set, &options, &generate](const Words& given) {
+    set(given);
+    options.session.own_drafts =
+        generate.speculate == Speculate::Auto || generate.speculate == Speculate::Layers;
+  };
+  return {
+      {"--speculate", "MODE",
+       "speculative decoding: auto (when faster), off, lookup (whenever the text repeats "
+       "itself), or mtp (always, by the model's own prediction layers); never changes an answer",
+       std::move(mode)},
+      {"--draft", "FILE",
+       "draft model for speculative decoding: smaller, with the same vocabulary; never changes "
+       "an answer",
+       into::text(options.draft)}};
 }
 
 Flag session_flag(std::string& file, const std::string& help) {

@@ -318,7 +318,7 @@ TEST_F(CApi, RefusesWrongArguments) {
   request.n_messages = 0;
   EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
   request = chat();
-  request.speculation = 3;
+  request.speculation = 4;
   EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
   request = CRIA_STRUCT(cria_request);
   request.tokens = &bad;

@@ -394,15 +394,15 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   const std::vector<TokenId> plain = {1, 20, 30}, padding = {1, 427, 30};
   std::vector<TokenId> drafted, others;
   DraftModel draft(*more, *fewer, {});
-  Sequence sequence = draft.sequence(0, true);
-  const DraftModel::DraftRequest request{&sequence, plain, 4, &drafted};
+  DraftModel::Text text_of = draft.text(0, true);
+  const DraftModel::DraftRequest request{&text_of, plain, 4, &drafted};
   draft.write({&request, 1}, 100, nullptr);
   EXPECT_EQ(drafted.size(), 4U);
   for (const TokenId token : drafted) EXPECT_LT(token, 300);
   // A text with a token that the draft model lacks gets no draft; another one in the same batch
   // does.
   DraftModel small(*fewer, *more, {.sequences = 2});
-  Sequence first = small.sequence(0, true), second = small.sequence(0, true);
+  DraftModel::Text first = small.text(0, true), second = small.text(0, true);
   const DraftModel::DraftRequest both[] = {{&first, padding, 4, &others},
                                            {&second, plain, 4, &drafted}};
   small.write(both, 100, nullptr);
@@ -414,16 +414,16 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
 TEST(Speculation, ADraftModelCanBeStopped) {
   const auto model = padded_model(300);
   DraftModel draft(*model, *model, {.n_ctx = 256});
-  Sequence sequence = draft.sequence(0, true);
+  DraftModel::Text seen = draft.text(0, true);
   const std::vector<TokenId> text(200, 20);
   std::vector<TokenId> drafted;
-  const DraftModel::DraftRequest request{&sequence, text, 4, &drafted};
+  const DraftModel::DraftRequest request{&seen, text, 4, &drafted};
   std::atomic<bool> stop = true;
   EXPECT_THROW(draft.write({&request, 1}, 128, &stop), EvaluationStopped);
-  EXPECT_EQ(sequence.tokens().size(), 0U);
+  EXPECT_EQ(seen.sequence.tokens().size(), 0U);
   stop = false;
   draft.write({&request, 1}, 128, &stop);
-  EXPECT_EQ(sequence.tokens().size(), 128U);
+  EXPECT_EQ(seen.sequence.tokens().size(), 128U);
   EXPECT_TRUE(drafted.empty());
   stop = true;
   draft.write({&request, 1}, 128, nullptr);
