@@ -86,6 +86,39 @@ TEST(ServeProtocols, StreamInTheirOwnEvents) {
   EXPECT_EQ(Json::parse(lines->events().back())["done"], true);
 }
 
+// Arguments are sent with each step that adds to them, from the first one on.
+TEST(ServeProtocols, ArgumentsComeAsTheyAreWritten) {
+  ServedDemo demo;
+  const Json text = {{"type", "string"}, {"minLength", 200}, {"maxLength", 200}};
+  const Json parameters = {{"type", "object"},
+                           {"properties", {{"text", text}}},
+                           {"required", {"text"}},
+                           {"additionalProperties", false}};
+  const Json function = {{"name", "note"}, {"parameters", parameters}};
+  const auto stream = demo.answer(
+      kChatPath,
+      question("Note.", {{"tools", {{{"type", "function"}, {"function", function}}}},
+                         {"tool_choice", {{"type", "function"}, {"function", {{"name", "note"}}}}},
+                         {"parallel_tool_calls", false},
+                         {"timings_per_token", true},
+                         {"stream", true}}));
+  std::vector<int> tokens;  // drawn when each piece was sent
+  std::string arguments;
+  for (const std::string& event : stream->events()) {
+    if (event == "[DONE]") break;
+    const Json chunk = Json::parse(event), delta = chunk["choices"][0]["delta"];
+    if (!delta.contains("tool_calls")) continue;
+    const std::string piece = delta["tool_calls"][0]["function"].value("arguments", "");
+    arguments += piece;
+    if (piece.empty() && tokens.empty()) continue;
+    tokens.push_back(chunk["timings"]["predicted_n"]);
+  }
+  EXPECT_GE(Json::parse(arguments)["text"].get<std::string>().size(), 200U);
+  ASSERT_GT(tokens.size(), 50U);
+  for (std::size_t i = 1; i < tokens.size(); ++i)
+    EXPECT_LE(tokens[i] - tokens[i - 1], 4) << "a character has up to four tokens";
+}
+
 TEST(ServeProtocols, ResponsesAreContinued) {
   ServedDemo demo;
   const Json first = demo.answer("/v1/responses", {{"input", kAsked}, {"temperature", 0}})->json();
