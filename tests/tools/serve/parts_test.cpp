@@ -88,7 +88,8 @@ TEST(ServeRoutes, PathsAndMethods) {
                           {"GET", "/m", none},
                           {"POST", "/m", none},
                           {"GET", "/m/{id}", none},
-                          {"POST", "/m/count", none}});
+                          {"POST", "/m/count", none},
+                          {"GET", "/r/<id>", none}});
   EXPECT_EQ(table.find("GET", "/").route->path, "/");
   EXPECT_EQ(table.find("HEAD", "/m").route->method, "GET");
   EXPECT_EQ(table.find("POST", "/m").route->method, "POST");
@@ -99,6 +100,8 @@ TEST(ServeRoutes, PathsAndMethods) {
   EXPECT_EQ(table.find("DELETE", "/m").route, nullptr);
   EXPECT_EQ(table.find("GET", "/m/count").allowed, "POST, OPTIONS");
   EXPECT_EQ(table.find("GET", "/m/{id}").parameter, "{id}");
+  EXPECT_EQ(table.find("GET", "/r/a").parameter, "a");
+  EXPECT_EQ(table.find("GET", "/r/a/b").allowed, "");
 }
 
 Access access_with(const std::function<void(AccessOptions&)>& change) {

@@ -336,7 +336,7 @@ std::vector<Route> responses_routes(Api& api, ResponseStore& store) {
                              json_text({{"object", "response.input_tokens"}, {"input_tokens", n}}));
                        }),
         "/v1/responses/input_tokens");
-    const std::string one = prefix + "/responses/{id}";
+    const std::string one = prefix + "/responses/<id>";
     add({"GET", one,
          [&store, missing](const std::shared_ptr<Exchange>& exchange) {
            const Request& request = exchange->request();

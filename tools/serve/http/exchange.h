@@ -25,7 +25,7 @@ struct Request {
       method;  ///< as sent: "GET", "POST" …; HEAD is given as "GET", its body is left out later
   std::string path;       ///< without query, percent-decoded
   std::string query;      ///< behind the '?', as sent; "" for none
-  std::string parameter;  ///< the part of the path that "{…}" matched, never ""
+  std::string parameter;  ///< the part of the path that "{…}" or "<…>" matched, never ""
   Headers headers;        ///< names in lower case
   std::string body;
   std::string id;         ///< X-Request-Id: the client's, or a fresh one; 1 to 64 of [A-Za-z0-9_.-]
@@ -107,8 +107,9 @@ using Handler = std::function<void(std::shared_ptr<Exchange>)>;
 
 struct Route {
   std::string method;  ///< "GET" or "POST"; HEAD works where GET does
-  std::string
-      path;  ///< may end in "{name}": the rest of the path, not empty, is Request::parameter
+  /// May end in "{name}", the rest of the path, or "<name>", a part without '/':
+  /// Request::parameter, not empty.
+  std::string path;
   Handler handler;
   bool open = false;       ///< needs no API key
   std::string endpoint{};  ///< its label in the metrics; "": the path

@@ -126,13 +126,13 @@ std::string chunk_text(std::string_view data) {
 
 namespace {
 
-/// True if the path matches the route; `parameter` becomes the part that "{…}" matches.
+/// True if the path matches the route; `parameter` becomes the part that "{…}" or "<…>" matches.
 bool matches(std::string_view pattern, std::string_view path, std::string& parameter) {
-  const std::size_t brace = pattern.find('{');
-  if (brace == std::string_view::npos) return path == pattern;
-  if (path.size() <= brace || !path.starts_with(pattern.substr(0, brace))) return false;
-  parameter = path.substr(brace);
-  return true;
+  const std::size_t begin = pattern.find_first_of("{<");
+  if (begin == std::string_view::npos) return path == pattern;
+  if (path.size() <= begin || !path.starts_with(pattern.substr(0, begin))) return false;
+  parameter = path.substr(begin);
+  return pattern[begin] == '{' || parameter.find('/') == std::string::npos;
 }
 
 }  // namespace
