@@ -59,7 +59,9 @@ std::unique_ptr<ServedModel> described(const ServeModels& all, const std::string
   engine.prefix_cache_bytes = 0;
   served->card.n_ctx =
       engine.n_ctx != 0 ? engine.n_ctx : std::min(model->context_length(), kDefaultContext);
+  served->card.slots = engine.sequences;
   served->card.memory = engine_memory(*model, engine).total();
+  served->loras = parse_loras(all.model.loras);
   served->defaults = default_answer(all.sampling, *model);
   served->pooling = all.pooling.empty() ? default_pooling(*model) : parse_pooling(all.pooling);
   return served;

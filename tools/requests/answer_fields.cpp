@@ -117,6 +117,33 @@ void read_sampler(const Fields& fields, std::size_t n_vocab, SamplerOptions& val
         std::visit(SamplerField{fields, name, option, n_vocab, values}, option.member);
 }
 
+/// Returns the value of one row of kSamplerOptions, by the type of its member.
+struct SamplerValue {
+  const SamplerOptions& values;
+
+  RequestJson operator()(float SamplerOptions::*member) const {
+    return RequestJson::parse(number_text(values.*member));  // 0.3, not 0.30000001192092896
+  }
+  RequestJson operator()(std::int32_t SamplerOptions::*member) const { return values.*member; }
+  RequestJson operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
+    return values.*member ? RequestJson(*(values.*member)) : RequestJson(-1);
+  }
+  RequestJson operator()(std::vector<std::string> SamplerOptions::*member) const {
+    return values.*member;
+  }
+  RequestJson operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
+    RequestJson names = RequestJson::array();
+    for (const SamplerStep step : values.*member) names.push_back(sampler_steps_text({step}));
+    return names;
+  }
+  RequestJson operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*member) const {
+    RequestJson bias = RequestJson::object();
+    for (const auto& [id, value] : values.*member)
+      bias[std::to_string(id)] = std::max(value, -100.0F);
+    return bias;
+  }
+};
+
 void read_logprobs(const Fields& fields, LogprobsForm form, std::optional<std::size_t>& to) {
   std::int64_t top = -1;  // none
   if (form != LogprobsForm::Completion) top = fields.integer("top_logprobs", 0, 20).value_or(top);
@@ -193,6 +220,13 @@ bool is_neutral(std::string_view name, const RequestJson& value) {
 }
 
 }  // namespace
+
+RequestJson sampler_fields(const SamplerOptions& options) {
+  RequestJson out = RequestJson::object();
+  for (const SamplerOption& option : kSamplerOptions)
+    out[std::string(option.name)] = std::visit(SamplerValue{options}, option.member);
+  return out;
+}
 
 void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& form) {
   for (const char* name : {"functions", "function_call", "audio", "web_search_options"})

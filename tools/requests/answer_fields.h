@@ -28,6 +28,9 @@ struct AnswerFieldsForm {
 /// Returns a seed below 2^53, which JavaScript can hold.
 std::uint64_t random_request_seed();
 
+/// Returns the fields that ask for these options, one for each row of kSamplerOptions.
+RequestJson sampler_fields(const SamplerOptions& options);
+
 /// Sets the options that the fields give (all of kSamplerOptions, max_tokens, stop, ignore_eos,
 /// logprobs) and leaves the others. A seed of -1 becomes a random one. Throws RequestError.
 void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,

@@ -96,6 +96,25 @@ TEST(SamplerInterfaces, SetEveryNumber) {
   }
 }
 
+TEST(SamplerInterfaces, ComeBackAsFieldsOfARequest) {
+  SamplerOptions options;
+  for (const SamplerOption* const option : number_options())
+    set_sampler_number(options, *option, some_value(*option));
+  options.steps = parse_sampler_steps("top_k;temperature");
+  options.dry_sequence_breakers = {"a"};
+  options.logit_bias = {{5, -std::numeric_limits<float>::infinity()}};
+  options.seed = 7;
+  const OrderedJson fields = tools::sampler_fields(options);
+  const SamplerOptions read = from_serve(fields);
+  for (const SamplerOption* const option : number_options())
+    EXPECT_EQ(sampler_number(read, *option), sampler_number(options, *option)) << option->name;
+  EXPECT_EQ(read.steps, options.steps);
+  EXPECT_EQ(read.dry_sequence_breakers, options.dry_sequence_breakers);
+  EXPECT_EQ(read.logit_bias, options.logit_bias);
+  EXPECT_EQ(read.seed, options.seed);
+  EXPECT_EQ(tools::sampler_fields({})["temperature"].dump(), "0.8");
+}
+
 TEST(SamplerInterfaces, RefuseEveryNumberOutOfRange) {
   for (const SamplerOption* const option : number_options()) {
     const std::string name(option->name);

@@ -13,8 +13,10 @@ namespace cria::serve::test {
 
 class FakeExchange : public Exchange {
  public:
-  FakeExchange(std::string path, std::string body) {
-    request_.method = "POST";
+  FakeExchange(std::string path, std::string body, std::string method = "POST",
+               std::string query = "") {
+    request_.method = std::move(method);
+    request_.query = std::move(query);
     request_.path = std::move(path);
     request_.body = std::move(body);
     request_.id = "test";

@@ -43,6 +43,8 @@ class ServedDemo {
                     served->pooling = api.pooling;
                     served->service =
                         std::make_unique<Service>(*model, with_demo(options), metrics_);
+                    served->card.slots = served->service->slots();
+                    served->card.n_ctx = served->service->n_ctx();
                     return served;
                   },
                   alias.empty() ? file_name(model->path()) : alias),
@@ -59,7 +61,8 @@ class ServedDemo {
   }
   void hand_in(const std::shared_ptr<FakeExchange>& exchange) {
     for (const Route& route : routes_)
-      if (route.path == exchange->request().path && route.method == "POST") route.handler(exchange);
+      if (route.path == exchange->request().path && route.method == exchange->request().method)
+        route.handler(exchange);
   }
   std::shared_ptr<FakeExchange> ask(const std::string& path, const nlohmann::ordered_json& body) {
     return ask(path, body.dump());
@@ -68,6 +71,13 @@ class ServedDemo {
   std::shared_ptr<FakeExchange> answer(const std::string& path,
                                        const nlohmann::ordered_json& body) {
     auto exchange = ask(path, body);
+    exchange->wait();
+    return exchange;
+  }
+  /// Answers GET.
+  std::shared_ptr<FakeExchange> get(const std::string& path, const std::string& query = "") {
+    auto exchange = std::make_shared<FakeExchange>(path, "", "GET", query);
+    hand_in(exchange);
     exchange->wait();
     return exchange;
   }

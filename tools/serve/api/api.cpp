@@ -19,6 +19,7 @@
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/api/rerank.h"
 #include "tools/serve/api/responses.h"
+#include "tools/serve/api/server_info.h"
 #include "tools/serve/http/message_parser.h"
 #include "tools/serve/http/response.h"
 
@@ -283,6 +284,7 @@ std::vector<Route> Api::routes() {
   std::ranges::move(ollama_routes(*this), std::back_inserter(all));
   std::ranges::move(decisions_routes(*this, store_), std::back_inserter(all));
   std::ranges::move(infill_routes(*this), std::back_inserter(all));
+  std::ranges::move(server_info_routes(*this), std::back_inserter(all));
   all.push_back(post_route("/v2/rerank", own(&Api::rerank)));
   all.push_back(post_route("/tokenize", tokenize));
   all.push_back(post_route("/detokenize", detokenize));
@@ -304,6 +306,8 @@ RequestJson model_json(const ModelPool::Entry& entry, std::int64_t created) {
                     {"n_params", card.n_params}, {"size", card.tensor_bytes},
                     {"memory", card.memory}};
     json["context_length"] = card.n_ctx;
+    json["architecture"] = {{"input_modalities", RequestJson::array({"text"})},
+                            {"output_modalities", RequestJson::array({card.output})}};
   }
   json["status"] = {{"value", entry.status}};
   return json;

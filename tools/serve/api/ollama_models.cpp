@@ -84,6 +84,8 @@ RequestJson value_json(const GgufFile& file, const GgufValue& value, bool arrays
 
 RequestJson capabilities(const ServedModel& served) {
   const ChatTemplate& chat = *served.chat_template;
+  if (served.card.output == "rerank") return RequestJson::array();
+  if (served.card.output == "embeddings") return RequestJson::array({"embedding"});
   RequestJson all = RequestJson::array({"completion", "embedding"});
   const std::string tools = R"({"tools":[{}]})";
   if (served.calls.value_or(chat.answer_format(tools).calls) != CallForm::None)

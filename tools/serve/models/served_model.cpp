@@ -54,6 +54,8 @@ ModelCard card_of(const Model& model) {
   const ModelConfig& config = model.config();
   ModelCard card;
   card.architecture = config.arch;
+  const Head head = model.graph().head;
+  card.output = head == Head::Vocabulary ? "text" : head == Head::Labels ? "rerank" : "embeddings";
   card.digest = digest_of(file);
   card.n_ctx_train = config.n_ctx_train;
   card.n_vocab = config.n_vocab;

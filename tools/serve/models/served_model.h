@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/session.h"
 #include "tools/requests/fields.h"
@@ -19,6 +20,7 @@ std::string file_name(const std::string& path);
 struct ModelCard {
   std::string architecture;        ///< general.architecture
   std::string main_type;           ///< type of most values: "Q8_0"
+  std::string output;              ///< what it answers with: "text", "embeddings" or "rerank"
   std::string digest;              ///< 64 hexadecimal digits that depend on the tensors only
   std::uint32_t n_ctx_train = 0;   ///< training context, in tokens
   std::uint32_t n_vocab = 0;       ///< logits per position
@@ -28,6 +30,7 @@ struct ModelCard {
   std::uint64_t file_bytes = 0;    ///< bytes of all files
   std::int64_t modified = 0;       ///< last change of the file, seconds since 1970
   std::size_t n_ctx = 0;           ///< max tokens of a prompt and its answer
+  std::size_t slots = 0;           ///< answers at once
   std::uint64_t memory = 0;        ///< bytes for weights, work, keys and values; 0: unknown
 };
 
@@ -41,12 +44,13 @@ struct ServedModel {
   ModelCard card;
   GenerateOptions defaults;          ///< for absent fields; no seed: a random one per request
   Pooling pooling = Pooling::Mean;   ///< for embeddings
+  std::vector<LoraFile> loras;       ///< adapters, in the order of their numbers
   std::unique_ptr<Service> service;  ///< computes; null: the model was opened only to look at it
 
   [[nodiscard]] std::size_t n_ctx() const { return service->n_ctx(); }
 
-  /// Returns a model without a service, context and memory. alias: the name; "": the name of the
-  /// file.
+  /// Returns a model without a service, context, slots and memory. alias: the name; "": the name of
+  /// the file.
   static ServedModel of(std::shared_ptr<const Model> model,
                         std::shared_ptr<const ChatTemplate> chat_template,
                         std::optional<CallForm> calls, const std::string& alias);

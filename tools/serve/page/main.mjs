@@ -124,6 +124,7 @@ class ChatPage {
     else place[name] = value;
     if (this.conversation) this.store.save(this.conversation);
     this.showModel();
+    if (name === 'model') this.showDefaults();
   }
 
   showModel() {
@@ -135,13 +136,18 @@ class ChatPage {
     if (model) byId('welcome-model').textContent = `${model.id} answers. What you write goes to this server and nowhere else.`;
   }
 
+  async showDefaults() {
+    const name = this.models.length > 1 ? this.model.id : undefined;
+    this.settings.showDefaults(await fetchDefaults(this.settings.key, name));
+  }
+
   /** Asks what models there are, until one is loaded. */
   async findModel() {
     clearTimeout(this.look);
     try {
       this.models = await fetchModels(this.settings.key);
       this.showModel();
-      this.settings.showDefaults(await fetchDefaults(this.settings.key));
+      await this.showDefaults();
     } catch (error) {
       byId('welcome-model').textContent = error.message;
       if (error.code === 'loading') this.look = setTimeout(() => this.findModel(), LOADING_PAUSE);

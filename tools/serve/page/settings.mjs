@@ -114,7 +114,7 @@ export class Settings {
 
   /** Makes a field for every sampling option of the server, with its default value. */
   showDefaults(defaults) {
-    this.defaults = Object.fromEntries(Object.entries(defaults).filter(([name, value]) => !(name in numberFields) && name !== 'n_predict' && ['number', 'string', 'object'].includes(typeof value)));
+    this.defaults = Object.fromEntries(Object.entries(defaults).filter(([name, value]) => !(name in numberFields) && name !== 'n_predict' && (Array.isArray(value) || ['number', 'string'].includes(typeof value))));
     byId('sampling').replaceChildren(...Object.entries(this.defaults).map(([name, value]) => {
       const input = element('input', { id: `sampling-${name}`, name, testid: `sampling-${name}`, autocomplete: 'off', spellcheck: 'false', placeholder: Array.isArray(value) ? value.join(', ') : String(value) });
       input.value = this.values.sampling?.[name] ?? '';

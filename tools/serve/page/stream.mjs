@@ -56,11 +56,13 @@ export async function fetchModels(key) {
 }
 
 /**
- * Returns the server's defaults for sampling as { name: value }; empty if it does not report them.
+ * Returns the defaults for sampling as { name: value }; empty if the server does not report them.
+ * `model` is its name, or undefined for the server's default one.
  */
-export async function fetchDefaults(key) {
+export async function fetchDefaults(key, model) {
+  const path = model === undefined ? 'props' : `props?model=${encodeURIComponent(model)}`;
   try {
-    return (await (await request('props', { key })).json()).default_generation_settings.params ?? {};
+    return (await (await request(path, { key })).json()).default_generation_settings.params ?? {};
   } catch {
     return {};
   }

@@ -99,7 +99,7 @@ Service::Id Service::submit(Job job) {
   {
     const std::lock_guard lock(mutex_);
     if (closing_) throw shutting_down();
-    const std::size_t free = slots() - std::min(slots(), busy_slots_);
+    const std::size_t free = slots() - std::min(slots(), drawn_.size());
     const std::uint64_t all = waiting_ + metrics_.requests_waiting.value() - waiting_part_.value();
     if (all >= options_.queue + free) throw queue_full(all, retry_after_);
     ++waiting_;
@@ -131,6 +131,11 @@ void Service::shut_down(std::chrono::milliseconds grace) {
 void Service::wait_for_end() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return over_; });
+}
+
+std::vector<std::size_t> Service::busy_slots() const {
+  const std::lock_guard lock(mutex_);
+  return drawn_;
 }
 
 std::string Service::summary() const {
@@ -288,10 +293,13 @@ void Service::publish() {
   const auto waiting = static_cast<std::size_t>(
       std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
   const int retry_after = seconds_to_a_place();
+  std::vector<std::size_t> drawn;
+  for (const Scheduler::Progress& answer : scheduler_->progress()) drawn.push_back(answer.drawn);
+  drawn.resize(drawn.size() + scheduler_->waiting());
   {
     const std::lock_guard lock(mutex_);
     waiting_ = waiting + inbox_.size();
-    busy_slots_ = scheduler_->active() + scheduler_->waiting();
+    drawn_ = std::move(drawn);
     retry_after_ = retry_after;
     waiting_part_.set(waiting_);
   }

@@ -108,6 +108,8 @@ class Service {
   [[nodiscard]] const Model& model() const { return engine_.model(); }
   [[nodiscard]] std::size_t n_ctx() const { return engine_.options().n_ctx; }
   [[nodiscard]] std::size_t slots() const { return engine_.options().sequences; }
+  /// Returns the tokens sampled so far in each busy slot.
+  [[nodiscard]] std::vector<std::size_t> busy_slots() const;
   /// "4 slots of 512 tokens, 20 MiB of keys and values, up to 512 MiB of cached prompts"
   [[nodiscard]] std::string summary() const;
 
@@ -140,11 +142,12 @@ class Service {
   SlotWait slot_wait_;
   GaugePart running_part_, positions_part_, positions_used_part_;
 
-  std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<ActivePointer> inbox_;
   std::vector<Id> cancels_;
-  std::size_t waiting_ = 0, busy_slots_ = 0;
+  std::size_t waiting_ = 0;
+  std::vector<std::size_t> drawn_;  // by busy slot
   GaugePart waiting_part_;
   int retry_after_ = 1;
   Id last_id_ = 0;
