@@ -5,6 +5,7 @@
     tests/endurance.py abuse [--only REGEX]  `cria serve` under abuse: answers, memory
     tests/endurance.py abuse --mixed 10      all kinds of abuse at once, for builds with sanitizers
     tests/endurance.py kills                 `cria batch`, killed and resumed: equal answers
+    tests/endurance.py calibration           `cria quantize --calibrate`, killed and resumed: equal bytes
     tests/endurance.py ranks                 every division of the work over MPI: equal bytes
     tests/endurance.py isas                  every instruction set: equal perplexity
 
@@ -555,6 +556,33 @@ def kills(options, directory):
     return killed.read_bytes() == whole.read_bytes()
 
 
+# ---- calibration: `cria quantize --calibrate` that is killed ten times
+
+def calibration(options, directory):
+    def arguments(out):
+        return [options.program, "quantize", options.model, out, "Q3_K", "--pure", "--allow-requantize",
+                "--calibrate", "self", "--calibrate-tokens", "2048"]
+
+    whole, killed, state = directory / "whole.gguf", directory / "killed.gguf", directory / "state"
+    if subprocess.run(arguments(whole), stderr=subprocess.DEVNULL).returncode != 0:
+        sys.exit("the uninterrupted run failed")
+    chance = random.Random(1)
+    for n in range(10):
+        before = state.stat().st_size if state.exists() else 0
+        run = subprocess.Popen(arguments(killed) + ["--state", state], stderr=subprocess.DEVNULL)
+        while run.poll() is None and (not state.exists() or state.stat().st_size <= before):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.5))  # in the middle of a matrix
+        if run.poll() is not None:
+            sys.exit(f"the run ended before kill {n + 1}")
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        print(f"killed with a state of {state.stat().st_size} bytes")
+    if subprocess.run(arguments(killed) + ["--state", state], stderr=subprocess.DEVNULL).returncode != 0:
+        sys.exit("the last run failed")
+    return killed.read_bytes() == whole.read_bytes() and not state.exists()
+
+
 # ---- ranks: the bytes of one process for every division of the work
 
 DIVISIONS = [(2, "1,1"), (2, "2,1"), (3, "1,1,1"), (3, "5,3,1"), (4, "1,1,1,1"),
@@ -643,7 +671,7 @@ def isas(options, _):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    tests = {test.__name__: test for test in (soak, abuse, kills, ranks, isas)}
+    tests = {test.__name__: test for test in (soak, abuse, kills, calibration, ranks, isas)}
     parser.add_argument("test", choices=tests)
     parser.add_argument("--program", default=ROOT / "build/release/tools/cria")
     parser.add_argument("--model", default=DEMO)

@@ -1,69 +1,30 @@
 #include "engine/calibrate/calibrate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
+
+#include "engine/model_parts.h"
+#include "engine/quantize/rows.h"
 
 namespace cria {
 namespace {
 
-// E[a·bᵀ] over rows of a and b that belong together, in double; the products of a window are summed
-// by the float32 kernel.
-class Moments {
- public:
-  Moments(std::size_t a_width, std::size_t b_width, const KernelSet& kernels, unsigned threads)
-      : a_width_(a_width),
-        b_width_(b_width),
-        kernels_(kernels),
-        threads_(threads),
-        sums_(a_width * b_width) {}
-
-  void add(const float* a, const float* b, std::size_t rows) {
-    transpose(a, rows, a_width_, a_);
-    if (a != b || a_width_ != b_width_) transpose(b, rows, b_width_, b_);
-    const float* const by = a == b && a_width_ == b_width_ ? a_.data() : b_.data();
-    constexpr std::size_t kRows = 32;
-    for_each_on(threads_, (a_width_ + kRows - 1) / kRows, [&](std::size_t chunk) {
-      const std::size_t begin = chunk * kRows, end = std::min(a_width_, begin + kRows);
-      std::vector<float> products((end - begin) * b_width_);
-      add_products(kernels_, by, rows, b_width_, rows, &a_[begin * rows], rows, end - begin,
-                   products.data(), b_width_);
-      for (std::size_t i = 0; i < products.size(); ++i) sums_[begin * b_width_ + i] += products[i];
-    });
-    rows_ += rows;
-  }
-  [[nodiscard]] std::size_t rows() const { return rows_; }
-  /// Returns the sums divided by the number of rows.
-  [[nodiscard]] std::vector<double> mean() const {
-    std::vector<double> mean = sums_;
-    for (double& value : mean) value /= static_cast<double>(std::max<std::size_t>(rows_, 1));
-    return mean;
-  }
-
- private:
-  static void transpose(const float* from, std::size_t rows, std::size_t width,
-                        std::vector<float>& to) {
-    to.resize(rows * width);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t i = 0; i < width; ++i) to[i * rows + r] = from[r * width + i];
-  }
-  std::size_t a_width_, b_width_;
-  const KernelSet& kernels_;
-  unsigned threads_;
-  std::vector<double> sums_;
-  std::vector<float> a_, b_;
-  std::size_t rows_ = 0;
-};
+constexpr std::uint32_t kMethodVersion = 1;  // of the blocks that the same options give
+constexpr std::size_t kChunksOfThread = 4;   // of a slab of rows, for each thread
 
 class Calibration {
  public:
   Calibration(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
-              const CalibrationOptions& options)
+              const CalibrationOptions& options, CalibrationState& state)
       : model_(model),
         tokens_(tokens),
         options_(options),
         kernels_(options.kernels != nullptr ? *options.kernels : kernels_in_use()),
+        state_(state),
         exact_(model, tokens, kernels_, options.feedback.threads),
         present_(model, tokens, kernels_, options.feedback.threads) {
     for (const PlannedTensor& tensor : plan.tensors)
@@ -71,21 +32,24 @@ class Calibration {
         types_.emplace(tensor.source->name, tensor.type);
   }
 
-  CalibratedTensors run() {
+  bool run() {
     const std::vector<Node>& nodes = model_.graph().nodes;
-    if (!quantize_tied_table()) return {};
+    if (options_.on_start) options_.on_start(memory());
+    const bool tied = tied_table() != nullptr;
+    if (tied && !quantize_tied_table()) return false;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (!wants(nodes[i])) continue;
-      if (i + 1 == nodes.size() && done_.contains(nodes[i].matrices.front().weight.name)) break;
-      exact_.run_to(i);
-      present_.run_to(i);
-      if (!(nodes[i].facts.dense ? quantize_dense(i) : quantize_experts(i))) return {};
+      if (!wants(nodes[i]) || (tied && i + 1 == nodes.size())) continue;
+      if (!(nodes[i].facts.dense ? quantize_dense(i) : quantize_experts(i))) return false;
     }
-    return std::move(done_);
+    return true;
   }
 
  private:
-  using Target = std::vector<float>;
+  /// What to add to a matrix before it is quantized, so that it answers errors of earlier ones.
+  struct Correction {
+    std::vector<float> by_input;   ///< transposed, [n][n]: W becomes W + W·by_input; or empty
+    std::vector<float> by_output;  ///< [rows][n]: is added to W; or empty
+  };
 
   [[nodiscard]] std::optional<DType> type_of(const Matrix& m) const {
     const auto found = types_.find(m.weight.name);
@@ -98,47 +62,72 @@ class Calibration {
     return known && std::ranges::any_of(node.matrices,
                                         [&](const Matrix& m) { return type_of(m).has_value(); });
   }
+  [[nodiscard]] std::uint64_t first_row(const Matrix& m) const {
+    const TensorView& tensor = *model_.file().tensor(m.weight.name);
+    return static_cast<std::uint64_t>(m.weight.data - tensor.data) / tensor.row_bytes();
+  }
+  [[nodiscard]] bool is_finished(const Matrix& m) const {
+    return state_.has(m.weight.name, first_row(m));
+  }
+  [[nodiscard]] bool is_finished(const Node& node) const {
+    return std::ranges::all_of(node.matrices,
+                               [&](const Matrix& m) { return !type_of(m) || is_finished(m); });
+  }
+  [[nodiscard]] std::size_t width_of(ValueId value) const {
+    return model_.graph().values[value].width;
+  }
+  // A product whose output is added to the residual stream.
+  [[nodiscard]] bool adds_to_stream(std::size_t i) const {
+    const Node& node = model_.graph().nodes[i];
+    const auto* const product = node.as<MatMulOp>();
+    return product != nullptr && product->residual && node.matrices.size() == 1 &&
+           !node.matrices.front().scale && i + 1 != model_.graph().nodes.size();
+  }
 
-  // An embedding that also makes the logits is quantized first, so that the layers can answer its
-  // errors. It is looked up, too, where every column counts the same: hence its large damping.
-  bool quantize_tied_table() {
+  // The embedding if it also makes the logits and is to be quantized; else null.
+  [[nodiscard]] const Matrix* tied_table() const {
     const std::vector<Node>& nodes = model_.graph().nodes;
-    if (model_.graph().head != Head::Vocabulary) return true;
+    if (model_.graph().head != Head::Vocabulary) return nullptr;
     const Matrix& head = nodes.back().matrices.front();
     const Matrix& table = nodes.front().matrices.front();
-    if (head.weight.data != table.weight.data || !type_of(head)) return true;
-    LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
-    stream.run_to(nodes.size() - 1);
+    return head.weight.data == table.weight.data && type_of(head) ? &head : nullptr;
+  }
+
+  // The table is quantized first, so that the layers can answer its errors. It is looked up, too,
+  // where every column counts the same: hence its large damping.
+  bool quantize_tied_table() {
+    const std::vector<Node>& nodes = model_.graph().nodes;
+    const Matrix& head = *tied_table();
+    std::unique_ptr<InputMoments> moments;
     FeedbackOptions feedback = options_.feedback;
     feedback.damping = options_.table_damping;
-    const std::vector<double> h = second_moments(stream, nodes.back().in);
-    const auto moments = moments_of(h, head.weight.cols(), feedback);
-    if (!quantize(head, moments.get(), nullptr, nullptr, feedback)) return false;
-    TensorView view = table.weight;
+    if (!is_finished(head)) {
+      LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
+      stream.run_to(stream.narrow_place(nodes.size() - 1));
+      LayerStream::Preview preview(stream, nodes.size() - 1);
+      SquareSums sums = sums_of(nodes.back().in);
+      for (std::size_t w = 0; w < tokens_.windows(); ++w) {
+        preview.run(w);
+        sums.add(preview.rows(nodes.back().in));
+      }
+      moments = moments_of(sums.take_mean(), feedback, false);
+    }
+    if (!quantize(head, moments.get(), {}, feedback)) return false;
+    TensorView view = nodes.front().matrices.front().weight;
     view.dtype = *type_of(head);
-    view.data = done_.find(head.weight.name)->second.data();
+    view.data = state_.rows(head.weight.name, 0, head.weight.rows()).data();
     present_.replace(0, 0, view);
     return true;
   }
 
-  std::vector<double> second_moments(const LayerStream& stream, ValueId value) const {
-    return cross_moments(stream.rows(value), stream.rows(value), value, value);
-  }
-  std::vector<double> cross_moments(std::span<const float> a, std::span<const float> b,
-                                    ValueId a_value, ValueId b_value) const {
-    const std::size_t a_width = model_.graph().values[a_value].width;
-    const std::size_t b_width = model_.graph().values[b_value].width;
-    Moments moments(a_width, b_width, kernels_, options_.feedback.threads);
-    for (std::size_t w = 0; w < tokens_.windows(); ++w)
-      moments.add(&a[w * tokens_.window * a_width], &b[w * tokens_.window * b_width],
-                  tokens_.window);
-    return moments.mean();
+  [[nodiscard]] SquareSums sums_of(ValueId value) const {
+    return {width_of(value), kernels_, options_.feedback.threads};
   }
 
-  std::unique_ptr<InputMoments> moments_of(const std::vector<double>& h, std::size_t n,
-                                           const FeedbackOptions& feedback) const {
+  std::unique_ptr<InputMoments> moments_of(Triangle h, const FeedbackOptions& feedback,
+                                           bool inverse) const {
     try {
-      auto moments = std::make_unique<InputMoments>(h, n, feedback, kernels_);
+      auto moments = std::make_unique<InputMoments>(std::move(h), feedback, kernels_, inverse);
       if (moments->damping() != feedback.damping)
         note("moments of the inputs are nearly singular: damped by " +
              number_text(moments->damping()));
@@ -154,66 +143,117 @@ class Calibration {
 
   bool quantize_dense(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
-    const ValueId in = node.in;
-    const std::size_t n = model_.graph().values[in].width;
-    const std::span<const float> x = exact_.rows(in), y = present_.rows(in);
-    const auto moments = moments_of(second_moments(present_, in), n, options_.feedback);
-    std::vector<float> shift, lacking;
-    if (moments) {
-      std::vector<double> cross = cross_moments(x, y, in, in);
-      for (std::size_t k = 0; k < cross.size(); ++k) cross[k] -= moments->undamped(k);
-      shift = times_inverse(cross, *moments);
-      const auto* const product = node.as<MatMulOp>();
-      if (product != nullptr && product->residual && i + 1 != model_.graph().nodes.size()) {
-        const std::span<const float> a = exact_.rows(node.out), b = present_.rows(node.out);
-        std::vector<float> difference(a.size());
-        for (std::size_t k = 0; k < a.size(); ++k) difference[k] = a[k] - b[k];
-        lacking = times_inverse(cross_moments(difference, y, node.out, in), *moments);
-      }
+    std::unique_ptr<InputMoments> moments;
+    Correction correction;
+    if (!is_finished(node)) {
+      exact_.run_to(exact_.narrow_place(i));
+      present_.run_to(present_.narrow_place(i));
+      read_inputs(i, moments, correction);
     }
     for (std::size_t k = 0; k < node.matrices.size(); ++k) {
-      const Matrix& m = node.matrices[k];
-      if (!type_of(m)) continue;
-      if (!quantize(m, moments.get(), &shift, &lacking, options_.feedback)) return false;
+      if (!type_of(node.matrices[k])) continue;
+      if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
       use(i, k);
     }
     return true;
   }
 
-  // Σ_k a[r][k]·H⁻¹[k][j], H damped.
-  std::vector<float> times_inverse(const std::vector<double>& a,
-                                   const InputMoments& moments) const {
-    const std::size_t n = moments.size(), rows = a.size() / n;
-    const std::vector<float> floats(a.begin(), a.end());
-    std::vector<float> out(rows * n);
-    for_each_chunk(rows, [&](std::size_t begin, std::size_t size) {
-      add_products(kernels_, moments.inverse().data(), n, n, n, &floats[begin * n], n, size,
-                   &out[begin * n], n);
-    });
-    return out;
+  // One pass of both streams over the windows: moments of the present inputs y, and products of
+  // errors with y. Errors are those of the inputs, x - y, or of the residual stream after this node
+  // with exact weights.
+  void read_inputs(std::size_t i, std::unique_ptr<InputMoments>& moments, Correction& correction) {
+    const Node& node = model_.graph().nodes[i];
+    const std::size_t n = width_of(node.in);
+    const bool residual = adds_to_stream(i);
+    const std::vector<float> weights =
+        residual ? floats_of(node.matrices.front(), 0, node.matrices.front().weight.rows())
+                 : std::vector<float>();
+    SquareSums squares = sums_of(node.in);
+    ProductSums errors(residual ? width_of(node.out) : n, n, kernels_, options_.feedback.threads);
+    {
+      LayerStream::Preview exact(exact_, i), present(present_, i);
+      for (std::size_t w = 0; w < tokens_.windows(); ++w) {
+        exact.run(w);
+        present.run(w);
+        const std::span<const float> y = present.rows(node.in);
+        squares.add(y);
+        std::vector<float> error = difference(exact.rows(node.in), y);
+        if (residual) {
+          std::vector<float> lacking = difference(exact.rows(node.out), present.rows(node.out));
+          add_products_of(weights, n, error, lacking);
+          error = std::move(lacking);
+        }
+        errors.add(error, y);
+      }
+    }
+    moments = moments_of(squares.take_mean(), options_.feedback, true);
+    if (!moments) return;
+    const std::vector<float> answer = times_inverse(errors.take_mean(), moments->take_inverse(), n);
+    if (std::isinf(largest_magnitude(answer))) {
+      note(node.name + ": earlier errors are not finite and stay unanswered");
+      return;
+    }
+    (residual ? correction.by_output : correction.by_input) =
+        residual ? answer : transposed(answer, n);
   }
 
-  // Returns the target of a matrix's rows: W + W·shift + lacking.
-  Target target_of(const Matrix& m, const std::vector<float>* shift,
-                   const std::vector<float>* lacking) const {
-    const std::size_t n = m.weight.cols(), rows = m.weight.rows();
-    Target exact(rows * n);
-    for_each_chunk(rows, [&](std::size_t begin, std::size_t size) {
-      dtype_info(m.weight.dtype)
-          .dequantize_rows(m.weight.data + begin * m.weight.row_bytes(), &exact[begin * n], size,
-                           n);
-    });
-    if (shift == nullptr || shift->empty()) return exact;
-    std::vector<float> transposed(n * n);
+  static std::vector<float> difference(std::span<const float> a, std::span<const float> b) {
+    std::vector<float> c(a.size());
+    std::ranges::transform(a, b, c.begin(), std::minus<>());
+    return c;
+  }
+  static std::vector<float> transposed(const std::vector<float>& a, std::size_t n) {
+    std::vector<float> b(n * n);
     for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j < n; ++j) transposed[j * n + i] = (*shift)[i * n + j];
-    Target target = exact;
-    if (lacking != nullptr && lacking->size() == target.size())
-      std::ranges::transform(target, *lacking, target.begin(), std::plus<>());
-    for_each_chunk(rows, [&](std::size_t begin, std::size_t size) {
-      add_products(kernels_, transposed.data(), n, n, n, &exact[begin * n], n, size,
-                   &target[begin * n], n);
+      for (std::size_t j = 0; j < n; ++j) b[j * n + i] = a[i * n + j];
+    return b;
+  }
+
+  // Returns a·H⁻¹; a [rows][n].
+  [[nodiscard]] std::vector<float> times_inverse(const std::vector<float>& a,
+                                                 const std::vector<float>& inverse,
+                                                 std::size_t n) const {
+    std::vector<float> out(a.size());
+    add_products_of(inverse, n, a, out);
+    return out;
+  }
+  // out[r] += x[r]·aᵀ for a of rows of width n.
+  void add_products_of(const std::vector<float>& a, std::size_t n, const std::vector<float>& x,
+                       std::vector<float>& out) const {
+    const std::size_t width = a.size() / n;
+    for_each_chunk(x.size() / n, [&](std::size_t begin, std::size_t size) {
+      add_products(kernels_, a.data(), n, width, n, &x[begin * n], n, size, &out[begin * width],
+                   width);
     });
+  }
+
+  // Returns rows [begin, end) of a matrix of the file.
+  [[nodiscard]] std::vector<float> floats_of(const Matrix& m, std::size_t begin,
+                                             std::size_t end) const {
+    const std::size_t n = m.weight.cols();
+    std::vector<float> floats((end - begin) * n);
+    for_each_chunk(end - begin, [&](std::size_t first, std::size_t size) {
+      dtype_info(m.weight.dtype)
+          .dequantize_rows(m.weight.data + (begin + first) * m.weight.row_bytes(),
+                           &floats[first * n], size, n);
+    });
+    if (const auto type = type_of(m))
+      require_encodable(model_.file(), m.weight, *type, largest_magnitude(floats));
+    return floats;
+  }
+
+  // Returns what rows [begin, end) of a matrix are quantized towards.
+  [[nodiscard]] std::vector<float> target_of(const Matrix& m, const Correction& correction,
+                                             std::size_t begin, std::size_t end) const {
+    const std::vector<float> exact = floats_of(m, begin, end);
+    std::vector<float> target = exact;
+    if (!correction.by_output.empty())
+      std::transform(
+          target.begin(), target.end(),
+          correction.by_output.begin() + static_cast<std::ptrdiff_t>(begin * m.weight.cols()),
+          target.begin(), std::plus<>());
+    if (!correction.by_input.empty())
+      add_products_of(correction.by_input, m.weight.cols(), exact, target);
     return target;
   }
 
@@ -225,35 +265,40 @@ class Calibration {
     });
   }
 
-  // Quantizes a tensor or some of its rows; without moments, uses only the encoder.
-  bool quantize(const Matrix& m, const InputMoments* moments, const std::vector<float>* shift,
-                const std::vector<float>* lacking, const FeedbackOptions& feedback) {
+  // Quantizes a tensor or some of its rows, unless the state has it; without moments, uses only the
+  // encoder.
+  bool quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
+                const FeedbackOptions& feedback) {
     const DType type = *type_of(m);
-    const DTypeInfo& info = dtype_info(type);
     const std::size_t n = m.weight.cols(), rows = m.weight.rows();
-    std::byte* const out = place_of(m);
+    const std::size_t row_bytes = dtype_info(type).row_bytes(n);
     Feedback::Loss loss;
-    if (moments != nullptr) {
-      loss =
-          Feedback(type, *moments, feedback, kernels_).quantize(target_of(m, shift, lacking), out);
-    } else {
-      const Target exact = target_of(m, nullptr, nullptr);
-      for_each_chunk(rows, [&](std::size_t begin, std::size_t size) {
-        for (std::size_t r = begin; r < begin + size; ++r)
-          kernels_.encode(type)(&exact[r * n], nullptr, n, out + r * info.row_bytes(n));
-      });
+    if (!is_finished(m)) {
+      std::optional<Feedback> quantizer;
+      if (moments != nullptr) quantizer.emplace(type, *moments, feedback, kernels_);
+      const std::size_t some = kChunksOfThread * kFeedbackRows * feedback.threads;
+      for (std::size_t begin = 0; begin < rows; begin += some) {
+        const std::size_t end = std::min(rows, begin + some);
+        std::vector<std::byte> blocks((end - begin) * row_bytes);
+        if (quantizer)
+          loss += quantizer->quantize(target_of(m, correction, begin, end), blocks.data());
+        else
+          encode(type, floats_of(m, begin, end), n, blocks.data());
+        state_.write(m.weight.name, first_row(m) + begin, blocks);
+      }
+      state_.finish(m.weight.name, first_row(m), rows);
     }
     return !options_.on_matrix || options_.on_matrix(std::string(m.weight.name), rows * n, loss);
   }
 
-  // Returns the place of a matrix's blocks within its tensor.
-  std::byte* place_of(const Matrix& m) {
-    const TensorView& tensor = *model_.file().tensor(m.weight.name);
-    const std::size_t row_bytes = dtype_info(*type_of(m)).row_bytes(tensor.cols());
-    std::vector<std::byte>& bytes = done_[std::string(tensor.name)];
-    bytes.resize(tensor.rows() * row_bytes);
-    const auto row = static_cast<std::size_t>(m.weight.data - tensor.data) / tensor.row_bytes();
-    return bytes.data() + row * row_bytes;
+  void encode(DType type, const std::vector<float>& values, std::size_t n, std::byte* out) const {
+    const std::size_t row_bytes = dtype_info(type).row_bytes(n);
+    for_each_chunk(values.size() / n, [&](std::size_t begin, std::size_t size) {
+      std::vector<float> weights;
+      for (std::size_t r = begin; r < begin + size; ++r)
+        encode_row(kernels_, type, std::span(values).subspan(r * n, n), nullptr, weights,
+                   out + r * row_bytes);
+    });
   }
 
   // The present stream continues with the quantized matrix.
@@ -261,7 +306,7 @@ class Calibration {
     const Matrix& m = model_.graph().nodes[node].matrices[matrix];
     TensorView rows = m.weight;
     rows.dtype = *type_of(m);
-    rows.data = place_of(m);
+    rows.data = state_.rows(m.weight.name, first_row(m), m.weight.rows()).data();
     present_.replace(node, matrix, rows);
   }
 
@@ -271,41 +316,59 @@ class Calibration {
     const Node& node = model_.graph().nodes[i];
     const bool down = node.as<ExpertsDownOp>() != nullptr;
     const std::size_t experts = down ? node.as<ExpertsDownOp>()->n : node.as<ExpertsUpOp>()->n;
-    const std::size_t n = model_.graph().values[node.in].width;
-    const std::size_t rows_per_token = model_.graph().values[node.in].rows_per_token;
-    std::vector<std::vector<std::uint32_t>> rows(experts);  // rows of the value, by expert
-    present_.visit_experts(i, [&](std::size_t window, const ExpertRows& taken) {
-      const std::size_t first = window * tokens_.window * rows_per_token;
-      for (std::size_t e = 0; e < experts; ++e)
-        for (std::size_t slot = taken.begin[e]; slot < taken.begin[e + 1]; ++slot)
-          rows[e].push_back(static_cast<std::uint32_t>(first + (down ? slot : taken.token[slot])));
-    });
-    const std::vector<double> all =
-        down ? expert_moments(node.in, rows, n).mean() : second_moments(present_, node.in);
+    const std::size_t n = width_of(node.in);
+    std::vector<std::vector<std::uint32_t>> rows;  // of the value, by expert
+    Triangle all(0);
+    if (!is_finished(node)) {
+      present_.run_to(i);
+      rows = rows_of_experts(i, experts, down);
+      all = expert_sums(node.in, down ? rows : every_row(node.in)).take_mean();
+    }
     for (std::size_t e = 0; e < experts; ++e) {
-      const Moments own = expert_moments(node.in, {rows[e]}, n);
-      std::vector<double> h = own.mean();
-      const double part = static_cast<double>(own.rows()) / static_cast<double>(own.rows() + n);
-      for (std::size_t k = 0; k < h.size(); ++k) h[k] = part * h[k] + (1 - part) * all[k];
       std::unique_ptr<InputMoments> moments;
-      if (own.rows() == 0)
+      if (!rows.empty() && rows[e].empty()) {
         note(node.name + ": no token takes expert " + std::to_string(e) +
              ": the encoder alone is used");
-      else
-        moments = moments_of(h, n, options_.feedback);
+      } else if (!rows.empty()) {
+        SquareSums own = expert_sums(node.in, {rows[e]});
+        const double part = static_cast<double>(own.rows()) / static_cast<double>(own.rows() + n);
+        Triangle h = own.take_mean();
+        std::ranges::transform(h.values(), all.values(), h.values().begin(),
+                               [&](double a, double b) { return part * a + (1 - part) * b; });
+        moments = moments_of(std::move(h), options_.feedback, false);
+      }
       for (std::size_t k = e; k < node.matrices.size(); k += experts) {
         if (!type_of(node.matrices[k])) continue;
-        if (!quantize(node.matrices[k], moments.get(), nullptr, nullptr, options_.feedback))
-          return false;
+        if (!quantize(node.matrices[k], moments.get(), {}, options_.feedback)) return false;
         use(i, k);
       }
     }
     return true;
   }
 
-  Moments expert_moments(ValueId in, const std::vector<std::vector<std::uint32_t>>& rows,
-                         std::size_t n) const {
-    Moments moments(n, n, kernels_, options_.feedback.threads);
+  std::vector<std::vector<std::uint32_t>> rows_of_experts(std::size_t i, std::size_t experts,
+                                                          bool down) {
+    std::vector<std::vector<std::uint32_t>> rows(experts);
+    const std::size_t of_window =
+        tokens_.window * model_.graph().values[model_.graph().nodes[i].in].rows_per_token;
+    present_.visit_experts(i, [&](std::size_t window, const ExpertRows& taken) {
+      const std::size_t first = window * of_window;
+      for (std::size_t e = 0; e < experts; ++e)
+        for (std::size_t slot = taken.begin[e]; slot < taken.begin[e + 1]; ++slot)
+          rows[e].push_back(static_cast<std::uint32_t>(first + (down ? slot : taken.token[slot])));
+    });
+    return rows;
+  }
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> every_row(ValueId value) const {
+    std::vector<std::uint32_t> rows(present_.rows(value).size() / width_of(value));
+    std::iota(rows.begin(), rows.end(), 0U);
+    return {rows};
+  }
+
+  [[nodiscard]] SquareSums expert_sums(ValueId in,
+                                       const std::vector<std::vector<std::uint32_t>>& rows) const {
+    SquareSums sums = sums_of(in);
+    const std::size_t n = width_of(in);
     const std::span<const float> values = present_.rows(in);
     std::vector<float> some;
     for (const std::vector<std::uint32_t>& list : rows) {
@@ -315,26 +378,78 @@ class Calibration {
         for (std::size_t k = begin; k < end; ++k)
           some.insert(some.end(), values.begin() + static_cast<std::ptrdiff_t>(list[k] * n),
                       values.begin() + static_cast<std::ptrdiff_t>((list[k] + 1) * n));
-        moments.add(some.data(), some.data(), end - begin);
+        sums.add(some);
       }
     }
-    return moments;
+    return sums;
   }
+
+  [[nodiscard]] std::uint64_t memory() const;
 
   const Model& model_;
   const CalibrationTokens& tokens_;
   const CalibrationOptions& options_;
   const KernelSet& kernels_;
+  CalibrationState& state_;
   std::map<std::string, DType, std::less<>> types_;
-  CalibratedTensors done_;
   LayerStream exact_, present_;
 };
 
+// The most that one node needs: what the streams keep; weights as floats, on the way to the node;
+// sums and moments. H's triangle in double, H and a factor as floats or the inverse, and two
+// triangles of the factorization are 16 bytes for each pair of columns at a time.
+std::uint64_t Calibration::memory() const {
+  const std::vector<Node>& nodes = model_.graph().nodes;
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!wants(nodes[i])) continue;
+    const Node& node = nodes[i];
+    const std::uint64_t n = width_of(node.in), tokens = tokens_.ids.size();
+    const bool residual = adds_to_stream(i);
+    std::uint64_t bytes = 0, way = 0;
+    const std::size_t start = exact_.narrow_place(i);
+    for (std::size_t k = start; k < i; ++k)
+      for (const Matrix& m : nodes[k].matrices)
+        if (m.multiplies()) way += sizeof(float) * m.weight.rows() * m.weight.cols();
+    const std::uint64_t kept = sizeof(float) * tokens * exact_.kept_width(start);
+    if (!node.facts.dense) {
+      bytes = sizeof(float) * tokens * present_.kept_width(i) + kept + 20 * n * n;
+    } else {
+      const std::uint64_t errors = n * (residual ? width_of(node.out) : n);
+      const std::uint64_t weights = residual ? sizeof(float) * errors : 0;
+      bytes =
+          2 * kept + std::max(8 * errors + 4 * n * n + weights + 2 * way, 8 * errors + 16 * n * n);
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 }  // namespace
 
-CalibratedTensors calibrate(const Model& model, const QuantizePlan& plan,
-                            const CalibrationTokens& tokens, const CalibrationOptions& options) {
-  return Calibration(model, plan, tokens, options).run();
+std::uint64_t calibration_identity(const Model& model, const QuantizePlan& plan,
+                                   const CalibrationTokens& tokens,
+                                   const CalibrationOptions& options) {
+  Hash hash;
+  hash.add_number(kMethodVersion);
+  hash.add_number(file_fingerprint(model));
+  hash.add_number(computation_fingerprint(model, model.graph(), tokens.window));
+  hash.add_number(std::uint64_t{tokens.window});
+  hash.add(tokens.ids.data(), tokens.ids.size() * sizeof(TokenId));
+  for (const PlannedTensor& tensor : plan.tensors) {
+    hash.add(tensor.source->name.data(), tensor.source->name.size());
+    hash.add_number(static_cast<std::uint64_t>(tensor.type));
+  }
+  for (const double damping : {options.feedback.damping, options.table_damping})
+    hash.add_number(damping);
+  for (const int times : {options.feedback.descents, options.feedback.refits})
+    hash.add_number(std::int64_t{times});
+  return hash.value();
+}
+
+bool calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+               const CalibrationOptions& options, CalibrationState& state) {
+  return Calibration(model, plan, tokens, options, state).run();
 }
 
 void declare_calibration(GgufWriter& writer, const std::string& texts, std::size_t tokens) {

@@ -4,6 +4,9 @@
 // quantized so far. A matrix W with exact inputs x and present inputs y is quantized towards
 // W·E[x·yᵀ]·H⁻¹, H = E[y·yᵀ], which makes its present products nearest to the exact ones. A matrix
 // that adds to the residual stream also makes good what that stream lacks so far.
+//
+// Memory holds what the streams keep between two layers and the moments of one matrix; finished
+// blocks go to a file.
 #pragma once
 
 #include <functional>
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/calibrate/calibration_state.h"
 #include "engine/calibrate/feedback.h"
 #include "engine/calibrate/layer_stream.h"
 #include "engine/quantize/plan.h"
@@ -25,15 +29,22 @@ struct CalibrationOptions {
   std::function<bool(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>
       on_matrix = {};
   std::function<void(const std::string& note)> on_note = {};
+  /// Called before the work begins with the memory that it needs at most, in bytes, without files
+  /// that are mapped.
+  std::function<void(std::uint64_t bytes)> on_start = {};
 };
 
-/// The blocks of each tensor that was quantized, by name. Tensors of the plan that are not here
-/// have no inputs of their own (tables, products of heads): the encoder alone does them.
-using CalibratedTensors = std::map<std::string, std::vector<std::byte>, std::less<>>;
+/// Hash of all that calibrate()'s blocks depend on.
+std::uint64_t calibration_identity(const Model& model, const QuantizePlan& plan,
+                                   const CalibrationTokens& tokens,
+                                   const CalibrationOptions& options);
 
-/// The same bytes for any number of threads and any instruction set. Empty if on_matrix stopped it.
-CalibratedTensors calibrate(const Model& model, const QuantizePlan& plan,
-                            const CalibrationTokens& tokens, const CalibrationOptions& options);
+/// Adds to the state what it lacks. Tensors of the plan that are not in it then have no inputs of
+/// their own (tables, products of heads): the encoder alone does them. The same bytes for any
+/// number of threads and any instruction set, and when a run continues another one. False if
+/// on_matrix stopped it. Throws Error as the state.
+bool calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+               const CalibrationOptions& options, CalibrationState& state);
 
 /// Writes how the file was calibrated: keys quantize.calibration.*. texts: their names.
 void declare_calibration(GgufWriter& writer, const std::string& texts, std::size_t tokens);

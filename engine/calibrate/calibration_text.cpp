@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "engine/model_parts.h"
-#include "engine/session.h"
 #include "model/plural.h"
 
 namespace cria {
 namespace {
 
 constexpr std::size_t kTokensPerColumn = 43, kMaxTokens = 131'072;
+constexpr std::size_t kOwnWindows = 64;  // of text that the model writes
 
 std::size_t default_tokens(const Model& model) {
   std::size_t widest = 0;
@@ -19,63 +19,62 @@ std::size_t default_tokens(const Model& model) {
   return std::min(kTokensPerColumn * widest, kMaxTokens);
 }
 
-}  // namespace
+// A text in windows, of which the first `taken` are used.
+struct Windows {
+  std::vector<std::vector<TokenId>> windows;
+  std::size_t count = 0, taken = 0;
+};
 
-CalibrationTokens calibration_tokens(const Model& model, std::span<const std::string> texts,
-                                     std::span<const std::string> names, std::size_t max_tokens) {
-  CalibrationTokens tokens;
-  tokens.window = std::min<std::size_t>(tokens.window, model.context_length());
+Windows windows_of(const Model& model, const CalibrationText& text, std::size_t window) {
+  if (!text.text) return {{}, kOwnWindows};
   const Vocabulary& vocabulary = model.vocabulary();
-  const std::size_t own = vocabulary.bos ? tokens.window - 1 : tokens.window;
-  std::vector<std::vector<TokenId>> ids;
-  std::size_t longest = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    ids.push_back(model.tokenizer().encode(texts[i], false, false));
-    if (ids.back().size() < own)
-      throw Error(names[i], "the text is too short: expected at least " + counted(own, "token") +
-                                ", got " + std::to_string(ids.back().size()));
-    longest = std::max(longest, ids.back().size() / own);
+  const std::size_t own = vocabulary.bos ? window - 1 : window;
+  const std::vector<TokenId> ids = model.tokenizer().encode(*text.text, false, false);
+  if (ids.size() < own)
+    throw Error(text.name, "the text is too short: expected at least " + counted(own, "token") +
+                               ", got " + std::to_string(ids.size()));
+  Windows windows{{}, ids.size() / own};
+  for (std::size_t w = 0; w < windows.count; ++w) {
+    std::vector<TokenId>& one = windows.windows.emplace_back();
+    if (vocabulary.bos) one.push_back(*vocabulary.bos);
+    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(w * own);
+    one.insert(one.end(), begin, begin + static_cast<std::ptrdiff_t>(own));
   }
-  const std::size_t wanted = max_tokens != 0 ? max_tokens : default_tokens(model);
-  const std::size_t windows = std::max<std::size_t>(wanted / tokens.window, 1);
-  for (std::size_t w = 0; w < longest; ++w) {
-    for (const std::vector<TokenId>& text : ids) {
-      if ((w + 1) * own > text.size() || tokens.windows() == windows) continue;
-      if (vocabulary.bos) tokens.ids.push_back(*vocabulary.bos);
-      const auto begin = text.begin() + static_cast<std::ptrdiff_t>(w * own);
-      tokens.ids.insert(tokens.ids.end(), begin, begin + static_cast<std::ptrdiff_t>(own));
-    }
-  }
-  return tokens;
+  return windows;
 }
 
-std::string own_text(const Model& model, std::size_t windows, unsigned threads) {
-  const Vocabulary& vocabulary = model.vocabulary();
-  const auto window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(512, model.context_length()));
-  EngineOptions options;
-  options.n_ctx = window;
-  options.threads = threads;
-  Session session(model, options);
-  const std::vector<TokenId> prompt{vocabulary.bos.value_or(0)};
-  std::string text;
-  for (std::size_t w = 0; w < windows; ++w) {
-    GenerateOptions how;
-    how.sampler.temperature = 1;
-    how.sampler.top_k = 0;
-    how.sampler.top_p = 1;
-    how.sampler.min_p = 0;
-    how.sampler.seed = w;
-    how.ignore_eos = true;
-    how.max_tokens = window - 1;
-    session.truncate(0);
-    session.generate(prompt, how, [&](std::string_view piece) {
-      text += piece;
-      return true;
-    });
-    text += '\n';
+}  // namespace
+
+CalibrationTokens calibration_tokens(const Model& model, std::span<const CalibrationText> texts,
+                                     std::size_t max_tokens, OwnTextOptions own) {
+  CalibrationTokens tokens;
+  tokens.window = std::min<std::size_t>(tokens.window, model.context_length());
+  std::vector<Windows> all;
+  std::size_t longest = 0;
+  for (const CalibrationText& text : texts) {
+    all.push_back(windows_of(model, text, tokens.window));
+    longest = std::max(longest, all.back().count);
   }
-  return text;
+  std::size_t left = std::max<std::size_t>(
+      (max_tokens != 0 ? max_tokens : default_tokens(model)) / tokens.window, 1);
+  for (std::size_t w = 0; w < longest; ++w) {
+    for (Windows& one : all) {
+      if (w >= one.count || left == 0) continue;
+      ++one.taken;
+      --left;
+    }
+  }
+  own.window = tokens.window;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].text || all[i].taken == 0) continue;
+    all[i].windows = own_windows(model, all[i].taken, own);
+    if (all[i].windows.empty()) return tokens;
+  }
+  for (std::size_t w = 0; w < longest; ++w)
+    for (const Windows& one : all)
+      if (w < one.taken)
+        tokens.ids.insert(tokens.ids.end(), one.windows[w].begin(), one.windows[w].end());
+  return tokens;
 }
 
 }  // namespace cria

@@ -9,13 +9,11 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kChunkRows = 32;
-
 // Columns, or groups of width columns that share codes, with the largest moments first.
 std::vector<std::uint32_t> order_of(const InputMoments& moments, std::size_t width) {
   const std::size_t n = moments.size();
   std::vector<double> size(n / width);
-  for (std::size_t i = 0; i < n; ++i) size[i / width] += moments.damped()[i * n + i];
+  for (std::size_t i = 0; i < n; ++i) size[i / width] += moments.row(i)[i];
   std::vector<std::uint32_t> groups(size.size()), order;
   std::iota(groups.begin(), groups.end(), 0U);
   std::ranges::stable_sort(groups,
@@ -68,19 +66,16 @@ Feedback::Feedback(DType type, const InputMoments& moments, const FeedbackOption
 Feedback::Loss Feedback::quantize(std::span<const float> targets, std::byte* out) const {
   const std::size_t n = moments_.size(), rows = targets.size() / n;
   const std::size_t row_bytes = dtype_info(format_.type).row_bytes(n);
-  const std::size_t chunks = (rows + kChunkRows - 1) / kChunkRows;
+  const std::size_t chunks = (rows + kFeedbackRows - 1) / kFeedbackRows;
   std::vector<Loss> losses(chunks);
   for_each_on(options_.threads, chunks, [&](std::size_t i) {
-    const std::size_t begin = i * kChunkRows, end = std::min(rows, begin + kChunkRows);
+    const std::size_t begin = i * kFeedbackRows, end = std::min(rows, begin + kFeedbackRows);
     FeedbackChunk chunk({format_, moments_, options_, kernels_, order_, factor_, width_},
                         targets.subspan(begin * n, (end - begin) * n));
     losses[i] = chunk.run(out + begin * row_bytes);
   });
   Loss all;
-  for (const Loss& loss : losses) {
-    all.found += loss.found;
-    all.encoded += loss.encoded;
-  }
+  for (const Loss& loss : losses) all += loss;
   return all;
 }
 

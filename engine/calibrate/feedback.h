@@ -12,9 +12,11 @@
 
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/calibrate/row_codes.h"
+#include "engine/calibrate/second_moments.h"
 #include "kernels/kernels.h"
 
 namespace cria {
@@ -29,37 +31,33 @@ struct FeedbackOptions {
 /// H damped and factored, ready for the rows of every matrix that reads these inputs.
 class InputMoments {
  public:
-  /// moments: H [n][n], symmetric. Damping grows tenfold until H is positive definite; throws
-  /// std::domain_error if it never is (a NaN, say).
-  InputMoments(std::span<const double> moments, std::size_t n, const FeedbackOptions& options,
-               const KernelSet& kernels);
+  /// Takes H. Damping grows tenfold until H is positive definite; throws std::domain_error if it
+  /// never is (a NaN, say). inverse: prepares take_inverse().
+  InputMoments(Triangle moments, const FeedbackOptions& options, const KernelSet& kernels,
+               bool inverse = false);
 
   [[nodiscard]] std::size_t size() const { return n_; }
   [[nodiscard]] double damping() const { return damping_; }  ///< as it was needed
-  /// H with its damping, [n][n].
-  [[nodiscard]] std::span<const double> damped() const { return h_; }
-  [[nodiscard]] const float* row(std::size_t i) const { return &h32_[i * n_]; }  ///< row i of H
-  /// An entry of H without its damping.
-  [[nodiscard]] double undamped(std::size_t entry) const {
-    return h_[entry] - (entry % (n_ + 1) == 0 ? added_ : 0);
-  }
-  [[nodiscard]] const std::vector<float>& inverse() const { return inverse_; }  ///< H⁻¹, damped
+  /// Row i of H with its damping, [n].
+  [[nodiscard]] const float* row(std::size_t i) const { return &h_[i * n_]; }
+  /// Returns H⁻¹, damped, [n][n]; nothing is left.
+  [[nodiscard]] std::vector<float> take_inverse() { return std::move(inverse_); }
   /// Weights of columns for the encoder: how much of a column's error no later column can answer.
   [[nodiscard]] std::span<const float> importance() const { return importance_; }
   /// U, upper triangular, with H⁻¹ = Uᵀ·U for the columns in the given order; transposed, [n][n].
   [[nodiscard]] std::vector<float> transposed_factor(std::span<const std::uint32_t> order) const;
 
  private:
-  bool factor(std::span<const std::uint32_t> order, std::vector<double>& inverse) const;
-  void set_inverse(const std::vector<double>& factor);
+  void set_inverse(const std::vector<float>& u, const KernelSet& kernels);
 
   std::size_t n_;
   FeedbackOptions options_;
-  const KernelSet& kernels_;
-  double damping_, added_ = 0;
-  std::vector<double> h_;
-  std::vector<float> h32_, importance_, inverse_;
+  double damping_;
+  std::vector<double> diagonal_;  // of H with its damping
+  std::vector<float> h_, importance_, inverse_;
 };
+
+constexpr std::size_t kFeedbackRows = 32;  ///< rows that a thread quantizes together
 
 /// Quantizes rows to a type.
 class Feedback {
@@ -72,6 +70,11 @@ class Feedback {
   /// what was found. Returns the loss of the rows, and of the encoder's.
   struct Loss {
     double found = 0, encoded = 0;
+    Loss& operator+=(const Loss& other) {
+      found += other.found;
+      encoded += other.encoded;
+      return *this;
+    }
   };
   Loss quantize(std::span<const float> targets, std::byte* out) const;
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 
 #include <tbb/global_control.h>
@@ -30,14 +31,26 @@ void subtract_panel(double* row, const double* const (&panel)[kPanel],
     for (std::size_t j = begin; j < n; ++j) row[j] -= factor[p] * panel[p][j];
 }
 
-// R, upper triangular, with A = Rᵀ·R, in place of A's upper triangle. False if A is not positive.
-bool cholesky(std::vector<double>& a, std::size_t n, unsigned threads) {
+// A triangular matrix [n][n] by rows: row(i)[j], j ≤ i.
+class LowerTriangle {
+ public:
+  explicit LowerTriangle(std::size_t n) : values_(n * (n + 1) / 2) {}
+  double* row(std::size_t i) { return &values_[i * (i + 1) / 2]; }
+  const double* row(std::size_t i) const { return &values_[i * (i + 1) / 2]; }
+
+ private:
+  std::vector<double> values_;
+};
+
+// R, upper triangular, with A = Rᵀ·R, in place of A. False if A is not positive.
+bool cholesky(Triangle& a, unsigned threads) {
+  const std::size_t n = a.size();
   for (std::size_t k = 0; k < n; k += kPanel) {
     const std::size_t rows = std::min(kPanel, n - k);
     for (std::size_t p = 0; p < rows; ++p) {
-      double* const row = &a[(k + p) * n];
+      double* const row = a.row(k + p);
       for (std::size_t q = 0; q < p; ++q) {
-        const double* const above = &a[(k + q) * n];
+        const double* const above = a.row(k + q);
         const double factor = above[k + p];
         for (std::size_t j = k + p; j < n; ++j) row[j] -= factor * above[j];
       }
@@ -49,12 +62,12 @@ bool cholesky(std::vector<double>& a, std::size_t n, unsigned threads) {
     constexpr std::size_t kRows = 16;
     for_each_on(n - k > 256 ? threads : 1, (rest + kRows - 1) / kRows, [&](std::size_t chunk) {
       const double* panel[kPanel];
-      for (std::size_t p = 0; p < kPanel; ++p) panel[p] = &a[std::min(k + p, n - 1) * n];
+      for (std::size_t p = 0; p < kPanel; ++p) panel[p] = a.row(std::min(k + p, n - 1));
       const std::size_t first = k + rows + chunk * kRows;
       for (std::size_t i = first; i < std::min(n, first + kRows); ++i) {
         double factor[kPanel] = {};
         for (std::size_t p = 0; p < rows; ++p) factor[p] = panel[p][i];
-        subtract_panel(&a[i * n], panel, factor, rows, i, n);
+        subtract_panel(a.row(i), panel, factor, rows, i, n);
       }
     });
   }
@@ -62,25 +75,51 @@ bool cholesky(std::vector<double>& a, std::size_t n, unsigned threads) {
 }
 
 // X = L⁻¹ for L = Rᵀ: lower triangular, by columns of X side by side.
-std::vector<double> inverse_of_transpose(const std::vector<double>& r, std::size_t n,
-                                         unsigned threads) {
-  std::vector<double> x(n * n);
+LowerTriangle inverse_of_transpose(const Triangle& r, unsigned threads) {
+  const std::size_t n = r.size();
+  LowerTriangle x(n);
   constexpr std::size_t kColumns = 64;
   for_each_on(n > 256 ? threads : 1, (n + kColumns - 1) / kColumns, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kColumns, end = std::min(n, begin + kColumns);
     for (std::size_t i = begin; i < n; ++i) {
-      double* const row = &x[i * n];
+      double* const row = x.row(i);
       if (i < end) row[i] = 1;
       for (std::size_t k = begin; k < i; ++k) {
-        const double factor = r[k * n + i];
-        const double* const above = &x[k * n];
+        const double factor = r.row(k)[i];
+        const double* const above = x.row(k);
         for (std::size_t j = begin; j < std::min(end, k + 1); ++j) row[j] -= factor * above[j];
       }
-      const double inverse = 1 / r[i * n + i];
+      const double inverse = 1 / r.row(i)[i];
       for (std::size_t j = begin; j < std::min(end, i + 1); ++j) row[j] *= inverse;
     }
   });
   return x;
+}
+
+// H in reversed order is L·Lᵀ, so H⁻¹ = Uᵀ·U with U = L⁻¹ read backwards. Returns L⁻¹; nothing if
+// H, [n][n] floats but for its diagonal, is not positive.
+std::optional<LowerTriangle> factor_of(const std::vector<float>& h,
+                                       const std::vector<double>& diagonal,
+                                       std::span<const std::uint32_t> order, unsigned threads) {
+  const std::size_t n = order.size();
+  Triangle reversed(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float* const from = &h[order[n - 1 - i] * n];
+    double* const row = reversed.row(i);
+    row[i] = diagonal[order[n - 1 - i]];
+    for (std::size_t j = i + 1; j < n; ++j) row[j] = from[order[n - 1 - j]];
+  }
+  if (!cholesky(reversed, threads)) return std::nullopt;
+  return inverse_of_transpose(reversed, threads);
+}
+
+// Uᵀ, [n][n].
+std::vector<float> transposed_upper(const LowerTriangle& inverse, std::size_t n) {
+  std::vector<float> u(n * n);
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t j = k; j < n; ++j)
+      u[j * n + k] = static_cast<float>(inverse.row(n - 1 - k)[n - 1 - j]);
+  return u;
 }
 
 }  // namespace
@@ -95,68 +134,59 @@ void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::
   arena.execute([&] { tbb::parallel_for(std::size_t{0}, n, f); });
 }
 
-InputMoments::InputMoments(std::span<const double> moments, std::size_t n,
-                           const FeedbackOptions& options, const KernelSet& kernels)
-    : n_(n), options_(options), kernels_(kernels), damping_(options.damping) {
+InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
+                           const KernelSet& kernels, bool inverse)
+    : n_(moments.size()), options_(options), damping_(options.damping), diagonal_(n_), h_(n_ * n_) {
   double mean = 0;
-  for (std::size_t i = 0; i < n; ++i) mean += moments[i * n + i];
-  mean /= static_cast<double>(n);
+  std::vector<double> diagonal(n_);
+  for (std::size_t i = 0; i < n_; ++i) {
+    const double* const row = moments.row(i);
+    diagonal[i] = row[i];
+    mean += row[i];
+    for (std::size_t j = i; j < n_; ++j)
+      h_[i * n_ + j] = h_[j * n_ + i] = static_cast<float>(row[j]);
+  }
+  moments = Triangle(0);
+  mean /= static_cast<double>(n_);
   if (!std::isfinite(mean)) throw std::domain_error("moments are not finite");
-  std::vector<std::uint32_t> natural(n);
+  std::vector<std::uint32_t> natural(n_);
   std::iota(natural.begin(), natural.end(), 0U);
-  std::vector<double> inverse;
+  std::optional<LowerTriangle> factor;
   for (;; damping_ *= 10) {
-    h_.assign(moments.begin(), moments.end());
-    added_ = mean > 0 ? damping_ * mean : 1;
-    for (std::size_t i = 0; i < n; ++i) h_[i * n + i] += added_;
-    if (factor(natural, inverse)) break;
+    const double added = mean > 0 ? damping_ * mean : 1;
+    for (std::size_t i = 0; i < n_; ++i) {
+      diagonal_[i] = diagonal[i] + added;
+      h_[i * n_ + i] = static_cast<float>(diagonal_[i]);
+    }
+    if ((factor = factor_of(h_, diagonal_, natural, options_.threads))) break;
     if (damping_ > 1e6 * options.damping) throw std::domain_error("moments are not positive");
   }
-  h32_.assign(h_.begin(), h_.end());
-  set_inverse(inverse);
-  importance_.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const double u = inverse[(n - 1 - i) * n + (n - 1 - i)];
+  importance_.resize(n_);
+  for (std::size_t i = 0; i < n_; ++i) {
+    const double u = factor->row(n_ - 1 - i)[n_ - 1 - i];
     importance_[i] = static_cast<float>(1 / (u * u));
   }
+  if (!inverse) return;
+  const std::vector<float> u = transposed_upper(*factor, n_);
+  factor.reset();
+  set_inverse(u, kernels);
 }
 
 // H⁻¹[i][j] = Σ_k U[k][i]·U[k][j].
-void InputMoments::set_inverse(const std::vector<double>& factor) {
-  std::vector<float> u(n_ * n_);  // transposed
-  for (std::size_t k = 0; k < n_; ++k)
-    for (std::size_t j = k; j < n_; ++j)
-      u[j * n_ + k] = static_cast<float>(factor[(n_ - 1 - k) * n_ + (n_ - 1 - j)]);
+void InputMoments::set_inverse(const std::vector<float>& u, const KernelSet& kernels) {
   inverse_.assign(n_ * n_, 0.0F);
   constexpr std::size_t kRows = 32;
   for_each_on(options_.threads, (n_ + kRows - 1) / kRows, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kRows, rows = std::min(kRows, n_ - begin);
-    add_products(kernels_, u.data(), n_, n_, n_, &u[begin * n_], n_, rows, &inverse_[begin * n_],
+    add_products(kernels, u.data(), n_, n_, n_, &u[begin * n_], n_, rows, &inverse_[begin * n_],
                  n_);
   });
 }
 
-// H in reversed order is L·Lᵀ, so H⁻¹ = Uᵀ·U with U = L⁻¹ read backwards.
-bool InputMoments::factor(std::span<const std::uint32_t> order,
-                          std::vector<double>& inverse) const {
-  std::vector<double> reversed(n_ * n_);
-  for (std::size_t i = 0; i < n_; ++i) {
-    const double* const from = &h_[order[n_ - 1 - i] * n_];
-    for (std::size_t j = i; j < n_; ++j) reversed[i * n_ + j] = from[order[n_ - 1 - j]];
-  }
-  if (!cholesky(reversed, n_, options_.threads)) return false;
-  inverse = inverse_of_transpose(reversed, n_, options_.threads);
-  return true;
-}
-
 std::vector<float> InputMoments::transposed_factor(std::span<const std::uint32_t> order) const {
-  std::vector<double> inverse;
-  if (!factor(order, inverse)) throw std::domain_error("moments are not positive");
-  std::vector<float> u(n_ * n_);
-  for (std::size_t k = 0; k < n_; ++k)
-    for (std::size_t j = k; j < n_; ++j)
-      u[j * n_ + k] = static_cast<float>(inverse[(n_ - 1 - k) * n_ + (n_ - 1 - j)]);
-  return u;
+  const std::optional<LowerTriangle> inverse = factor_of(h_, diagonal_, order, options_.threads);
+  if (!inverse) throw std::domain_error("moments are not positive");
+  return transposed_upper(*inverse, n_);
 }
 
 }  // namespace cria

@@ -58,14 +58,17 @@ bool has_experts(const Node& node) {
   return node.as<ExpertsUpOp>() != nullptr || node.as<ExpertsDownOp>() != nullptr;
 }
 
+}  // namespace
+
 // Converts the matrices of nodes [begin, end) to float32 for its lifetime. Matrices that are
 // float32 in the file are read in place.
-class FloatWeights {
+class LayerStream::FloatWeights {
  public:
-  FloatWeights(Graph& graph, std::size_t begin, std::size_t end, unsigned threads) {
+  FloatWeights(LayerStream& stream, std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      for (Matrix& m : graph.nodes[i].matrices)
-        if (m.multiplies() && m.weight.dtype != DType::F32) convert(m, threads);
+      for (Matrix& m : stream.graph_.nodes[i].matrices)
+        if (m.multiplies() && m.weight.dtype != DType::F32)
+          convert(m, stream.executor_.shape().threads);
   }
   ~FloatWeights() {
     for (const auto& [matrix, weight] : before_) matrix->weight = weight;
@@ -90,8 +93,6 @@ class FloatWeights {
   std::vector<std::vector<float>> values_;
 };
 
-}  // namespace
-
 LayerStream::LayerStream(const Model& model, const CalibrationTokens& tokens,
                          const KernelSet& kernels, unsigned threads)
     : tokens_(tokens),
@@ -106,11 +107,32 @@ LayerStream::LayerStream(const Model& model, const CalibrationTokens& tokens,
                  .n_ctx = tokens.window},
                 {threads, threads}, model.context_length(), parts_, nullptr),
       plan_(tokens.window),
-      kept_(graph_.values.size()) {}
+      kept_(graph_.values.size()),
+      loaded_(graph_.values.size()) {
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    widths_.push_back(width_at(i));
+    if (i > 0 && layer_of(graph_.nodes[i]) != layer_of(graph_.nodes[i - 1]))
+      between_layers_ = std::max(between_layers_, widths_.back());
+  }
+}
+
+std::size_t LayerStream::width_at(std::size_t node) const {
+  const std::vector<bool> live = live_at(node);
+  std::size_t width = 0;
+  for (std::size_t id = 0; id < live.size(); ++id)
+    if (live[id]) width += graph_.values[id].rows_per_token * graph_.values[id].width;
+  return width;
+}
+
+std::size_t LayerStream::narrow_place(std::size_t node) const {
+  while (node > position_ && widths_[node] > between_layers_) --node;
+  return node;
+}
 
 void LayerStream::start_from(const LayerStream& other) {
   position_ = other.position_;
   kept_ = other.kept_;
+  loaded_ = other.loaded_;
   for (std::size_t i = position_; i < graph_.nodes.size(); ++i)
     graph_.nodes[i].matrices = other.graph_.nodes[i].matrices;
 }
@@ -139,58 +161,75 @@ std::vector<bool> LayerStream::live_at(std::size_t node) const {
   return live;
 }
 
+// True if a node from `end` on must know which experts this router chose.
+bool LayerStream::read_later(std::size_t router, std::size_t end) const {
+  for (std::size_t i = end; i < graph_.nodes.size() && graph_.nodes[i].as<RouteOp>() == nullptr;
+       ++i)
+    if (has_experts(graph_.nodes[i])) return router_of(i) == router;
+  return false;
+}
+
 // In parts, so that only one layer's weights are float32, and what a router overwrites is kept.
 void LayerStream::run_to(std::size_t end) {
   for (std::size_t i = position_ + 1; i < end; ++i)
-    if (graph_.nodes[i].as<RouteOp>() != nullptr ||
+    if ((graph_.nodes[i].as<RouteOp>() != nullptr && read_later(i, end)) ||
         layer_of(graph_.nodes[i]) != layer_of(graph_.nodes[i - 1]))
       run_part(i);
   if (end > position_) run_part(end);
 }
 
 void LayerStream::run_part(std::size_t end) {
-  const FloatWeights weights(graph_, position_, end, executor_.shape().threads);
+  const FloatWeights weights(*this, position_, end);
   const std::vector<bool> live = live_at(end);
   // A router overwrites its input, which must stay as it was for the next time.
   std::vector<bool> fixed(live.size());
   for (std::size_t i = position_; i < end; ++i)
     if (graph_.nodes[i].as<RouteOp>() != nullptr) fixed[graph_.nodes[i].in] = true;
+  if (const auto router = past_router()) fixed[graph_.nodes[*router].in] = true;
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
-    run_window(w, position_, end);
+    run_window(w, end);
     save(w, live, fixed);
   }
   for (std::size_t id = 0; id < kept_.size(); ++id)
     if (!live[id]) std::vector<float>().swap(kept_[id]);
+  loaded_ = live;
   position_ = end;
 }
 
+// The router before position() whose choices a later node reads.
+std::optional<std::size_t> LayerStream::past_router() const {
+  for (std::size_t i = position_; i < graph_.nodes.size(); ++i)
+    if (graph_.nodes[i].as<RouteOp>() != nullptr || has_experts(graph_.nodes[i]))
+      return router_of(i) < position_ ? std::optional(router_of(i)) : std::nullopt;
+  return std::nullopt;
+}
+
+// Restores what position() was reached with. Values may share memory with the input of a router
+// that has been run, so that comes first.
 void LayerStream::plan_window(std::size_t window) {
   plan_.clear();
   plan_.add(std::span(tokens_.ids).subspan(window * tokens_.window, tokens_.window), 0, 0,
             pages_[pages_.size() > 1 ? window : 0]);
   plan_.finish();
-  load(window);
+  const std::optional<std::size_t> router = past_router();
+  const ValueId routed = router ? graph_.nodes[*router].in : kNoValue;
+  if (router) {
+    load(window, routed);
+    executor_.run_nodes(plan_, *router, *router + 1);
+  }
+  for (ValueId id = 0; id < kept_.size(); ++id)
+    if (id != routed) load(window, id);
 }
 
-void LayerStream::run_window(std::size_t window, std::size_t begin, std::size_t end) {
+void LayerStream::run_window(std::size_t window, std::size_t end) {
   plan_window(window);
-  std::size_t routed = graph_.nodes.size();
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t router = router_of(i);
-    if (router < begin && router != routed) {
-      executor_.run_nodes(plan_, router, router + 1);
-      routed = router;
-    }
-    executor_.run_nodes(plan_, i, i + 1);
-  }
+  for (std::size_t i = position_; i < end; ++i) executor_.run_nodes(plan_, i, i + 1);
 }
 
-void LayerStream::load(std::size_t window) {
-  for (std::size_t id = 0; id < kept_.size(); ++id) {
-    if (kept_[id].empty()) continue;
-    const std::size_t n = kept_[id].size() / tokens_.windows();
-    std::copy_n(&kept_[id][window * n], n, executor_.value(static_cast<ValueId>(id)));
-  }
+void LayerStream::load(std::size_t window, ValueId id) {
+  if (!loaded_[id]) return;  // also if the part that runs has begun to keep it
+  const std::size_t n = kept_[id].size() / tokens_.windows();
+  std::copy_n(&kept_[id][window * n], n, executor_.value(id));
 }
 
 void LayerStream::save(std::size_t window, const std::vector<bool>& live,
@@ -206,10 +245,9 @@ void LayerStream::save(std::size_t window, const std::vector<bool>& live,
 
 void LayerStream::visit_experts(std::size_t node,
                                 const std::function<void(std::size_t, const ExpertRows&)>& f) {
-  const std::size_t router = router_of(node);
-  const std::size_t n = graph_.nodes[router].as<RouteOp>()->n;
+  const std::size_t n = graph_.nodes[router_of(node)].as<RouteOp>()->n;
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
-    run_window(w, router, router + 1);
+    plan_window(w);
     f(w, executor_.expert_rows(n));
   }
 }
@@ -218,7 +256,7 @@ void LayerStream::visit_logits(std::size_t first,
                                const std::function<void(std::size_t window, std::size_t token,
                                                         std::span<const float> logits)>& f) {
   const std::size_t n = tokens_.window;
-  const FloatWeights weights(graph_, position_, position_ + 1, executor_.shape().threads);
+  const FloatWeights weights(*this, position_, position_ + 1);
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
     plan_window(w);
     for (std::size_t begin = first; begin < n; begin += kLogitRows) {
@@ -230,10 +268,19 @@ void LayerStream::visit_logits(std::size_t first,
   }
 }
 
-std::size_t LayerStream::bytes() const {
-  std::size_t bytes = 0;
-  for (const std::vector<float>& values : kept_) bytes += values.size() * sizeof(float);
-  return bytes;
+LayerStream::Preview::Preview(LayerStream& stream, std::size_t end)
+    : stream_(stream),
+      end_(end),
+      weights_(std::make_unique<FloatWeights>(stream, stream.position_, end)) {}
+
+LayerStream::Preview::~Preview() = default;
+
+void LayerStream::Preview::run(std::size_t window) { stream_.run_window(window, end_); }
+
+std::span<const float> LayerStream::Preview::rows(ValueId value) const {
+  const ValueInfo& info = stream_.graph_.values[value];
+  return {stream_.executor_.value(value),
+          stream_.tokens_.window * info.rows_per_token * info.width};
 }
 
 }  // namespace cria

@@ -164,15 +164,9 @@ class Quantizer {
   }
 
   void require_usable(const Piece& piece) const {
-    const TensorView& source = *piece.tensor->source;
-    const std::string where = "tensor " + std::string(source.name);
-    if (!piece.finite) throw file_.error("cannot quantize NaN or infinity", where);
-    const float most = largest_held(piece.tensor->type);
-    if (piece.largest > most && !piece.tensor->copied())
-      throw file_.error("a value is too large for " + std::string(name(piece.tensor->type)) +
-                            ": expected up to " + number_text(most) + ", got " +
-                            number_text(piece.largest),
-                        where);
+    const PlannedTensor& tensor = *piece.tensor;
+    require_encodable(file_, *tensor.source, tensor.copied() ? DType::F32 : tensor.type,
+                      piece.largest);
   }
 
   void finish_tensor(const PlannedTensor& tensor) {

@@ -14,21 +14,25 @@
 namespace cria {
 namespace {
 
-// Codes of one bit can follow small weights only at the cost of large ones. That hurts predictions
-// more than the squared error shows: the demo model has perplexity 60 without this, 54 with it.
-// Types with more bits get worse.
+// Codes of one bit follow small weights only at the cost of large ones, and least squares shrinks
+// rows: both hurt predictions more than the squared error shows. So weights count more by size, and
+// the codes are scaled up. KL divergence of the demo model in IQ1_S, with an importance matrix and
+// without: 0.78 and 0.91 with 0.1 and 1 in place of 8 and 1.05, 0.67 and 0.87 with them. Types with
+// more bits get worse.
 constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
-constexpr float kSmallestPart =
-    0.1F;  // share of the row's mean square added to each squared weight
+constexpr float kSmallestPart = 8;  // share of the row's mean square added to each squared weight
+constexpr float kStretched = 1.05F;
 
-/// importance·√(σ²/10 + x²) for a row x; importance null: 1.
+/// Weights importance·√(8·σ² + x²) for a row x (importance null: 1), followed by the stretched row.
 void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
   double squares = 0;
   for (const float value : x) squares += static_cast<double>(value) * value;
   const float least = kSmallestPart * static_cast<float>(squares / static_cast<double>(x.size()));
-  weights.resize(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i)
+  weights.resize(2 * x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    weights[x.size() + i] = kStretched * x[i];
     weights[i] = (importance != nullptr ? importance[i] : 1.0F) * std::sqrt(least + x[i] * x[i]);
+  }
 }
 
 /// Calls f(first, end) for ranges of rows, about 2^16 values each.
@@ -54,6 +58,7 @@ void encode_row(const KernelSet& kernels, DType type, std::span<const float> val
   if (std::ranges::find(kWeighedBySize, type) != std::end(kWeighedBySize)) {
     weigh_by_size(values, importance, weights);
     importance = weights.data();
+    values = std::span(weights).subspan(values.size());
   }
   kernels.encode(type)(values.data(), importance, values.size(), row);
 }
@@ -65,6 +70,15 @@ float largest_magnitude(std::span<const float> values) {
   for (const float value : values)
     largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
   return std::bit_cast<float>(std::min(largest, 0x7F800000U));
+}
+
+void require_encodable(const GgufFile& file, const TensorView& tensor, DType type, float largest) {
+  const std::string where = "tensor " + std::string(tensor.name);
+  if (std::isinf(largest)) throw file.error("cannot quantize NaN or infinity", where);
+  if (largest > largest_held(type))
+    throw file.error("a value is too large for " + std::string(name(type)) + ": expected up to " +
+                         number_text(largest_held(type)) + ", got " + number_text(largest),
+                     where);
 }
 
 void encode_rows(DType type, std::span<const float> values, std::size_t cols,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "model/gguf/gguf.h"
 
 namespace cria {
 
@@ -17,6 +18,9 @@ void encode_row(const KernelSet& kernels, DType type, std::span<const float> val
 
 /// The largest magnitude of the values. Infinite if one of them is infinite or NaN.
 float largest_magnitude(std::span<const float> values);
+
+/// Throws Error naming the tensor if its largest magnitude is infinite or too large for the type.
+void require_encodable(const GgufFile& file, const TensorView& tensor, DType type, float largest);
 
 /// Encodes values, rows of `cols`, as quantize() does: the bytes do not depend on `threads` (0:
 /// usable_cores()). importance: empty, or a weight for each column. out: [rows][row_bytes]. Throws

@@ -7,13 +7,21 @@
 namespace cria::fuzz {
 
 std::span<const Target> targets() {
-  static const Target all[] = {kArchitecture,       kCApi,        kChatTemplate, kCommandLine,
-                               kConversation,       kEdit,        kGbnf,         kGguf,
-                               kHfConfig,           kHfDirectory, kImportance,   kJinja,
-                               kJsonSchema,         kKernels,     kMapping,      kModel,
-                               kRegularExpression,  kRequest,     kRewrite,      kSafetensors,
-                               kSentencePieceModel, kSession,     kTokenizer,    kTokenizerJson,
-                               kToolCalls,          kUnigram,     kVocabulary,   kWordPiece};
+  static const Target all[] = {kArchitecture,  kCApi,
+                               kChatTemplate,  kCommandLine,
+                               kConversation,  kEdit,
+                               kGbnf,          kGguf,
+                               kHfConfig,      kHfDirectory,
+                               kImportance,    kJinja,
+                               kJsonSchema,    kKernels,
+                               kMapping,       kModel,
+                               kPlan,          kRegularExpression,
+                               kRequest,       kRewrite,
+                               kSafetensors,   kSentencePieceModel,
+                               kSession,       kTokenizer,
+                               kTokenizerJson, kToolCalls,
+                               kUnigram,       kVocabulary,
+                               kWordPiece};
   return all;
 }
 

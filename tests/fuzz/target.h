@@ -38,8 +38,8 @@ struct Target {
 // Each is defined in the file of its name.
 extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf,
     kGguf, kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel,
-    kRegularExpression, kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
-    kTokenizerJson, kToolCalls, kUnigram, kVocabulary, kWordPiece;
+    kPlan, kRegularExpression, kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession,
+    kTokenizer, kTokenizerJson, kToolCalls, kUnigram, kVocabulary, kWordPiece;
 
 /// All targets, by name.
 std::span<const Target> targets();

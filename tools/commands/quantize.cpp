@@ -171,6 +171,7 @@ class Quantization {
     for (const std::string& warning : job_.file().warnings()) print_warning(warning);
     require_other_file(job_.file(), command.output);
     require_other_file(command.sources.imatrix, command.output);
+    require_other_state();
     if (options_.mix != nullptr) advise_importance();
     plan_ = chosen_plan();
     writer_.emplace(command.output, job_.file().alignment());
@@ -193,6 +194,16 @@ class Quantization {
     const std::string_view advice = advice_without_importance(*options_.mix);
     if (!advice.empty() && !job_.weighted())
       print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
+  }
+
+  void require_other_state() const {
+    const std::string& state = command_.sources.state;
+    namespace fs = std::filesystem;
+    if (state.empty()) return;
+    if (fs::weakly_canonical(fs::absolute(state)) ==
+        fs::weakly_canonical(fs::absolute(command_.output)))
+      throw Error(state, "cannot be both OUT and --state: another name is needed");
+    require_other_file(job_.file(), state);
   }
 
   QuantizePlan chosen_plan() {
@@ -334,6 +345,13 @@ void add_quantize(Program& program) {
        into::text(options->type)},
   });
   command.add(source_flags(options->sources));
+  command.add({
+      {"--state",
+       "FILE",
+       "keep finished matrices of --calibrate here; run again with the same arguments to continue",
+       into::text(options->sources.state),
+       {.needs = "--calibrate"}},
+  });
   command.add({
       {"--size",
        "SIZE",

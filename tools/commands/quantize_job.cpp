@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <limits>
 
-#include "engine/calibrate/calibration_text.h"
 #include "engine/calibrate/damage.h"
 #include "engine/execute/machine.h"
 #include "engine/model.h"
@@ -16,7 +15,6 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kOwnWindows = 64;     // of text that the model writes to be calibrated
 constexpr std::size_t kDamageWindows = 2;   // at least, and one of each text
 constexpr std::size_t kDamageTokens = 512;  // in each
 
@@ -44,9 +42,15 @@ Flags source_flags(QuantizeSources& sources) {
        "more precise",
        into::text(sources.imatrix)},
       {"--calibrate", "FILE",
-       "quantize with error feedback, by the inputs that the matrices have on a text; self: a text "
-       "that the model writes; may be repeated, and texts alternate",
+       "quantize with error feedback, by the inputs that the matrices have on a text; self: only "
+       "what the model writes itself, prose and dialogues, which is added to other texts, too; may "
+       "be repeated, and texts alternate",
        into::each(sources.calibrate)},
+      {"--no-self",
+       "",
+       "calibrate with the given texts alone",
+       into::flag(sources.no_self),
+       {.needs = "--calibrate"}},
       {"--calibrate-tokens", "N",
        "tokens to calibrate with (default: 43 for each column of the widest matrix)",
        into::number(sources.calibrate_tokens, 1, 1 << 30)},
@@ -73,13 +77,31 @@ const Model& QuantizeJob::model() const {
   return *model_;
 }
 
+std::vector<CalibrationText> QuantizeJob::texts() const {
+  std::vector<CalibrationText> texts;
+  bool self = sources_.no_self;
+  for (const std::string& path : sources_.calibrate) {
+    const bool own = path == "self";
+    if (own && std::exchange(self, true)) continue;
+    texts.push_back({path, own ? std::nullopt : std::optional(read_file(path))});
+  }
+  if (!self) texts.push_back({"self", {}});
+  return texts;
+}
+
+CalibrationTokens QuantizeJob::tokens_of(std::span<const CalibrationText> texts,
+                                         std::size_t max_tokens) const {
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  OwnTextOptions own;
+  own.threads = threads_;
+  own.on_progress = [&](std::size_t) { return !interrupted; };
+  CalibrationTokens tokens = calibration_tokens(model(), texts, max_tokens, own);
+  if (interrupted) throw Interrupted();
+  return tokens;
+}
+
 const CalibrationTokens& QuantizeJob::tokens() const {
-  if (!tokens_.ids.empty()) return tokens_;
-  const std::size_t asked = sources_.calibrate_tokens / kDamageTokens;
-  const std::size_t windows = asked == 0 ? kOwnWindows : std::min(asked, kOwnWindows);
-  for (const std::string& path : sources_.calibrate)
-    texts_.push_back(path == "self" ? own_text(model(), windows, threads_) : read_file(path));
-  tokens_ = calibration_tokens(model(), texts_, sources_.calibrate, sources_.calibrate_tokens);
+  if (tokens_.ids.empty()) tokens_ = tokens_of(texts(), sources_.calibrate_tokens);
   return tokens_;
 }
 
@@ -179,14 +201,10 @@ std::vector<std::vector<TypeCost>> QuantizeJob::damages(
     std::span<const TensorView* const> tensors) const {
   if (tensors.empty()) return {};
   const std::atomic<bool>& interrupted = catch_interrupts();
-  if (!sources_.calibrate.empty()) static_cast<void>(tokens());
-  std::vector<std::string> texts = texts_, names = sources_.calibrate;
-  if (texts.empty()) {
-    texts.push_back(own_text(model(), kDamageWindows, threads_));
-    names.emplace_back("self");
-  }
-  const CalibrationTokens tokens = calibration_tokens(
-      model(), texts, names, kDamageTokens * std::max(kDamageWindows, texts.size()));
+  const std::vector<CalibrationText> texts =
+      sources_.calibrate.empty() ? std::vector<CalibrationText>{{"self", {}}} : this->texts();
+  const CalibrationTokens tokens =
+      tokens_of(texts, kDamageTokens * std::max(kDamageWindows, texts.size()));
   Progress progress("measuring", "tensors", tensors.size());
   DamageOptions options;
   options.types = types_;
@@ -205,14 +223,15 @@ void QuantizeJob::declare(GgufWriter& writer, const QuantizePlan& plan) const {
   cria::declare(writer, file_, plan);
   if (!sources_.calibrate.empty()) {
     std::string names;
-    for (const std::string& path : sources_.calibrate)
-      names += (names.empty() ? "" : ", ") + file_name(path);
+    for (const CalibrationText& text : texts())
+      names += (names.empty() ? "" : ", ") + file_name(text.name);
     declare_calibration(writer, names, tokens().ids.size());
   }
   if (importance_) declare_importance(writer, *importance_, file_name(sources_.imatrix));
 }
 
-CalibratedTensors QuantizeJob::calibrated(const QuantizePlan& plan, bool verbose) const {
+CalibrationState QuantizeJob::calibrated(const QuantizePlan& plan, const std::string& output,
+                                         bool verbose) const {
   const std::atomic<bool>& interrupted = catch_interrupts();
   std::uint64_t weights = 0, done = 0;
   for (const PlannedTensor& tensor : plan.tensors)
@@ -220,6 +239,9 @@ CalibratedTensors QuantizeJob::calibrated(const QuantizePlan& plan, bool verbose
   Progress progress("calibrating", "weights", weights);
   CalibrationOptions options;
   options.feedback.threads = threads_;
+  options.on_start = [](std::uint64_t bytes) {
+    print_line("calibrating: needs up to " + human_bytes(bytes) + " of memory");
+  };
   options.on_note = [](const std::string& note) { print_warning(note); };
   options.on_matrix = [&](const std::string& tensor, std::uint64_t n, const Feedback::Loss& loss) {
     progress.update(done += n);
@@ -228,16 +250,27 @@ CalibratedTensors QuantizeJob::calibrated(const QuantizePlan& plan, bool verbose
                  " of the encoder's");
     return !interrupted;
   };
-  CalibratedTensors tensors = calibrate(model(), plan, tokens(), options);
-  if (interrupted) throw Interrupted();
-  return tensors;
+  CalibrationState state =
+      sources_.state.empty()
+          ? CalibrationState::unnamed(plan, std::filesystem::path(output).parent_path().string())
+          : CalibrationState(plan, sources_.state,
+                             calibration_identity(model(), plan, tokens(), options));
+  if (state.finished() > 0)
+    print_line(sources_.state + ": continues after " +
+               counted(state.finished(), "finished matrix", "finished matrices"));
+  if (!calibrate(model(), plan, tokens(), options, state)) {
+    if (!sources_.state.empty())
+      print_line(sources_.state + " keeps what is finished: run again to continue");
+    throw Interrupted();
+  }
+  return state;
 }
 
 void QuantizeJob::write(const QuantizePlan& plan, GgufWriter& writer, bool verbose, bool measure,
                         const OnTensor& on_tensor) const {
   const std::atomic<bool>& interrupted = catch_interrupts();
-  const CalibratedTensors made =
-      sources_.calibrate.empty() ? CalibratedTensors() : calibrated(plan, verbose);
+  std::optional<CalibrationState> state;
+  if (!sources_.calibrate.empty()) state.emplace(calibrated(plan, writer.path(), verbose));
   std::uint64_t total = 0;
   for (const PlannedTensor& tensor : plan.tensors) total += tensor.bytes();
   Progress progress("quantizing", "bytes", total);
@@ -245,8 +278,7 @@ void QuantizeJob::write(const QuantizePlan& plan, GgufWriter& writer, bool verbo
   run.threads = threads_;
   run.importance = importance_ ? &*importance_ : nullptr;
   run.made = [&](const PlannedTensor& tensor) -> std::span<const std::byte> {
-    const auto found = made.find(tensor.source->name);
-    return found == made.end() ? std::span<const std::byte>() : std::span(found->second);
+    return state ? state->tensor(tensor.source->name) : std::span<const std::byte>();
   };
   run.measure = measure;
   run.on_progress = [&](std::uint64_t bytes) {
@@ -255,6 +287,7 @@ void QuantizeJob::write(const QuantizePlan& plan, GgufWriter& writer, bool verbo
   };
   run.on_tensor = on_tensor;
   if (!quantize(file_, plan, writer, run)) throw Interrupted();
+  if (state && !sources_.state.empty()) std::filesystem::remove(sources_.state);
 }
 
 }  // namespace cria::tools

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/calibrate/calibrate.h"
+#include "engine/calibrate/calibration_text.h"
 #include "engine/quantize/budget.h"
 #include "engine/quantize/quantize.h"
 #include "tools/cli/flag.h"
@@ -21,7 +22,9 @@ struct QuantizeSources {
   std::string imatrix;                 ///< path; "": none
   std::vector<std::string> calibrate;  ///< paths of texts, or "self"; empty: not calibrated
   std::uint64_t calibrate_tokens = 0;  ///< 0: the default
+  bool no_self = false;                ///< leave out the text that the model writes
   std::string types = "K";             ///< that a budget chooses from
+  std::string state;                   ///< path of a calibration's state; "": not kept
 };
 Flags source_flags(QuantizeSources& sources);
 
@@ -69,6 +72,8 @@ class QuantizeJob {
       std::function<void(const PlannedTensor& tensor, const std::optional<QuantizeError>& error)>;
   /// Writes the declared file, with progress. verbose: a line for each calibrated matrix. on_tensor
   /// gets errors if `measure`. Throws Interrupted at Ctrl-C; the target is unchanged then.
+  /// Continues from the calibration's state if there is one, and deletes it when the file is
+  /// complete.
   void write(const QuantizePlan& plan, GgufWriter& writer, bool verbose, bool measure,
              const OnTensor& on_tensor) const;
 
@@ -81,11 +86,15 @@ class QuantizeJob {
     [[nodiscard]] std::string text(std::uint64_t used) const;
   };
   [[nodiscard]] const CalibrationTokens& tokens() const;  // read or written the first time
+  [[nodiscard]] std::vector<CalibrationText> texts() const;
+  [[nodiscard]] CalibrationTokens tokens_of(std::span<const CalibrationText> texts,
+                                            std::size_t max_tokens) const;
   void measure(const QuantizePlan& open);
   [[nodiscard]] Allowance allowance_of(const QuantizePlan& open, const Budget& budget) const;
   [[nodiscard]] std::uint64_t least_bytes(const QuantizePlan& open,
                                           const Allowance& allowance) const;
-  [[nodiscard]] CalibratedTensors calibrated(const QuantizePlan& plan, bool verbose) const;
+  [[nodiscard]] CalibrationState calibrated(const QuantizePlan& plan, const std::string& output,
+                                            bool verbose) const;
   [[nodiscard]] std::vector<std::vector<TypeCost>> damages(
       std::span<const TensorView* const> tensors) const;
   [[nodiscard]] const Model& model() const;
@@ -96,7 +105,6 @@ class QuantizeJob {
   std::optional<ImportanceMatrix> importance_;
   mutable std::shared_ptr<const Model> model_;  // loaded when it must be evaluated
   std::vector<DType> types_;
-  mutable std::vector<std::string> texts_;  // to calibrate with
   mutable CalibrationTokens tokens_;
   std::map<std::string, std::vector<TypeCost>, std::less<>> costs_;  // by tensor, once measured
   double predicted_ = 0;

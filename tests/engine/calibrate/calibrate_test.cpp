@@ -3,6 +3,11 @@
 #include "engine/calibrate/calibrate.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "engine/calibrate/calibration_text.h"
 #include "tests/engine/architectures/architecture_cases.h"
@@ -31,13 +36,29 @@ CalibrationTokens random_tokens(std::size_t windows, std::size_t window, std::ui
   return tokens;
 }
 
-CalibratedTensors calibrated(const Model& model, const QuantizePlan& plan,
-                             const CalibrationTokens& tokens, unsigned threads,
-                             const KernelSet& kernels = *active_kernels()) {
+using Blocks = std::map<std::string, std::vector<std::byte>>;  // by tensor
+
+Blocks blocks_of(const CalibrationState& state, const QuantizePlan& plan) {
+  Blocks blocks;
+  for (const PlannedTensor& tensor : plan.tensors)
+    if (const auto made = state.tensor(tensor.source->name); !made.empty())
+      blocks[std::string(tensor.source->name)].assign(made.begin(), made.end());
+  return blocks;
+}
+
+Blocks calibrated(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+                  const CalibrationOptions& options) {
+  CalibrationState state = CalibrationState::unnamed(plan, testing::TempDir());
+  EXPECT_TRUE(calibrate(model, plan, tokens, options, state));
+  return blocks_of(state, plan);
+}
+
+Blocks calibrated(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+                  unsigned threads, const KernelSet& kernels = *active_kernels()) {
   CalibrationOptions options;
   options.feedback = {.descents = 1, .refits = 1, .threads = threads};
   options.kernels = &kernels;
-  return calibrate(model, plan, tokens, options);
+  return calibrated(model, plan, tokens, options);
 }
 
 class CalibratedArchitectures : public testing::TestWithParam<ArchitectureCase> {};
@@ -46,13 +67,38 @@ TEST_P(CalibratedArchitectures, GiveTheSameBytesForAnyThreads) {
   const auto model = TinyArchitecture(GetParam()).load();
   const QuantizePlan plan = plan_of(model->file(), DType::Q4_0);
   const CalibrationTokens tokens = random_tokens(3, 24, TinyArchitecture::kVocabulary);
-  const CalibratedTensors one = calibrated(*model, plan, tokens, 1);
+  const Blocks one = calibrated(*model, plan, tokens, 1);
   EXPECT_FALSE(one.empty());
   EXPECT_EQ(calibrated(*model, plan, tokens, 3), one);
   for (const auto& [name, bytes] : one) {
     const TensorView& tensor = *model->file().tensor(name);
     EXPECT_EQ(bytes.size(), dtype_info(DType::Q4_0).row_bytes(tensor.cols()) * tensor.rows());
   }
+}
+
+// Stops at any matrices, also between a router and its experts, change nothing.
+TEST_P(CalibratedArchitectures, StreamsMayStopAtAnyMatrix) {
+  const auto model = TinyArchitecture(GetParam()).load();
+  const CalibrationTokens tokens = random_tokens(2, 24, TinyArchitecture::kVocabulary);
+  const Graph& graph = model->graph();
+  const auto rows_at = [&](std::size_t node, std::size_t step) {
+    LayerStream stream(*model, tokens, *active_kernels(), 1);
+    for (std::size_t i = step; step > 0 && i < node; i += step)
+      if (graph.nodes[i].facts.dense || graph.nodes[i].as<ExpertsUpOp>() != nullptr ||
+          graph.nodes[i].as<ExpertsDownOp>() != nullptr)
+        stream.run_to(i);
+    LayerStream::Preview preview(stream, node);
+    std::vector<float> rows;
+    for (std::size_t w = 0; w < tokens.windows(); ++w) {
+      preview.run(w);
+      const std::span<const float> some = preview.rows(graph.nodes[node].in);
+      rows.insert(rows.end(), some.begin(), some.end());
+    }
+    return rows;
+  };
+  const std::size_t last = graph.nodes.size() - 1;
+  const std::vector<float> expected = rows_at(last, 0);
+  for (const std::size_t step : {1U, 2U, 3U, 5U}) EXPECT_EQ(rows_at(last, step), expected) << step;
 }
 INSTANTIATE_TEST_SUITE_P(, CalibratedArchitectures, testing::ValuesIn(architecture_cases()),
                          [](const auto& one) {
@@ -66,7 +112,7 @@ TEST(Calibrate, GivesTheSameBytesForEachInstructionSet) {
   const auto model = TinyArchitecture(architecture_case("qwen3moe")).load();
   const QuantizePlan plan = plan_of(model->file(), DType::Q4_0);
   const CalibrationTokens tokens = random_tokens(2, 24, TinyArchitecture::kVocabulary);
-  const CalibratedTensors expected = calibrated(*model, plan, tokens, 1);
+  const Blocks expected = calibrated(*model, plan, tokens, 1);
   for (const KernelSet* const kernels : available_kernels())
     EXPECT_EQ(calibrated(*model, plan, tokens, 2, *kernels), expected) << kernels->isa;
 }
@@ -78,21 +124,112 @@ TEST(Calibrate, NotesExpertsWithoutTokens) {
   CalibrationOptions options;
   options.on_note = [&](const std::string& note) { notes.push_back(note); };
   const CalibrationTokens tokens{8, std::vector<TokenId>(8, 3)};  // one token eight times
-  const CalibratedTensors made = calibrate(*model, plan, tokens, options);
+  const Blocks made = calibrated(*model, plan, tokens, options);
   EXPECT_TRUE(made.contains("blk.0.ffn_down_exps.weight"));
   ASSERT_FALSE(notes.empty());
   EXPECT_NE(notes.front().find("no token takes expert"), std::string::npos) << notes.front();
 }
 
-TEST(Calibrate, StopsWhenAsked) {
-  const auto model = TinyArchitecture(architecture_case("llama")).load();
+class ResumedCalibration : public testing::Test {
+ protected:
+  ~ResumedCalibration() override { std::filesystem::remove(path_); }
+  CalibrationState state(std::uint64_t identity = 7) const { return {plan_, path_, identity}; }
+  // Calibrates until so many more matrices are finished.
+  bool run(std::size_t matrices) {
+    CalibrationState state = this->state();
+    const std::size_t before = state.finished();
+    CalibrationOptions options;
+    options.on_matrix = [&](const std::string&, std::uint64_t, const Feedback::Loss&) {
+      return state.finished() < before + matrices;
+    };
+    return calibrate(*model_, plan_, tokens_, options, state);
+  }
+  const std::shared_ptr<const Model> model_ =
+      TinyArchitecture(architecture_case("qwen3moe")).load();
+  const QuantizePlan plan_ = plan_of(model_->file(), DType::Q4_0);
+  const CalibrationTokens tokens_ = random_tokens(2, 24, TinyArchitecture::kVocabulary);
+  const std::string path_ = testing::TempDir() + "/calibration-" + std::to_string(::getpid());
+};
+
+TEST_F(ResumedCalibration, GivesTheSameBytes) {
+  const Blocks expected = calibrated(*model_, plan_, tokens_, CalibrationOptions());
+  std::size_t stops = 0;
+  while (!run(1)) {
+    ++stops;
+    // A kill in the middle of a matrix leaves rows that are not finished.
+    CalibrationState state = this->state();
+    for (const auto& [name, blocks] : expected)
+      if (state.tensor(name).empty() && !state.has(name, 0))
+        state.write(name, 0, std::vector<std::byte>(blocks.size() / 8, std::byte{0x55}));
+  }
+  EXPECT_GE(stops, 10U);
+  const Blocks made = blocks_of(state(), plan_);
+  EXPECT_EQ(made.size(), expected.size());
+  for (const auto& [name, blocks] : expected) EXPECT_TRUE(made.at(name) == blocks) << name;
+}
+
+TEST_F(ResumedCalibration, RepeatsWhatIsDamaged) {
+  const Blocks expected = calibrated(*model_, plan_, tokens_, CalibrationOptions());
+  EXPECT_FALSE(run(5));
+  EXPECT_EQ(state().finished(), 5U);
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 1);
+  EXPECT_EQ(state().finished(), 4U);
+  constexpr std::size_t kBegin = 4096, kList = 5 * 32;
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(kBegin);
+  file << std::string(std::filesystem::file_size(path_) + 1 - kList - kBegin, 'x');
+  file.close();
+  EXPECT_EQ(state().finished(), 0U);
+  EXPECT_TRUE(run(1000));
+  EXPECT_EQ(blocks_of(state(), plan_), expected);
+}
+
+TEST_F(ResumedCalibration, RefusesOtherStates) {
+  EXPECT_FALSE(run(1));
+  EXPECT_THROW(state(8), Error);
+  {
+    const CalibrationState used = state();
+    EXPECT_THROW(state(), Error);
+  }
+  EXPECT_THROW(CalibrationState(plan_of(model_->file(), DType::Q8_0), path_, 7), Error);
+  EXPECT_THROW(CalibrationState(plan_, path_ + "/none", 7), Error);
+  std::ofstream(path_) << "a text of some length that is no state of a calibration";
+  EXPECT_THROW(state(), Error);
+}
+
+TEST_F(ResumedCalibration, IdentityCountsTextsTypesAndOptions) {
+  const auto identity = [&](const QuantizePlan& plan, const CalibrationTokens& tokens,
+                            double damping) {
+    CalibrationOptions options;
+    options.feedback.damping = damping;
+    return calibration_identity(*model_, plan, tokens, options);
+  };
+  const std::uint64_t one = identity(plan_, tokens_, 0.3);
+  EXPECT_EQ(identity(plan_, tokens_, 0.3), one);
+  EXPECT_NE(identity(plan_of(model_->file(), DType::Q8_0), tokens_, 0.3), one);
+  EXPECT_NE(identity(plan_, random_tokens(3, 24, TinyArchitecture::kVocabulary), 0.3), one);
+  EXPECT_NE(identity(plan_, tokens_, 0.2), one);
+}
+
+TEST(Calibrate, NeedsLittleMoreThanStreamsAndMoments) {
+  const Model& model = demo_model();
+  const QuantizePlan plan = plan_of(model.file(), DType::Q3_K, "blk.");
+  std::uint64_t bytes = 0;
   CalibrationOptions options;
+  options.on_start = [&](std::uint64_t needed) { bytes = needed; };
   options.on_matrix = [](const std::string&, std::uint64_t, const Feedback::Loss&) {
     return false;
   };
-  EXPECT_TRUE(calibrate(*model, plan_of(model->file(), DType::Q4_0),
-                        random_tokens(1, 24, TinyArchitecture::kVocabulary), options)
-                  .empty());
+  const CalibrationTokens tokens{512, many_tokens(64 * 512)};
+  CalibrationState state = CalibrationState::unnamed(plan, testing::TempDir());
+  EXPECT_FALSE(calibrate(model, plan, tokens, options, state));
+  std::size_t widest = 0, stream = model.graph().values[model.graph().nodes.front().out].width;
+  for (const PlannedTensor& tensor : plan.tensors)
+    if (!tensor.copied()) widest = std::max<std::size_t>(widest, tensor.source->cols());
+  const std::size_t streams = 2 * tokens.ids.size() * stream * sizeof(float);
+  EXPECT_GT(bytes, streams);
+  EXPECT_LE(static_cast<double>(bytes),
+            1.3 * static_cast<double>(streams + widest * widest * sizeof(double)));
 }
 
 TEST(Calibrate, LowersTheLossOfTheDemoModel) {
@@ -106,7 +243,7 @@ TEST(Calibrate, LowersTheLossOfTheDemoModel) {
     all.encoded += loss.encoded;
     return true;
   };
-  const CalibratedTensors made = calibrate(model, plan, tokens, options);
+  const Blocks made = calibrated(model, plan, tokens, options);
   EXPECT_EQ(made.size(), 7U);
   EXPECT_LT(all.found, 0.8 * all.encoded);
 }
@@ -115,8 +252,8 @@ TEST(CalibrationText, AlternatesBetweenTexts) {
   const Model& model = demo_model();
   std::string first, second;
   for (int i = 0; i < 2000; ++i) first += "The river rises. ", second += "A house has doors. ";
-  const std::vector<std::string> texts{first, second}, names{"first", "second"};
-  const CalibrationTokens tokens = calibration_tokens(model, texts, names, 4 * 512);
+  const std::vector<CalibrationText> texts{{"first", first}, {"second", second}};
+  const CalibrationTokens tokens = calibration_tokens(model, texts, 4 * 512, {});
   ASSERT_EQ(tokens.windows(), 4U);
   const auto window = [&](std::size_t w) {
     return std::vector<TokenId>(
@@ -127,15 +264,44 @@ TEST(CalibrationText, AlternatesBetweenTexts) {
     EXPECT_EQ(tokens.ids[w * tokens.window], *model.vocabulary().bos);
   EXPECT_EQ(model.tokenizer().decode(window(0)).substr(0, 9), "The river");
   EXPECT_EQ(model.tokenizer().decode(window(1)).substr(0, 7), "A house");
-  EXPECT_THROW(calibration_tokens(model, std::vector<std::string>{"short"},
-                                  std::vector<std::string>{"name"}, 512),
+  EXPECT_THROW(calibration_tokens(model, std::vector<CalibrationText>{{"name", "short"}}, 512, {}),
                Error);
 }
 
-TEST(CalibrationText, OwnTextIsTheSameEachTime) {
-  const std::string text = own_text(demo_model(), 1, 1);
-  EXPECT_GT(text.size(), 500U);
-  EXPECT_EQ(own_text(demo_model(), 1, 2), text);
+TEST(CalibrationText, HasItsShareOfTheModelsOwn) {
+  const Model& model = demo_model();
+  std::string first;
+  for (int i = 0; i < 2000; ++i) first += "The river rises. ";
+  const std::vector<CalibrationText> texts{{"first", first}, {"self", {}}};
+  const CalibrationTokens tokens = calibration_tokens(model, texts, 4 * 512, {});
+  ASSERT_EQ(tokens.windows(), 4U);
+  const std::vector<std::vector<TokenId>> own = own_windows(model, 2, {});
+  EXPECT_TRUE(std::equal(own[0].begin(), own[0].end(), tokens.ids.begin() + 512));
+  EXPECT_TRUE(std::equal(own[1].begin(), own[1].end(), tokens.ids.begin() + 3 * 512));
+}
+
+TEST(OwnText, IsProseAndDialoguesAndTheSameEachTime) {
+  const Model& model = demo_model();
+  const std::vector<std::vector<TokenId>> windows = own_windows(model, 2, {});
+  ASSERT_EQ(windows.size(), 2U);
+  const auto count = [&](std::size_t window, std::string_view text) {
+    const std::string all = model.tokenizer().decode(windows[window], true);
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = all.find(text, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  for (const std::vector<TokenId>& window : windows) {
+    ASSERT_EQ(window.size(), 512U);
+    EXPECT_EQ(window.front(), *model.vocabulary().bos);
+  }
+  EXPECT_EQ(count(0, "<|im_start|>user"), 0U);
+  EXPECT_GE(count(1, "<|im_start|>user\n"), 3U);
+  EXPECT_GE(count(1, "<|im_start|>assistant\n"), 3U);
+  OwnTextOptions options;
+  options.threads = 2;
+  EXPECT_EQ(own_windows(model, 2, options), windows);
+  options.on_progress = [](std::size_t tokens) { return tokens < 100; };
+  EXPECT_TRUE(own_windows(model, 2, options).empty());
 }
 
 }  // namespace

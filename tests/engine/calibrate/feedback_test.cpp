@@ -38,6 +38,13 @@ Problem random_problem(unsigned seed) {
   return p;
 }
 
+Triangle triangle(const Problem& p) {
+  Triangle h(kColumns);
+  for (std::size_t i = 0; i < kColumns; ++i)
+    for (std::size_t j = i; j < kColumns; ++j) h.row(i)[j] = p.moments[i * kColumns + j];
+  return h;
+}
+
 double loss_of(const std::vector<double>& h, const float* target, const float* values) {
   double loss = 0;
   for (std::size_t i = 0; i < kColumns; ++i)
@@ -57,7 +64,7 @@ std::vector<double> damped(const Problem& p, double damping) {
 
 std::vector<std::byte> quantized(DType type, const Problem& p, const FeedbackOptions& options,
                                  const KernelSet& kernels, Feedback::Loss* loss = nullptr) {
-  const InputMoments moments(p.moments, kColumns, options, kernels);
+  const InputMoments moments(triangle(p), options, kernels);
   std::vector<std::byte> out(dtype_info(type).row_bytes(kColumns) * kRows);
   const Feedback::Loss found =
       Feedback(type, moments, options, kernels).quantize(p.weights, out.data());
@@ -127,7 +134,7 @@ TEST(Feedback, IsThePlainCalculationInDouble) {
   const Problem p = random_problem(1);
   const FeedbackOptions options{.descents = 0, .refits = 0};
   const std::vector<double> h = damped(p, options.damping);
-  const InputMoments moments(p.moments, kColumns, options, *active_kernels());
+  const InputMoments moments(triangle(p), options, *active_kernels());
   for (const DType type : {DType::Q4_0, DType::Q3_K, DType::Q4_K, DType::IQ4_XS}) {
     const CodeFormat& format = code_format(type);
     const std::vector<float> values =
@@ -183,16 +190,63 @@ TEST(Feedback, GivesTheSameBytesForThreadsAndInstructionSets) {
   }
 }
 
+TEST(InputMoments, InvertTheDampedMoments) {
+  const Problem p = random_problem(5);
+  const FeedbackOptions options;
+  const std::vector<double> expected = inverse(damped(p, options.damping));
+  InputMoments moments(triangle(p), options, *active_kernels(), true);
+  const std::vector<float> found = moments.take_inverse();
+  double largest = 0, error = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    error = std::max(error, std::abs(expected[i] - found[i]));
+  }
+  // Each entry is a sum of kColumns float products, none above `largest`.
+  EXPECT_LT(error, kColumns * 0x1p-24 * largest);
+}
+
+TEST(SecondMoments, AreSumsOverTheRows) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  constexpr std::size_t kA = 37, kB = 50, kSome = 16;
+  SquareSums squares(kB, *active_kernels(), 2);
+  ProductSums products(kA, kB, *active_kernels(), 2);
+  std::vector<double> square(kB * kB), product(kA * kB);
+  for (int window = 0; window < 3; ++window) {
+    std::vector<float> a(kSome * kA), b(kSome * kB);
+    for (float& value : a) value = normal(random);
+    for (float& value : b) value = normal(random);
+    squares.add(b);
+    products.add(a, b);
+    for (std::size_t r = 0; r < kSome; ++r) {
+      for (std::size_t i = 0; i < kB; ++i)
+        for (std::size_t j = 0; j < kB; ++j)
+          square[i * kB + j] += double{b[r * kB + i]} * b[r * kB + j] / (3 * kSome);
+      for (std::size_t i = 0; i < kA; ++i)
+        for (std::size_t j = 0; j < kB; ++j)
+          product[i * kB + j] += double{a[r * kA + i]} * b[r * kB + j] / (3 * kSome);
+    }
+  }
+  EXPECT_EQ(squares.rows(), 3 * kSome);
+  const Triangle mean = squares.take_mean();
+  const std::vector<float> cross = products.take_mean();
+  constexpr double kRounding = 25 * kSome * 0x1p-24;  // products below 25, kSome of them in floats
+  for (std::size_t i = 0; i < kB; ++i)
+    for (std::size_t j = i; j < kB; ++j)
+      EXPECT_NEAR(mean.row(i)[j], square[i * kB + j], kRounding) << i << ' ' << j;
+  for (std::size_t i = 0; i < cross.size(); ++i) EXPECT_NEAR(cross[i], product[i], kRounding) << i;
+}
+
 TEST(Feedback, DampsSingularMoments) {
   Problem p = random_problem(4);
   std::ranges::fill(p.moments, 1.0);  // all columns are the same
-  const InputMoments moments(p.moments, kColumns, {.damping = 1e-18}, *active_kernels());
+  const InputMoments moments(triangle(p), {.damping = 1e-18}, *active_kernels());
   EXPECT_GT(moments.damping(), 1e-18);
   std::ranges::fill(p.moments, 0.0);
-  EXPECT_NO_THROW(InputMoments(p.moments, kColumns, {}, *active_kernels()));
+  EXPECT_NO_THROW(InputMoments(triangle(p), {}, *active_kernels()));
   p.moments[3] = std::numeric_limits<double>::quiet_NaN();
   p.moments[0] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(InputMoments(p.moments, kColumns, {}, *active_kernels()), std::domain_error);
+  EXPECT_THROW(InputMoments(triangle(p), {}, *active_kernels()), std::domain_error);
 }
 
 }  // namespace

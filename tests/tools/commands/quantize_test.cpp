@@ -2,11 +2,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
@@ -178,6 +180,49 @@ TEST(Quantize, ReportsImpossibleBudgets) {
   EXPECT_EQ(
       cria({"quantize", f16, out, "--size", "3MB", "--types", "Q9", "--calibrate", text}).code, 2);
   EXPECT_FALSE(fs::exists(out));
+}
+
+// The list of finished matrices begins where the blocks end.
+TEST(Quantize, ContinuesAfterAKill) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), text = directory.write("text", prose(3000)),
+                    whole = directory.path("whole.gguf"), killed = directory.path("killed.gguf"),
+                    state = directory.path("state");
+  const auto arguments = [&](const std::string& out) {
+    return std::vector<std::string>{"quantize",    f16,  out,         "Q4_0",
+                                    "--calibrate", text, "--no-self", "--calibrate-tokens",
+                                    "512"};
+  };
+  const Result first = cria(arguments(whole));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find("calibrating: needs up to "), std::string::npos) << first.err;
+  std::vector<std::string> with_state = arguments(killed);
+  with_state.insert(with_state.end(), {"--state", state});
+  {
+    Child child(Child::Kind::Pipe, with_state, {}, directory.path("errors"));
+    const auto size = [&] {
+      std::error_code none;
+      const auto bytes = fs::file_size(state, none);
+      return none ? 0 : bytes;
+    };
+    std::uintmax_t begun = 0;  // once it grows, a matrix is finished
+    for (int i = 0;
+         i < 6000 && (size() < 4096 || (begun == 0 ? (begun = size()) : begun) == size()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    child.signal(SIGKILL);
+    EXPECT_EQ(child.exit_code(), 128 + SIGKILL);
+  }
+  EXPECT_FALSE(fs::exists(killed));
+  const Result other = cria({"quantize", f16, killed, "Q5_0", "--calibrate", text, "--no-self",
+                             "--calibrate-tokens", "512", "--state", state});
+  EXPECT_NE(other.err.find("a different run"), std::string::npos) << other.err;
+  const Result second = cria(with_state);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_NE(second.err.find("continues after"), std::string::npos) << second.err;
+  EXPECT_EQ(read_file(killed), read_file(whole));
+  EXPECT_FALSE(fs::exists(state));
+  with_state.back() = killed;
+  EXPECT_EQ(cria(with_state).code, 1) << "the output is no state";
 }
 
 TEST(Quantize, ShowsItsRules) {
