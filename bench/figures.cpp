@@ -1,5 +1,6 @@
-// figures DIRECTORY: makes the pictures and tables of measured figures. From DIRECTORY/speeds.csv
-// and quantizations.csv it writes speeds.svg (first machine), perplexity.svg, and the tables
+// figures DIRECTORY: makes the pictures and tables of measured figures. From DIRECTORY/speeds.csv,
+// quantizations.csv and calibrated.csv it writes speeds.svg (first machine), perplexity.svg,
+// quality.svg, and the tables
 // between
 // "<!-- NAME -->" and "<!-- end -->" in DIRECTORY/README.md, processors/*.md and the README.md
 // above.
@@ -232,6 +233,25 @@ std::string perplexity_picture(const std::vector<Row>& rows) {
   return to_svg(plot);
 }
 
+std::string quality_picture(const std::vector<Row>& rows) {
+  ScatterPlot plot{.title = "Divergence over size",
+                   .subtitle =
+                       "the demo model (7.3 M parameters), 100 windows of WikiText-2's test text; "
+                       "importance and calibration by the same other text",
+                   .x_axis = "MiB",
+                   .y_axis = "KL divergence from F16",
+                   .points = {},
+                   .curve = {},
+                   .curve_label = {}};
+  for (const Row& row : rows)
+    plot.points.push_back({.x = value(row, "mib"),
+                           .y = value(row, "divergence"),
+                           .error = 0,
+                           .label = row.at("types") + ", " + row.at("by"),
+                           .accent = row.at("by") == "calibrated"});
+  return to_svg(plot);
+}
+
 bool is_short_prompt(const std::string& column) {
   for (const char* const name : {"pp8", "pp16", "pp32", "pp64", "pp128"})
     if (column == name) return true;
@@ -295,6 +315,8 @@ void run(const std::filesystem::path& directory) {
     write_tables(entry.path(), tables);
   std::ofstream(directory / "speeds.svg") << speeds_picture(speeds.front());
   std::ofstream(directory / "perplexity.svg") << perplexity_picture(quantizations);
+  std::ofstream(directory / "quality.svg")
+      << quality_picture(read_csv(directory / "calibrated.csv"));
 }
 
 }  // namespace

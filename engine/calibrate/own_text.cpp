@@ -65,6 +65,9 @@ class OwnWindow {
   void add(const GenerateResult& result) {
     if (template_ == nullptr) {
       prompt_.insert(prompt_.end(), result.tokens.begin(), result.tokens.end());
+      const Vocabulary& vocabulary = model_.vocabulary();
+      const std::optional<TokenId> end = vocabulary.eot ? vocabulary.eot : vocabulary.eos;
+      if (result.end_token && end) prompt_.push_back(*end);  // the next text follows from BOS
       append(prompt_);
     } else if (asks()) {
       add_question(result);
@@ -96,7 +99,6 @@ class OwnWindow {
     AnswerRequest request;
     request.prompt = {vocabulary.bos.value_or(vocabulary.eos.value_or(0))};
     request.options = free_sampling(next_seed(), left() - 1);
-    request.options.ignore_eos = true;
     return request;
   }
 

@@ -313,8 +313,9 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
     if (p.recommended)
       out += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) +
              "\" r=\"8\" fill=\"none\" stroke=\"#27ae60\" stroke-width=\"2\"/>\n";
-    out += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) +
-           "\" r=\"4\" class=\"first\" fill=\"#2c6fbb\"/>\n";
+    out += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) + "\" r=\"4\" " +
+           (p.accent ? "class=\"accent\" fill=\"#c0392b\"" : "class=\"first\" fill=\"#2c6fbb\"") +
+           "/>\n";
     const Box label = placed(px, py, kLetterWidth * static_cast<double>(p.label.size()), taken);
     taken.push_back(label);
     if (std::abs(label.y - py - 4) > 4)

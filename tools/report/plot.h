@@ -28,6 +28,7 @@ struct PlotPoint {
   double x, y, error;  ///< error: half the length of a vertical bar
   std::string label;
   bool recommended = false;  ///< drawn with a ring and a bold label
+  bool accent = false;       ///< of a second kind, in the curve's colour
 };
 
 struct ScatterPlot {

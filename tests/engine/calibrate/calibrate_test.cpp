@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "engine/calibrate/calibration_text.h"
@@ -128,6 +130,64 @@ TEST(Calibrate, NotesExpertsWithoutTokens) {
   EXPECT_TRUE(made.contains("blk.0.ffn_down_exps.weight"));
   ASSERT_FALSE(notes.empty());
   EXPECT_NE(notes.front().find("no token takes expert"), std::string::npos) << notes.front();
+}
+
+// A model in which one weight is not a number.
+std::shared_ptr<const Model> model_with_nan(const std::string& tensor) {
+  TinyArchitecture tiny(architecture_case("llama"));
+  tiny.matrix_type = DType::F32;
+  tiny.edit = [&](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+    if (t.name == tensor) values[1] = std::numeric_limits<float>::quiet_NaN();
+  };
+  return tiny.load();
+}
+
+TEST(Calibrate, RefusesMatricesThatAreNotFinite) {
+  const auto model = model_with_nan("blk.1.attn_k.weight");
+  try {
+    calibrated(*model, plan_of(model->file(), DType::Q4_0),
+               random_tokens(2, 24, TinyArchitecture::kVocabulary), CalibrationOptions());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tensor blk.1.attn_k.weight"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Calibrate, UsesTheEncoderWhereInputsAreNotFinite) {
+  const auto model = model_with_nan("blk.1.attn_norm.weight");
+  const QuantizePlan plan = plan_of(model->file(), DType::Q4_0);
+  std::vector<std::string> notes;
+  CalibrationOptions options;
+  options.on_note = [&](const std::string& note) { notes.push_back(note); };
+  const Blocks made =
+      calibrated(*model, plan, random_tokens(2, 24, TinyArchitecture::kVocabulary), options);
+  EXPECT_TRUE(made.contains("blk.3.ffn_down.weight"));
+  ASSERT_FALSE(notes.empty());
+  EXPECT_NE(notes.front().find("not finite"), std::string::npos) << notes.front();
+}
+
+// One token over and over: moments of rank one. Rows of 64 and 96 take the place of Q4_K's blocks.
+TEST(Calibrate, TakesTextsWithoutVarietyAndShortRows) {
+  const auto model = TinyArchitecture(architecture_case("llama")).load();
+  QuantizeOptions how;
+  how.mix = find_mix("Q4_K_M");
+  how.allow_requantize = true;
+  const QuantizePlan plan = plan_quantize(model->file(), how);
+  const CalibrationTokens tokens{24, std::vector<TokenId>(72, 5)};
+  const Blocks made = calibrated(*model, plan, tokens, CalibrationOptions());
+  ASSERT_TRUE(made.contains("blk.0.ffn_up.weight"));
+  for (const PlannedTensor& tensor : plan.tensors) {
+    const auto found = made.find(std::string(tensor.source->name));
+    if (found == made.end()) continue;
+    EXPECT_NE(tensor.type, DType::Q4_K) << tensor.source->name;
+    std::vector<float> values(tensor.source->rows() * tensor.source->cols());
+    dtype_info(tensor.type)
+        .dequantize_rows(found->second.data(), values.data(), tensor.source->rows(),
+                         tensor.source->cols());
+    EXPECT_TRUE(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
+        << tensor.source->name;
+  }
 }
 
 class ResumedCalibration : public testing::Test {
