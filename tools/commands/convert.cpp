@@ -124,7 +124,7 @@ void add_convert(Program& program) {
   for (const std::string_view one : hf_wrappers())
     wrappers += (wrappers.empty() ? "" : ", ") + std::string(one);
   command.notes = "Classes of models: " + classes + "; and the text models of " + wrappers +
-                  ".\n"
+                  ".\n\n"
                   "Examples:\n"
                   "  cria convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf\n"
                   "  cria convert Mistral-7B-v0.3 -o mistral.gguf --type q8_0";

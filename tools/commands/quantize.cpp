@@ -106,14 +106,36 @@ std::string types_text(const PlannedTensor& tensor) {
   return tensor.copied() ? from : from + " → " + std::string(name(tensor.type));
 }
 
-std::string mixes_text() {
-  Table mixes_table({"quantization", "main type", ">its bits per weight", ">file type"});
+/// All mixes; with a file also its size and bits per weight in each.
+std::string mixes_text(const GgufFile* file) {
+  std::vector<std::string> headings = {"quantization", "main type", ">its bits per weight"};
+  if (file != nullptr) headings.insert(headings.end(), {">bits in all", ">weights"});
+  headings.emplace_back("");
+  Table table(headings);
   for (const Mix& mix : mixes()) {
     const DTypeInfo& type = dtype_info(mix.type);
-    mixes_table.add({std::string(mix.name), std::string(type.name),
-                     fixed(8.0 * type.block_bytes / type.block_values, 4),
-                     std::to_string(mix.file_type)});
+    std::vector<std::string> row = {std::string(mix.name), std::string(type.name),
+                                    fixed(8.0 * type.block_bytes / type.block_values, 2)};
+    if (file != nullptr) {
+      QuantizeOptions options;
+      options.mix = &mix;
+      options.allow_requantize = true;
+      const QuantizePlan plan = plan_quantize(*file, options);
+      std::uint64_t bytes = 0;
+      for (const PlannedTensor& tensor : plan.tensors) bytes += tensor.bytes();
+      row.insert(row.end(), {fixed(BitsPerWeight(plan).after, 2), human_bytes(bytes)});
+    }
+    row.emplace_back(mix.name == "Q4_K_M"                     ? "recommended"
+                     : advice_without_importance(mix).empty() ? ""
+                                                              : "needs --imatrix or --calibrate");
+    table.add(row);
   }
+  return table.text(stdout) +
+         (file == nullptr ? "\nWith IN, the table has the sizes of this model. " : "\n") +
+         "With -v, the rules by which each tensor gets its type follow.\n";
+}
+
+std::string rules_text() {
   Table rules({"tensors", "layers", "models", "type", "quantizations"});
   for (const MixRule& rule : mix_rules())
     rules.add({std::string(rule.tensors), std::string(name(rule.layers)),
@@ -122,8 +144,7 @@ std::string mixes_text() {
   Table stand_ins({"type", "where rows do not divide into its blocks"});
   for (const Fallback& fallback : fallbacks())
     stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
-  return mixes_table.text(stdout) +
-         "\nThe first rule that fits a tensor gives its type; without one it gets the main type. "
+  return "\nThe first rule that fits a tensor gives its type; without one it gets the main type. "
          "\"output\" includes an embedding that serves as output. \"spread\" means the first and "
          "last eighth of the layers and every third one between. Vectors, norms and routers of "
          "experts stay F32.\n\n" +
@@ -301,7 +322,10 @@ class Quantization {
 
 int run(QuantizeCommand command) {
   if (command.mixes) {
-    command.json ? write_stdout(json_text(mixes_json())) : write_text(mixes_text());
+    if (command.json) return write_stdout(json_text(mixes_json())), 0;
+    std::optional<GgufFile> file;
+    if (!command.input.empty()) file.emplace(GgufFile::open(find_model(command.input)));
+    write_text(mixes_text(file ? &*file : nullptr) + (command.verbose ? rules_text() : ""));
     return 0;
   }
   const std::string named = std::exchange(command.input, find_model(command.input));
@@ -394,7 +418,8 @@ void add_quantize(Program& program) {
        "show what would be written, its exact size, and with --size or --bits the divergence to "
        "expect",
        into::flag(options->dry_run)},
-      {"--mixes", "", "show all quantizations and the rules that make them, and exit",
+      {"--mixes", "",
+       "show all quantizations, with the sizes of IN, and exit; -v: their rules, too",
        into::flag(options->mixes)},
       {"-t,--threads", "N", "threads (default: physical cores)",
        into::number(options->threads, 1, 1024)},

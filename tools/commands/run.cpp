@@ -158,7 +158,7 @@ int run(RunOptions options) {
   output.finish(result);
   if (!options.session_file.empty())
     session->save(session_file.target(), continued_conversation(prompt, result));
-  print_answer_notes(result, options);
+  print_answer_notes(result, options, prompt.how.chat_template != nullptr);
   print_profile(session->profile(), options.model.profile);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }

@@ -22,9 +22,15 @@ namespace cria::tools {
 
 namespace {
 
+/// True if the answer's last line is complete: a chat's answer is a line in a pipe, too, but the
+/// continuation of a raw prompt has exactly the model's bytes.
+bool ends_line(const GenerateResult& result, bool chat) {
+  return result.text.ends_with('\n') || !result.tool_calls.empty() || is_terminal(stdout) ||
+         (chat && !result.text.empty());
+}
+
 /// True if a note on stderr would appear behind an answer without a final newline.
 bool notes_follow_answer() {
-  if (is_terminal(stdout)) return false;  // its line was ended
   struct stat out = {}, err = {};
   const bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
                     out.st_dev == err.st_dev && out.st_ino == err.st_ino;
@@ -60,7 +66,8 @@ void RunOutput::finish(const GenerateResult& result) {
     write_stdout(json_text(answer_json(result, facts_)));
   else if (options_.stream_json)
     write_stdout(json_line(answer_json(result, facts_)));
-  else if (is_terminal(stdout) && !result.text.ends_with('\n') && result.tool_calls.empty())
+  else if (!result.text.ends_with('\n') && result.tool_calls.empty() &&
+           ends_line(result, facts_.chat))
     write_stdout("\n");
   flush_stdout();
 }
@@ -69,7 +76,7 @@ void RunOutput::print_notes() {
   for (std::string& note : notes_) print_and_clear(note);
 }
 
-void print_answer_notes(const GenerateResult& result, const RunOptions& options) {
+void print_answer_notes(const GenerateResult& result, const RunOptions& options, bool chat) {
   std::vector<std::string> notes;
   if (result.reason == StopReason::ContextFull)
     notes.push_back("cria: the answer ends here: the context of " +
@@ -89,7 +96,7 @@ void print_answer_notes(const GenerateResult& result, const RunOptions& options)
                     result.stop + "\"");
   if (options.model.verbose) notes.push_back(speed_line(result));
   const bool open =
-      !result.text.empty() && !result.text.ends_with('\n') && !options.json && !options.stream_json;
+      !result.text.empty() && !ends_line(result, chat) && !options.json && !options.stream_json;
   if (!notes.empty() && open && notes_follow_answer()) std::cerr << '\n';
   for (const std::string& note : notes) print_line(note);
 }
@@ -170,10 +177,9 @@ class Choices {
       if (!result.text.empty()) output.show(AnswerPart::Answer, result.text);
       for (const ToolCall& call : result.tool_calls) output.show(call);
       output.finish(result);
-      last_ends_line_ =
-          is_terminal(stdout) || result.text.ends_with('\n') || !result.tool_calls.empty();
+      last_ends_line_ = ends_line(result, facts.chat);
     }
-    print_answer_notes(result, options_);
+    print_answer_notes(result, options_, prompt_.how.chat_template != nullptr);
   }
 
   const RunOptions& options_;

@@ -59,8 +59,8 @@ class RunOutput {
   std::size_t calls_ = 0;
 };
 
-/// Prints notes on a complete answer to stderr.
-void print_answer_notes(const GenerateResult& result, const RunOptions& options);
+/// Prints notes on a complete answer to stderr. chat: it is a message, not a continued text.
+void print_answer_notes(const GenerateResult& result, const RunOptions& options, bool chat);
 
 /// Computes options.choices answers on one engine with consecutive seeds. Each equals a single
 /// answer with its seed. Writes them in the order of their seeds. wanted: options of the first.

@@ -226,9 +226,13 @@ TEST(Quantize, ContinuesAfterAKill) {
 }
 
 TEST(Quantize, ShowsItsRules) {
-  const Result text = cria({"quantize", "--mixes"});
+  const Result text = cria({"quantize", "--mixes", "-v"});
   EXPECT_EQ(text.code, 0);
   EXPECT_NE(text.out.find("Q4_K_M Q5_K_M"), std::string::npos);
+  const Result sizes = cria({"quantize", kDemo, "--mixes"});
+  EXPECT_NE(sizes.out.find("Q8_0          Q8_0                       8.50         8.51"),
+            std::string::npos)
+      << sizes.out << sizes.err;
   const Json rules = Json::parse(cria({"quantize", "--mixes", "--json"}).out);
   EXPECT_GT(rules.at("rules").size(), 40U);
   EXPECT_EQ(rules.at("fallbacks").at("Q4_K"), "Q5_0");

@@ -13,28 +13,29 @@ namespace {
 
 const std::string kQuestion = "What is the capital of France?";
 const std::string kAnswer = "The capital of France is Paris.";
+const std::string kLine = kAnswer + "\n";  // in a pipe, too
 
 TEST(Run, AnswersWithTheChatTemplate) {
   const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, kAnswer);
+  EXPECT_EQ(result.out, kLine);
   EXPECT_EQ(result.err, "");
 }
 
 TEST(Run, TakesThePromptFromAFileOrStdin) {
   const TempDirectory directory;
   const std::string file = directory.write("prompt", kQuestion);
-  EXPECT_EQ(cria({"run", "--chat", "-f", file, "--temp", "0"}).out, kAnswer);
-  EXPECT_EQ(cria({"run", "--chat", "--temp", "0"}, kQuestion).out, kAnswer);
-  EXPECT_EQ(cria({"run", "--chat", "--temp", "0", "-"}, kQuestion).out, kAnswer);
+  EXPECT_EQ(cria({"run", "--chat", "-f", file, "--temp", "0"}).out, kLine);
+  EXPECT_EQ(cria({"run", "--chat", "--temp", "0"}, kQuestion).out, kLine);
+  EXPECT_EQ(cria({"run", "--chat", "--temp", "0", "-"}, kQuestion).out, kLine);
 }
 
 TEST(Run, TheTemplateIsTheDefault) {
   const TempDirectory directory;
   const std::string file = directory.write("prompt", kQuestion + "\n");
-  EXPECT_EQ(cria({"run", kQuestion, "--temp", "0"}).out, kAnswer);
-  EXPECT_EQ(cria({"run", "-p", kQuestion, "--temp", "0"}).out, kAnswer);
-  EXPECT_EQ(cria({"run", "-f", file, "--temp", "0"}).out, kAnswer)
+  EXPECT_EQ(cria({"run", kQuestion, "--temp", "0"}).out, kLine);
+  EXPECT_EQ(cria({"run", "-p", kQuestion, "--temp", "0"}).out, kLine);
+  EXPECT_EQ(cria({"run", "-f", file, "--temp", "0"}).out, kLine)
       << "its last newline is the file's";
   const Result system =
       cria({"run", "My name is Ana.", "-s", "You are a kind teacher.", "--temp", "0", "--json"});
@@ -91,7 +92,7 @@ TEST(Run, ChoicesEqualAnswersOfTheirSeeds) {
   EXPECT_NE(all[0].at("text"), all[1].at("text"));
   EXPECT_EQ(all[0].at("usage").at("prompt_tokens_details").at("cached_tokens"), 0);
   EXPECT_GT(all[2].at("usage").at("prompt_tokens_details").at("cached_tokens"), 0) << "read once";
-  EXPECT_EQ(with({"--seed", "5", "--choices-of", "3"}).out, text);
+  EXPECT_EQ(with({"--seed", "5", "--choices-of", "3"}).out, text + "\n");
   const std::vector<std::string> raw = {"run", "--raw", "The river", "-n", "8", "--seed", "1"};
   std::vector<std::string> one = raw;
   one.insert(one.end(), {"--choices-of", "1"});
@@ -181,7 +182,7 @@ TEST(Run, AnswersAConversation) {
       {"role":"user","content":"What is my name?"}])");
   const Result result = cria({"run", "--messages", file, "--temp", "0", "-n", "64"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "Your name is Ana.");
+  EXPECT_EQ(result.out, "Your name is Ana.\n");
 }
 
 TEST(Run, HasOneSystemMessage) {
@@ -236,10 +237,10 @@ TEST(Run, TakesAnotherTemplate) {
   const auto own = cria(
       {"run", "--chat", "--chat-template", file, "-p", " The river", "--temp", "0", "-n", "5"});
   EXPECT_EQ(own.code, 0) << own.err;
-  EXPECT_EQ(own.out, plain.out);
+  EXPECT_EQ(own.out, plain.out + "\n");
   EXPECT_EQ(
       cria({"run", "--chat", "--chat-template", "chatml", "-p", kQuestion, "--temp", "0"}).out,
-      kAnswer);
+      kLine);
   const std::string bad = directory.write("bad.jinja", "a\n{{ raise_exception('no') }}");
   const auto refused = cria({"run", "--chat", "--chat-template", bad, "-p", "x"});
   EXPECT_EQ(refused.code, 1);
@@ -416,7 +417,7 @@ TEST(Run, RejectsAnOversizedPrompt) {
 
 TEST(Run, NotesGoToStderr) {
   const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-v"});
-  EXPECT_EQ(result.out, kAnswer);
+  EXPECT_EQ(result.out, kLine);
   EXPECT_NE(result.err.find("tokens/s"), std::string::npos) << result.err;
   EXPECT_EQ(result.err.find('\033'), std::string::npos);
 }

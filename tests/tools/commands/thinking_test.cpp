@@ -32,10 +32,10 @@ class Thinking : public testing::Test {
 TEST_F(Thinking, RunPrintsOnlyTheAnswer) {
   const Result result = run({});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "Fourty");
+  EXPECT_EQ(result.out, "Fourty\n");
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(run({"--show-thinking"}).out, "[thinking]\nhmso\n[end of thinking]\n\nFourty");
-  EXPECT_EQ(run({"--show-thinking", "--no-think"}).out, "Fourty");
+  EXPECT_EQ(run({"--show-thinking"}).out, "[thinking]\nhmso\n[end of thinking]\n\nFourty\n");
+  EXPECT_EQ(run({"--show-thinking", "--no-think"}).out, "Fourty\n");
 }
 
 TEST_F(Thinking, ExplainsMissingAnswers) {
