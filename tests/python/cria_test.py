@@ -21,7 +21,7 @@ from conftest import DEMO, FRANCE, SOURCE, program
 
 def test_text_is_that_of_the_program(model):
     sampling = {"temperature": 1.3, "top_k": 9, "seed": 5}
-    expected = program("run", "-m", DEMO, "-n", "24", "--temp", "1.3", "--top-k", "9", "--seed", "5", "-p", FRANCE)
+    expected = program("run", "-m", DEMO, "-n", "24", "--temp", "1.3", "--top-k", "9", "--seed", "5", "-p", FRANCE).removesuffix(b"\n")
     assert model.chat(FRANCE, max_tokens=24, **sampling).text.encode() == expected
     pieces = list(model.chat([{"role": "user", "content": FRANCE}], stream=True, max_tokens=24, **sampling))
     assert "".join(pieces).encode() == expected

@@ -56,8 +56,9 @@ TEST(Batch, AnswersMatchRun) {
   EXPECT_EQ(answers[1].at("custom_id"), "b");
   EXPECT_EQ(answers[1].at("error"), nullptr);
   EXPECT_EQ(answers[1]["response"]["status_code"], 200);
-  EXPECT_EQ(answers[1]["response"]["body"]["choices"][0]["message"]["content"],
-            cria({"run", "What colour is grass?", "-n", "20", "--temp", "0.7", "--seed", "5"}).out);
+  EXPECT_EQ(
+      answers[1]["response"]["body"]["choices"][0]["message"]["content"].get<std::string>() + "\n",
+      cria({"run", "What colour is grass?", "-n", "20", "--temp", "0.7", "--seed", "5"}).out);
   EXPECT_EQ(answers[2]["response"]["body"]["choices"][0]["text"],
             cria({"run", "--raw", "The river", "-n", "10", "--temp", "0"}).out);
   const Json run = Json::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed", "9",

@@ -41,10 +41,10 @@ TEST(Constrain, RunKeepsToAGrammarAndAnExpression) {
   const TempDirectory directory;
   const std::string grammar = directory.write("grammar", "root ::= \"yes\" | \"no\"\n");
   const std::string out = cria({"run", "Is grass green?", "--grammar", grammar, "--seed", "1"}).out;
-  EXPECT_TRUE(out == "yes" || out == "no") << out;
+  EXPECT_TRUE(out == "yes\n" || out == "no\n") << out;
   const std::string name =
       cria({"run", "A name", "--regex", "[A-Z][a-z]{3,8}[.]", "--temp", "0"}).out;
-  EXPECT_TRUE(std::regex_match(name, std::regex("[A-Z][a-z]{3,8}[.]"))) << name;
+  EXPECT_TRUE(std::regex_match(name, std::regex("[A-Z][a-z]{3,8}[.]\n"))) << name;
 }
 
 TEST(Constrain, UnsupportedConstraintsAreUsageErrors) {

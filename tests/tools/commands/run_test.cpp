@@ -161,7 +161,7 @@ TEST(Run, AnswersCannotDriveTheTerminal) {
     return arguments;
   };
   const std::string raw = "\033[31mred\302\23332m";
-  EXPECT_EQ(cria(ask).out, raw);
+  EXPECT_EQ(cria(ask).out, raw + "\n");
   Child shown(Child::Kind::Terminal, with(""), {"TERM=xterm"});
   EXPECT_TRUE(shown.wait_for("^[[31mred\\u009b32m")) << shown.output();
   EXPECT_EQ(shown.exit_code(), 0);
@@ -377,7 +377,7 @@ TEST(Run, EndsAtLimitAndStopText) {
   EXPECT_EQ(
       cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--stop", "[x]", "--stop", " of Fr"})
           .out,
-      "The capital");
+      "The capital\n");
   EXPECT_EQ(cria({"run", "--raw", "-p", " The river", "-n", "0"}).out, "");
 }
 

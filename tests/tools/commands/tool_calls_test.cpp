@@ -85,7 +85,8 @@ TEST_F(ToolCalls, ToolsMayComeOnStdin) {
 
 TEST_F(ToolCalls, WithoutToolsItIsText) {
   EXPECT_EQ(run({}).out,
-            R"(I look. <tool_call>{"name": "look", "arguments": {"x": 1.0}}</tool_call>)");
+            R"(I look. <tool_call>{"name": "look", "arguments": {"x": 1.0}}</tool_call>)"
+            "\n");
 }
 
 TEST_F(ToolCalls, ToolsReachTheTemplate) {
