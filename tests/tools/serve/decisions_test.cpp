@@ -78,10 +78,10 @@ TEST(ServeDecisions, ManyOptionsHaveTwoLetters) {
 TEST(ServeDecisions, QuestionsDoNotDependOnEachOther) {
   ServedDemo demo;
   Json questions = Json::array();
-  for (std::size_t i = 2; i < 10; ++i) questions.push_back(choice(i));
+  for (std::size_t i = 2; i <= 30; ++i) questions.push_back(choice(i));
   const Json all =
       demo.answer(kPath, {{"input", kStory}, {"questions", questions}})->json()["answers"];
-  for (std::size_t i = 0; i < questions.size(); ++i)
+  for (std::size_t i = 0; i < questions.size(); i += 7)
     EXPECT_EQ(demo.answer(kPath, {{"input", kStory}, {"questions", {questions[i]}}})
                   ->json()["answers"][0],
               all[i]);

@@ -87,11 +87,11 @@ class Api {
   void submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Job job);
   /// Queues work for an exchange; an exception becomes its answer.
   void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
-
- private:
   /// Queues work that may take long, on separate threads of low priority: no other request waits
   /// for it.
   void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
+
+ private:
   /// As one of the two: bodies may be large.
   void post_reading(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
   /// Calls work with the model, at once or, on a worker thread, once it is loaded.

@@ -173,6 +173,17 @@ void decide(Api& api, const std::shared_ptr<Exchange>& exchange, const ModelLeas
                         [decision](std::size_t index) { return decision->make(index); }));
 }
 
+/// Each question reads the conversation again: many questions take long.
+void decide_elsewhere(Api& api, const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
+                      DecisionRequest request) {
+  constexpr std::size_t kLongTexts = 256 << 10;  // bytes
+  if (request.questions.size() * exchange->request().body.size() <= kLongTexts)
+    return decide(api, exchange, model, std::move(request));
+  api.post_long(exchange, [&api, exchange, model, request = std::move(request)] {
+    decide(api, exchange, model, request);
+  });
+}
+
 }  // namespace
 
 RequestJson decision_json(const DecisionQuestion& question, bool systemone,
@@ -210,13 +221,13 @@ std::vector<Route> decisions_routes(Api& api, ResponseStore& store) {
   std::vector<Route> routes;
   routes.push_back(api.post_route(
       "/v1/decisions", [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
-        decide(api, exchange, model,
-               read_decisions_request(body, exchange->request().scope, store));
+        decide_elsewhere(api, exchange, model,
+                         read_decisions_request(body, exchange->request().scope, store));
       }));
   routes.push_back(api.post_route(
       "/v1/systemone",
       [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
-        decide(api, exchange, model, read_systemone_request(body));
+        decide_elsewhere(api, exchange, model, read_systemone_request(body));
       }));
   return routes;
 }
