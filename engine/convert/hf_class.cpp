@@ -19,7 +19,7 @@ std::span<const HfClass> hf_classes() {
   static const std::vector<HfClass> classes = [] {
     std::vector<HfClass> all;
     for (auto family :
-         {hf::llama_like, hf::gemma, hf::other_blocks, hf::deepseek_like, hf::encoders})
+         {hf::hybrid, hf::llama_like, hf::gemma, hf::other_blocks, hf::deepseek_like, hf::encoders})
       std::ranges::move(family(), std::back_inserter(all));
     return all;
   }();
@@ -33,9 +33,11 @@ const HfClass* find_hf_class_of_type(std::string_view model_type) {
 
 std::span<const std::string_view> hf_wrappers() noexcept {
   static constexpr std::string_view kNames[] = {
-      "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration",
-      "Llama4ForConditionalGeneration", "Mistral3ForConditionalGeneration",
-      "LlavaForConditionalGeneration",  "AyaVisionForConditionalGeneration"};
+      "Gemma3ForConditionalGeneration",    "Gemma3nForConditionalGeneration",
+      "Gemma4ForConditionalGeneration",    "Llama4ForConditionalGeneration",
+      "Mistral3ForConditionalGeneration",  "LlavaForConditionalGeneration",
+      "AyaVisionForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
+      "Qwen3_5MoeForConditionalGeneration"};
   return kNames;
 }
 
@@ -46,10 +48,29 @@ std::string with_number(std::string_view text, char mark, std::uint64_t number) 
   return out;
 }
 
+std::uint64_t hf_linear_row(HfRows rows, std::uint64_t row, std::uint64_t n,
+                            const HfLinearHeads& heads) {
+  const std::uint64_t repeat = heads.values / heads.keys, run = repeat * heads.value_dim,
+                      stride = 2 * heads.key_dim + 2 * run, part = heads.keys * heads.key_dim,
+                      both = 2 * part;
+  if (rows == HfRows::NextGates) return row / run * stride + 2 * heads.key_dim + run + row % run;
+  if (rows == HfRows::NextQkv) {
+    if (row >= both) return (row - both) / run * stride + 2 * heads.key_dim + (row - both) % run;
+    const std::uint64_t in_part = row % part;
+    return in_part / heads.key_dim * stride + row / part * heads.key_dim + in_part % heads.key_dim;
+  }
+  const bool tail = rows == HfRows::ValueTail || rows == HfRows::ValueTaps;
+  const std::uint64_t begin = tail ? both : 0;
+  if (row < begin) return row;
+  const std::uint64_t size = (n - begin) / heads.values, head = (row - begin) / size;
+  return begin + (head % heads.keys * repeat + head / heads.keys) * size + (row - begin) % size;
+}
+
 std::span<const std::string_view> endings_of(const HfTensor& tensor) {
   static constexpr std::string_view kEndings[] = {".weight", ".bias"}, kNone[] = {""};
   const std::string_view name = tensor.gguf;
-  if (name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale"))
+  if (name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale") ||
+      is_decay(tensor.rows) || tensor.rows == HfRows::Flat)
     return kNone;
   return kEndings;
 }

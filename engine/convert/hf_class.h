@@ -24,6 +24,20 @@ enum class HfRows : std::uint8_t {
   PlusOne,    ///< 1 is added to the values
   OneRow,     ///< a GGUF vector is a matrix of one row there
   BehindTwo,  ///< the first two rows are left out; convert only
+  Padded,     ///< rows behind the last are 0; convert only
+  Flat,       ///< one dimension there
+  Taps,       ///< a dimension of 1 between channels and taps there
+  Decays,     ///< -e^x of the values; dimensions of 1 are left out there
+  // Heads of linear attention (HfLinearHeads). There, the value heads of a key head are neighbours;
+  // in GGUF, value heads have key heads in turn.
+  ValueRows,
+  ValueDecays,   ///< the same of vectors, and -e^x
+  ValueTail,     ///< rows behind queries and keys
+  ValueTaps,     ///< the same, and Taps
+  ValueColumns,  ///< columns
+  // The fused tensor has for each key head its query, key, values and gates.
+  NextQkv,
+  NextGates,
   // The fused tensor has queries, keys and values grouped by KV head. Queries and keys are paired.
   GroupQueries,
   GroupKeys,
@@ -54,6 +68,24 @@ constexpr bool is_interleaved(HfRows rows) {
   return rows == HfRows::EvenRows || rows == HfRows::OddRows || rows == HfRows::EvenColumns ||
          rows == HfRows::OddColumns;
 }
+
+constexpr bool is_next(HfRows rows) { return rows == HfRows::NextQkv || rows == HfRows::NextGates; }
+/// True for rows of linear attention.
+constexpr bool is_linear(HfRows rows) {
+  return rows >= HfRows::ValueRows && rows <= HfRows::NextGates;
+}
+constexpr bool is_decay(HfRows rows) {
+  return rows == HfRows::Decays || rows == HfRows::ValueDecays;
+}
+constexpr bool has_taps(HfRows rows) { return rows == HfRows::Taps || rows == HfRows::ValueTaps; }
+
+/// Heads of linear attention: numbers and sizes.
+struct HfLinearHeads {
+  std::uint64_t keys = 1, values = 1, key_dim = 1, value_dim = 1;
+};
+/// The row (or column) of the directory's tensor that becomes `row` of a GGUF tensor of n rows.
+std::uint64_t hf_linear_row(HfRows rows, std::uint64_t row, std::uint64_t n,
+                            const HfLinearHeads& heads);
 
 /// The row of a Hugging Face head (GGUF row) that becomes `row` of the GGUF file (the directory).
 /// Heads have head_dim rows. GGUF rotates adjacent rows (RopeStyle::Adjacent), Hugging Face rows
@@ -127,6 +159,9 @@ struct HfClass {
   bool predicting_layers = false;             ///< drop MTP layers behind the last layer
   std::string_view predicting = {};           ///< prefix of other MTP tensors to drop
   std::vector<std::string_view> unused = {};  ///< endings of tensors that are not used
+  /// "layer_types" or "hybrid_override_pattern" must have it; else another class of this name
+  /// counts.
+  std::string_view only_with = {};
   /// Other names of keys of config.json, which count if the usual ones are missing.
   std::vector<std::pair<std::string_view, std::string_view>> aliases = {};
 };

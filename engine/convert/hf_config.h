@@ -48,6 +48,7 @@ struct HfConfig {
   std::uint32_t n_rot = 0;  ///< values of a head that RoPE rotates
   double rope_base = 10000;
   HfRopeScaling rope_scaling;
+  HfLinearHeads linear;  ///< set by a rule
   std::optional<std::uint32_t> sliding_window;
   bool tied_embeddings = false, attention_bias = false, mlp_bias = false;
   std::optional<std::uint32_t> bos;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "engine/convert/hf_tensors.h"
 
@@ -8,7 +9,8 @@ namespace {
 using Shape = std::vector<std::uint64_t>;
 
 bool reorders(HfRows rows) {
-  return rows == HfRows::Pairs || rows == HfRows::BehindTwo || rows >= HfRows::GroupQueries;
+  return rows == HfRows::Pairs || rows == HfRows::BehindTwo || is_linear(rows) ||
+         rows >= HfRows::GroupQueries;
 }
 
 /// Returns the number of rows of the directory's tensor that the GGUF tensor leaves out.
@@ -22,6 +24,12 @@ Share share_of(HfRows rows, const HfConfig& config) {
   const std::uint64_t all = std::uint64_t{config.n_heads} + 2 * std::uint64_t{config.n_kv_heads};
   if (rows == HfRows::GroupQueries) return {config.n_heads, all};
   if (rows == HfRows::GroupKeys || rows == HfRows::GroupValues) return {config.n_kv_heads, all};
+  if (is_next(rows)) {
+    const HfLinearHeads& heads = config.linear;
+    const std::uint64_t gates = heads.values * heads.value_dim,
+                        qkv = 2 * heads.keys * heads.key_dim + gates;
+    return {rows == HfRows::NextQkv ? qkv : gates, qkv + gates};
+  }
   return {1, is_half(rows) ? std::uint64_t{2} : 1};
 }
 
@@ -35,6 +43,18 @@ std::uint64_t row_in_groups(HfRows rows, std::uint64_t row, const HfConfig& conf
           ? head / queries * (queries + 2) + head % queries
           : head * (queries + 2) + queries + (rows == HfRows::GroupValues ? 1 : 0);
   return place * size + from % size;
+}
+
+std::vector<WeightRowsPtr> one(WeightRowsPtr rows) {
+  std::vector<WeightRowsPtr> list;
+  list.push_back(std::move(rows));
+  return list;
+}
+
+std::uint64_t product(const Shape& shape) {
+  std::uint64_t values = 1;
+  for (const std::uint64_t n : shape) values *= n;
+  return values;
 }
 
 Shape without_ones(const Shape& shape) {
@@ -150,6 +170,10 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   }
   for (const SafeTensor* const part : source.parts) {
     if (packing_of(*part) && part->shape.size() < 3) continue;  // mlx_rows() checks it
+    const Shape got = unpacked_shape(*part);
+    if (source.rows == HfRows::Padded && got.size() == 2 && got[0] < shape[0] && got[1] == shape[1])
+      continue;
+    if (source.rows == HfRows::Flat && product(part->shape) == product(shape)) continue;
     if (without_ones(unpacked_shape(*part)) != without_ones(shape)) fail(*part);
   }
 }
@@ -199,9 +223,10 @@ WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
     throw weights_.error("missing tensor", "tensor " + name_of(wanted.name));
   const Source& source = found->second;
   expect_shape(source, wanted);
-  std::uint64_t values = 1;
-  for (const std::uint64_t n : wanted.shape) values *= n;
-  const bool single = !wanted.matrix && reorders(source.rows);  // each value is a row
+  const std::uint64_t values = product(wanted.shape);
+  // Each value is a row.
+  const bool single = !wanted.matrix && reorders(source.rows) &&
+                      (wanted.shape.size() == 1 || !is_linear(source.rows));
   const std::uint64_t cols = single ? 1 : wanted.shape[0], rows = values / cols;
   const std::uint64_t of_expert = single                    ? wanted.shape[0]
                                   : wanted.shape.size() > 1 ? wanted.shape[1]
@@ -217,9 +242,27 @@ WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const Share share = share_of(source.rows, config_);
   const std::uint64_t source_rows = rows / share.part * share.whole + skipped(source.rows);
   std::vector<WeightRowsPtr> parts;
+  if (source.rows == HfRows::Padded) {
+    const SafeTensor& only = *source.parts.front();
+    return padded_rows(part_rows(only, unpacked_shape(only).front(), cols), rows);
+  }
   for (const SafeTensor* const part : source.parts)
     parts.push_back(part_rows(*part, source_rows / source.parts.size(), cols));
-  if (source.rows == HfRows::PlusOne) return rows_plus(std::move(parts.front()), 1);
+  if (source.rows == HfRows::PlusOne)
+    return mapped_rows(std::move(parts.front()), [](float x) { return x + 1; });
+  if (source.rows == HfRows::ValueColumns)
+    return arranged_columns(std::move(parts.front()),
+                            [cols, heads = config_.linear](std::uint64_t column) {
+                              return hf_linear_row(HfRows::ValueColumns, column, cols, heads);
+                            });
+  if (is_linear(source.rows))
+    parts = one(arranged_rows(std::move(parts), rows,
+                              [kind = source.rows, rows, heads = config_.linear](auto row) {
+                                return hf_linear_row(kind, row, rows, heads);
+                              }));
+  if (is_decay(source.rows))
+    return mapped_rows(std::move(parts.front()), [](float x) { return -std::exp(x); });
+  if (is_linear(source.rows)) return std::move(parts.front());
   if (!reorders(source.rows) && parts.size() == 1) return std::move(parts.front());
   return arranged_rows(
       std::move(parts), rows,

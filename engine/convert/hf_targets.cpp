@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "engine/convert/hf_tensors.h"
 #include "model/keys.h"
@@ -111,20 +114,25 @@ class TransposedRows : public WeightRows {
   bool interleaved_;
 };
 
+float log_of_decay(float x) { return std::log(-x); }
+
 }  // namespace
 
 std::vector<std::uint64_t> HfTarget::shape_of_parts() const {
   const Part& first = parts_.front();
   std::vector<std::uint64_t> lengths = first.tensor->shape;
   if (stacked_) lengths.pop_back();
-  if (first.rows == HfRows::OneRow) lengths.push_back(1);
+  if (first.rows == HfRows::OneRow && lengths.size() == 1) lengths.push_back(1);
   const bool vectors = first.tensor->name.ends_with(".bias");
   if (is_half(first.rows)) lengths[vectors ? 0 : 1] *= 2;
   if (first.rows == HfRows::LatentKeys) {
     const auto latent = rows();
     return {latent->rows(), latent->cols()};
   }
-  if (is_group(first.rows)) {
+  if (first.rows == HfRows::Flat) lengths = {first.tensor->rows() * first.tensor->cols()};
+  if (first.rows == HfRows::Decays) std::erase(lengths, 1);
+  if (has_taps(first.rows)) lengths.insert(lengths.begin() + 1, 1);
+  if (is_group(first.rows) || is_next(first.rows)) {
     lengths.back() = 0;
     for (const Part& part : parts_) lengths.back() += part.tensor->shape.back();
   }
@@ -145,6 +153,26 @@ WeightRowsPtr HfTarget::part_rows(const Part& part, std::uint64_t cols) const {
   return gguf_rows(view, values / cols, cols);
 }
 
+// The opposite of hf_linear_row().
+WeightRowsPtr HfTarget::linear_rows(std::vector<WeightRowsPtr> parts) const {
+  const HfRows kind = parts_.front().rows;
+  const bool columns = kind == HfRows::ValueColumns;
+  auto from = std::make_shared<std::vector<std::uint64_t>>();
+  std::uint64_t begin = 0;
+  for (const auto& part : parts) begin += columns ? part->cols() : part->rows();
+  from->resize(std::exchange(begin, 0));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::uint64_t n = columns ? parts[i]->cols() : parts[i]->rows();
+    for (std::uint64_t row = 0; row < n; ++row)
+      from->at(hf_linear_row(parts_[i].rows, row, n, linear_)) = begin + row;
+    begin += n;
+  }
+  const auto source = [from](std::uint64_t row) { return (*from)[row]; };
+  if (columns) return arranged_columns(std::move(parts.front()), source);
+  WeightRowsPtr rows = arranged_rows(std::move(parts), from->size(), source);
+  return is_decay(kind) ? mapped_rows(std::move(rows), log_of_decay) : std::move(rows);
+}
+
 WeightRowsPtr HfTarget::rows() const {
   if (value_) return std::make_unique<NumberRows>(*value_);
   const Part& first = parts_.front();
@@ -156,14 +184,17 @@ WeightRowsPtr HfTarget::rows() const {
     for (const Part& part : parts_) tensors.push_back(part.tensor);
     return std::make_unique<TransposedRows>(std::move(tensors), is_interleaved(kind));
   }
-  const bool single =
-      ((kind == HfRows::Pairs || is_group(kind)) && first.tensor->shape.size() < 2) ||
-      (is_half(kind) && first.tensor->name.ends_with(".bias"));
+  const bool single = ((kind == HfRows::Pairs || is_group(kind) || is_linear(kind)) &&
+                       first.tensor->shape.size() < 2) ||
+                      (is_half(kind) && first.tensor->name.ends_with(".bias"));
   const std::uint64_t cols = single ? 1 : first.tensor->cols();
   std::vector<WeightRowsPtr> parts;
   for (const Part& part : parts_) parts.push_back(part_rows(part, cols));
-  if (kind == HfRows::PlusOne) return rows_plus(std::move(parts.front()), -1);
-  if (kind == HfRows::Same || kind == HfRows::OneRow) return std::move(parts.front());
+  if (kind == HfRows::PlusOne)
+    return mapped_rows(std::move(parts.front()), [](float x) { return x - 1; });
+  if (is_linear(kind)) return linear_rows(std::move(parts));
+  if (kind == HfRows::Decays) return mapped_rows(std::move(parts.front()), log_of_decay);
+  if (kind <= HfRows::Decays && kind != HfRows::Pairs) return std::move(parts.front());
   std::uint64_t rows = 0;
   for (const auto& part : parts) rows += part->rows();
   if (is_group(kind)) return arranged_rows(std::move(parts), rows, groups_);
@@ -207,6 +238,7 @@ std::vector<HfTarget> hf_targets(const HfConfig& config, const GgufFile& file,
           target.name = with_number(name, '%', i);
           target.parts_ = {{from, tensor.rows}};
           target.head_ = config.head_dim;
+          target.linear_ = config.linear;
           target.groups_ = [size = std::uint64_t{config.head_dim},
                             heads = std::uint64_t{config.n_heads},
                             kv = std::uint64_t{config.n_kv_heads}](std::uint64_t row) {

@@ -81,9 +81,11 @@ class HfTarget {
   };
   [[nodiscard]] std::vector<std::uint64_t> shape_of_parts() const;
   [[nodiscard]] WeightRowsPtr part_rows(const Part& part, std::uint64_t cols) const;
+  [[nodiscard]] WeightRowsPtr linear_rows(std::vector<WeightRowsPtr> parts) const;
 
   std::vector<Part> parts_;  ///< in the order of the rows
   std::uint64_t head_ = 0;   ///< rows of a head
+  HfLinearHeads linear_;
   std::function<std::uint64_t(std::uint64_t row)> groups_;
   std::optional<float> value_;            ///< a number without parts
   std::uint64_t number_ = 0, count_ = 1;  ///< one of `count_` tensors that GGUF stacks

@@ -46,11 +46,19 @@ class ConfigReader : JsonKeys {
     std::string name;
     if (list != nullptr && list->is_array() && !list->empty() && list->front().is_string())
       name = list->front().get<std::string>();
-    const auto found = std::ranges::find(classes, name, &HfClass::name);
+    const auto found = std::ranges::find_if(classes, [&](const HfClass& one) {
+      return one.name == name && (one.only_with.empty() || has_layers(one.only_with));
+    });
     if (found == classes.end())
       fail("architectures",
            "unknown class of model: expected " + names_of(classes) + ", got '" + name + "'");
     out_.model_class = &*found;
+  }
+
+  [[nodiscard]] bool has_layers(std::string_view type) const {
+    const Json* const types = find("layer_types");
+    if (types != nullptr && types->is_array()) return std::ranges::count(*types, Json(type)) != 0;
+    return text("hybrid_override_pattern").value_or("").find(type) != std::string::npos;
   }
 
   [[nodiscard]] std::uint32_t size(std::string_view key, std::uint64_t high) const {
@@ -64,7 +72,13 @@ class ConfigReader : JsonKeys {
     const std::uint32_t heads = out_.n_heads = size("num_attention_heads", limits::kHeads);
     constexpr const char* kKvHeads = "num_key_value_heads";
     out_.n_kv_heads = has(kKvHeads) ? size(kKvHeads, limits::kHeads) : heads;
-    out_.n_ff = size("intermediate_size", limits::kFeedForward);
+    constexpr const char* kWidth = "intermediate_size";
+    const Json* const widths = find(kWidth);
+    const bool by_layer = own.by_layer && widths != nullptr && widths->is_array() &&
+                          !widths->empty() && widths->front().is_number_unsigned() &&
+                          widths->front() <= limits::kFeedForward;  // a rule reads the others
+    out_.n_ff =
+        by_layer ? widths->front().get<std::uint32_t>() : size(kWidth, limits::kFeedForward);
     out_.n_vocab = size("vocab_size", limits::kVocabulary);
     out_.n_ctx = size("max_position_embeddings", limits::kContext);
     out_.norm_eps = has(own.eps) ? static_cast<float>(number(own.eps)) : own.default_eps;

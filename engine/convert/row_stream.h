@@ -62,8 +62,13 @@ WeightRowsPtr fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::u
 /// Row i is row source(i) of the concatenated parts, which have equal numbers of columns.
 WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows,
                             std::function<std::uint64_t(std::uint64_t row)> source);
-/// Adds `term` to each value.
-WeightRowsPtr rows_plus(WeightRowsPtr rows, float term);
+/// The rows, and rows of zeros behind them.
+WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n);
+/// map(x) of each value x.
+WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map);
+/// Column i is column source(i).
+WeightRowsPtr arranged_columns(WeightRowsPtr rows,
+                               std::function<std::uint64_t(std::uint64_t column)> source);
 
 /// Row i of an expert is column step·i + offset of its `of` columns.
 struct ColumnChoice {

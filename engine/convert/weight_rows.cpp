@@ -80,21 +80,57 @@ class ArrangedRows : public WeightRows {
   std::vector<std::uint64_t> begins_;  ///< first rows of the parts
 };
 
-class RowsPlus : public WeightRows {
+class MappedRows : public WeightRows {
  public:
-  RowsPlus(WeightRowsPtr rows, float term)
-      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)), term_(term) {}
+  MappedRows(WeightRowsPtr rows, std::function<float(float)> map)
+      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)), map_(std::move(map)) {}
 
   void read(std::uint64_t row, float* out) const override {
     rows_->read(row, out);
-    for (std::uint64_t i = 0; i < cols(); ++i) out[i] += term_;
+    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = map_(out[i]);
   }
   [[nodiscard]] DType nearest() const override { return DType::F32; }
   [[nodiscard]] std::string form() const override { return rows_->form(); }
 
  private:
   WeightRowsPtr rows_;
-  float term_;
+  std::function<float(float)> map_;
+};
+
+class PaddedRows : public WeightRows {
+ public:
+  PaddedRows(WeightRowsPtr rows, std::uint64_t n)
+      : WeightRows(n, rows->cols()), rows_(std::move(rows)) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    if (row < rows_->rows()) return rows_->read(row, out);
+    std::fill_n(out, cols(), 0.0F);
+  }
+  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
+  [[nodiscard]] std::string form() const override { return rows_->form(); }
+
+ private:
+  WeightRowsPtr rows_;
+};
+
+class ArrangedColumns : public WeightRows {
+ public:
+  ArrangedColumns(WeightRowsPtr rows, std::function<std::uint64_t(std::uint64_t)> source)
+      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)) {
+    for (std::uint64_t i = 0; i < cols(); ++i) sources_.push_back(source(i));
+  }
+
+  void read(std::uint64_t row, float* out) const override {
+    std::vector<float> values(cols());
+    rows_->read(row, values.data());
+    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = values[sources_[i]];
+  }
+  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
+  [[nodiscard]] std::string form() const override { return rows_->form(); }
+
+ private:
+  WeightRowsPtr rows_;
+  std::vector<std::uint64_t> sources_;
 };
 
 class ColumnRows : public WeightRows {
@@ -282,8 +318,17 @@ WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows
   return std::make_unique<ArrangedRows>(std::move(parts), rows, std::move(source));
 }
 
-WeightRowsPtr rows_plus(WeightRowsPtr rows, float term) {
-  return std::make_unique<RowsPlus>(std::move(rows), term);
+WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n) {
+  return std::make_unique<PaddedRows>(std::move(rows), n);
+}
+
+WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map) {
+  return std::make_unique<MappedRows>(std::move(rows), std::move(map));
+}
+
+WeightRowsPtr arranged_columns(WeightRowsPtr rows,
+                               std::function<std::uint64_t(std::uint64_t)> source) {
+  return std::make_unique<ArrangedColumns>(std::move(rows), std::move(source));
 }
 
 WeightRowsPtr column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,

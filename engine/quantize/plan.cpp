@@ -267,6 +267,7 @@ bool is_quantizable(std::string_view name) noexcept {
                                                   "shortconv.conv"};
   const std::string_view role = tensor_role(name).role;
   return name.ends_with(kWeight) && !role.ends_with("norm") && !role.starts_with("ssm_conv1d") &&
+         !role.starts_with("altup_") && !role.starts_with("laurel_") &&
          std::ranges::find(kKept, role) == kKept.end();
 }
 

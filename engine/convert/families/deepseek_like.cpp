@@ -27,6 +27,62 @@ constexpr HfTensor kGlm4MoeNorms[] = {
 constexpr HfTensor kErnieBias[] = {
     {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
 
+constexpr HfTensor kMiniMaxBias[] = {
+    {"blk.#.exp_probs_b.bias", "model.layers.#.block_sparse_moe.e_score_correction_bias"}};
+constexpr HfTensor kBailing[] = {{"token_embd", "model.word_embeddings"},
+                                 {"output_norm", "model.norm"},
+                                 {"output.weight", "lm_head.weight"},
+                                 {"blk.#.attn_qkv", "model.layers.#.attention.query_key_value"},
+                                 {"blk.#.attn_output", "model.layers.#.attention.dense"},
+                                 {"blk.#.attn_q_norm", "model.layers.#.attention.query_layernorm"},
+                                 {"blk.#.attn_k_norm", "model.layers.#.attention.key_layernorm"},
+                                 {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.gate.expert_bias"}};
+
+// The number of rotated values of a head, under a key of its own.
+HfRule rotary_dim() {
+  constexpr std::string_view kKey = "rotary_dim", kSuffix = "rope.dimension_count";
+  return {[=](HfImport& k) {
+            if (k.has(kKey)) k.set(kSuffix, k.uint(kKey, 2, k.config.head_dim));
+          },
+          [=](HfExport& k) {
+            k.set(kKey, k.config.n_rot);
+            k.out.erase("partial_rotary_factor");
+          }};
+}
+
+// Export: other names of keys that a rule has written.
+HfRule renamed(std::vector<std::pair<std::string, std::string>> names) {
+  return {nullptr, [names = std::move(names)](HfExport& k) {
+            for (const auto& [from, to] : names) {
+              k.out[to] = HfExport::Json(k.out[from]);
+              k.out.erase(from);
+            }
+          }};
+}
+
+HfRule sigmoid_gating() {
+  constexpr std::string_view kGating = "expert_gating_func";
+  return {[=](HfImport& k) { k.set(kGating, kSigmoid); },
+          [=](HfExport& k) {
+            if (k.keys.get_or(kGating, kSigmoid, 0, 16) == kSoftmax)
+              k.fail(kGating, "expected " + std::to_string(kSigmoid));
+            // Always normalized, whatever the key says.
+            static_cast<void>(k.keys.flag_or("expert_weights_norm", true));
+          }};
+}
+
+HfRule bailing_shared_width() {
+  constexpr std::string_view kWidth = "expert_shared_feed_forward_length",
+                             kKey = "moe_shared_expert_intermediate_size";
+  return {[=](HfImport& k) {
+            if (k.has(kKey)) k.set(kWidth, k.uint(kKey, 0, limits::kFeedForward));
+          },
+          [=](HfExport& k) {
+            static_cast<void>(k.keys.has(kWidth));
+            k.set(kKey, k.cols_of("ffn_down_shexp"));
+          }};
+}
+
 // Version 2 has groups if "topk_method" says so.
 HfRule deepseek2_groups() {
   constexpr std::string_view kKey = "topk_method", kGreedy = "greedy",
@@ -114,6 +170,31 @@ std::vector<HfClass> deepseek_like() {
                  integer_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers),
                  ernie_shared_width()},
        .predicting = "model.mtp_"},
+      {.name = "MiniMaxM2ForCausalLM",
+       .arch = "minimax-m2",
+       .model_type = "minimax_m2",
+       .partial_rotation = true,
+       .tensors = join({kEnds, kNorms, kAttention, kQkNorms, kMixtralExperts, kMiniMaxBias}),
+       .rules = {drop_prediction(),
+                 experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),
+                 sigmoid_gating(), rotary_dim(), only("use_qk_norm", true),
+                 only_text("scoring_func", "sigmoid")},
+       .predicting_layers = true},
+      {.name = "BailingMoeV2ForCausalLM",
+       .arch = "bailingmoe2",
+       .model_type = "bailing_moe",
+       .partial_rotation = true,
+       .tensors = join({kBailing, kNorms, kMlp, kExperts, kSharedExperts}),
+       .rules = {drop_prediction(), routed_experts(kSigmoid), expert_groups(),
+                 bailing_shared_width(),
+                 renamed({{"n_routed_experts", "num_experts"},
+                          {"n_shared_experts", "num_shared_experts"},
+                          {"attention_bias", "use_qkv_bias"}}),
+                 write("score_function", "sigmoid"), write("moe_router_enable_expert_bias", true)},
+       .predicting_layers = true,
+       .aliases = {{"num_experts", "n_routed_experts"},
+                   {"num_shared_experts", "n_shared_experts"},
+                   {"use_qkv_bias", "attention_bias"}}},
   };
 }
 

@@ -11,9 +11,13 @@ namespace cria::hf {
 
 std::vector<HfClass> llama_like();     ///< llama_like.cpp: pre-norm layers like Llama's
 std::vector<HfClass> gemma();          ///< gemma.cpp
+std::vector<HfClass> hybrid();         ///< hybrid.cpp: some layers are recurrent
 std::vector<HfClass> other_blocks();   ///< other_blocks.cpp: other norms, biases or layouts
 std::vector<HfClass> encoders();       ///< encoders.cpp: BERT, XLM-RoBERTa, nomic-bert
 std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of experts
+
+/// Granite's factors of embeddings, branches, attention and logits (llama_like.cpp).
+HfRule granite_factors();
 
 /// Concatenates lists of names.
 inline std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists) {

@@ -1,6 +1,9 @@
 // Gemma 1 to 4. Up to version 3 the weights of norms are stored as their difference from 1.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "engine/convert/families/families.h"
 #include "engine/convert/hf_rules.h"
@@ -45,11 +48,38 @@ constexpr HfTensor kGemma4[] = {
     {"blk.#.ffn_down_exps.weight", "model.layers.#.experts.down_proj"},
     {"blk.#.ffn_down_exps.scale", "model.layers.#.router.per_expert_scale"}};
 
+constexpr HfTensor kGemma3n[] = {
+    {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight", HfRows::Padded},
+    {"per_layer_model_proj", "model.per_layer_model_projection"},
+    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+    {"altup_proj.weight", "model.altup_projections.%.weight"},
+    {"altup_unembd_proj.weight", "model.altup_unembed_projections.%.weight"},
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
+    {"blk.#.ffn_norm", "model.layers.#.pre_feedforward_layernorm"},
+    {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"},
+    {"blk.#.inp_gate", "model.layers.#.per_layer_input_gate"},
+    {"blk.#.proj", "model.layers.#.per_layer_projection"},
+    {"blk.#.post_norm", "model.layers.#.post_per_layer_input_norm"},
+    {"blk.#.laurel_l", "model.layers.#.laurel.linear_left"},
+    {"blk.#.laurel_r", "model.layers.#.laurel.linear_right"},
+    {"blk.#.laurel_post_norm", "model.layers.#.laurel.post_laurel_norm"},
+    {"blk.#.altup_router", "model.layers.#.altup.modality_router"},
+    {"blk.#.altup_router_norm", "model.layers.#.altup.router_norm"},
+    {"blk.#.altup_predict_coef", "model.layers.#.altup.prediction_coefs"},
+    {"blk.#.altup_correct_coef", "model.layers.#.altup.correction_coefs"},
+    {"blk.#.altup_correct_scale.weight", "model.layers.#.altup.correct_output_scale"}};
+
 // Multimodal models' text_config has only what differs from these.
 constexpr const char* kGemma3Defaults =
     R"({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
         "max_position_embeddings": 131072, "query_pre_attn_scalar": 256, "rope_theta": 1000000.0,
         "sliding_window": 4096})";
+constexpr const char* kGemma3nDefaults =
+    R"({"vocab_size": 262400, "hidden_size": 2048, "num_hidden_layers": 35, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "head_dim": 256, "max_position_embeddings": 32768,
+        "intermediate_size": 16384, "sliding_window": 512, "hidden_size_per_layer_input": 256,
+        "num_kv_shared_layers": 15})";
 constexpr const char* kGemma4Defaults =
     R"({"vocab_size": 262144, "head_dim": 256, "global_head_dim": 512, "sliding_window": 512})";
 
@@ -196,6 +226,91 @@ HfRule gemma4_experts() {
           }};
 }
 
+// The number of deviations above the mean that a share of normally distributed values has below.
+double deviations_of(double share) {
+  double low = -10, high = 10;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::sqrt(2.0)) / 2 < share ? low : high) = middle;
+  }
+  return low;
+}
+
+// "activation_sparsity_pattern": the share of gates that become 0 in each layer.
+HfRule gate_sparsity() {
+  constexpr std::string_view kKey = "activation_sparsity_pattern",
+                             kSuffix = "activation_sparsity_scale";
+  constexpr std::uint32_t kSparseLayers = 10;
+  constexpr double kShare = 0.95;
+  return {
+      [=](HfImport& k) {
+        std::vector<float> out;
+        const nlohmann::json* const list = k.find(kKey);
+        for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
+          double share = i < kSparseLayers ? kShare : 0;
+          if (list != nullptr) {
+            const bool good = list->is_number() ||
+                              (list->is_array() && i < list->size() && (*list)[i].is_number());
+            if (!good) k.fail(kKey, "expected a number per layer");
+            share = list->is_number() ? list->get<double>() : (*list)[i].get<double>();
+          }
+          if (!(share >= 0 && share < 1)) k.fail(kKey, "expected numbers from 0 to below 1");
+          out.push_back(share == 0 ? -std::numeric_limits<float>::infinity()
+                                   : static_cast<float>(deviations_of(static_cast<float>(share))));
+        }
+        k.set(kSuffix, GgufArray::of(out));
+      },
+      [=](HfExport& k) {
+        nlohmann::ordered_json shares = nlohmann::ordered_json::array();
+        const bool given = k.keys.has(kSuffix);
+        const std::vector<float> deviations =
+            given
+                ? k.keys.numbers_per_layer(
+                      std::string(k.config.model_class->arch) + ("." + std::string(kSuffix)), true)
+                : std::vector<float>();
+        for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
+          const double share = given               ? std::erfc(-deviations[i] / std::sqrt(2.0)) / 2
+                               : i < kSparseLayers ? kShare
+                                                   : 0;
+          shares.push_back(shortest_decimal(static_cast<float>(share)));
+        }
+        k.set(kKey, std::move(shares));
+      }};
+}
+
+// "intermediate_size" may be a list.
+HfRule widths_by_layer() {
+  constexpr std::string_view kKey = "intermediate_size", kWidth = "feed_forward_length";
+  const auto differ = [](const std::vector<std::uint32_t>& widths) {
+    return std::ranges::adjacent_find(widths, std::not_equal_to<>()) != widths.end();
+  };
+  return {[=](HfImport& k) {
+            const auto widths = k.list(kKey, limits::kFeedForward);
+            if (differ(widths)) k.set(kWidth, GgufArray::of(widths));
+          },
+          [=](HfExport& k) {
+            const auto widths = k.keys.per_layer(kWidth, 1, limits::kFeedForward);
+            if (differ(widths)) k.set(kKey, widths);
+          }};
+}
+
+HfRule gemma3n_sizes() {
+  const auto shared = [](const HfConfig& config) {
+    return static_cast<double>(config.n_layers - std::min(20U, config.n_layers));
+  };
+  return all({integer("embedding_length_per_layer_input", "hidden_size_per_layer_input",
+                      limits::kEmbedding),
+              integer_or("attention.shared_kv_layers", "num_kv_shared_layers", Amount(shared),
+                         limits::kLayers),
+              integer_or("altup.num_inputs", "altup_num_inputs", 4, limits::kStreams),
+              integer_or("altup.active_idx", "altup_active_idx", 0, limits::kStreams),
+              only("altup_correct_scale", true),
+              {nullptr, [](HfExport& k) {
+                 k.set("laurel_rank", k.cols_of("laurel_r"));
+                 k.set("vocab_size_per_layer_input", k.config.n_vocab);
+               }}});
+}
+
 HfRule final_cap(float fallback) {
   return cap("final_logit_softcapping", "final_logit_softcapping", fallback);
 }
@@ -230,6 +345,10 @@ std::vector<HfClass> gemma() {
                    gemma3_ropes(),
                    {only("attn_logit_softcapping", 0.0).to_gguf, nullptr},
                    final_cap(0)}),
+      gemma_class("Gemma3nForCausalLM", "gemma3n", "gemma3n_text",
+                  join({kEnds, kGemma3n, kAttention, kQkNorms, kMlp}),
+                  {windows(5, 0, true), widths_by_layer(), gemma3n_sizes(), gate_sparsity(),
+                   gemma3_ropes(), final_cap(30)}),
       gemma_class("Gemma4ForCausalLM", "gemma4", "gemma4_text",
                   join({kEnds, kGemma4, kAttention, kQkNorms, kMlp}),
                   {windows(kPeriod, 0, true),
@@ -241,14 +360,16 @@ std::vector<HfClass> gemma() {
                    gemma4_experts(),
                    gemma4_ropes(),
                    final_cap(30)})};
-  HfClass &gemma3 = out[2], &gemma4 = out[3];
+  HfClass &gemma3 = out[2], &gemma3n = out[3], &gemma4 = out[4];
   gemma3.defaults = kGemma3Defaults;
   gemma3.ropes_by_type = true;
   gemma4.defaults = kGemma4Defaults;
   gemma4.head_dim = "global_head_dim";
   gemma4.ropes_by_type = gemma4.proportional = gemma4.by_layer = gemma4.listed_merges = true;
-  gemma4.unused = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
-                   ".self_attn.k_norm.weight"};
+  gemma3n.defaults = kGemma3nDefaults;
+  gemma3n.by_layer = gemma3n.ropes_by_type = true;
+  gemma3n.unused = gemma4.unused = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
+                                    ".self_attn.k_norm.weight"};
   return out;
 }
 

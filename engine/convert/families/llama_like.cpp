@@ -100,6 +100,8 @@ HfRule minicpm_factors() {
                nullptr}});
 }
 
+}  // namespace
+
 HfRule granite_factors() {
   return all({scale("embedding_scale", "embedding_multiplier"),
               scale("residual_scale", "residual_multiplier"),
@@ -108,6 +110,8 @@ HfRule granite_factors() {
                     })),
               scale("logit_scale", "logits_scaling")});
 }
+
+namespace {
 
 constexpr std::string_view kRotated = "rope.scaling.finetuned";
 

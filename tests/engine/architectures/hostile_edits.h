@@ -79,7 +79,10 @@ inline constexpr const char* kOptionalKeys[] = {"attention.sliding_window",
                                                 "ssm.state_size",
                                                 "ssm.time_step_rank",
                                                 "ssm.group_count",
-                                                "ssm.dt_b_c_rms"};
+                                                "ssm.dt_b_c_rms",
+                                                "altup.num_inputs",
+                                                "altup.active_idx",
+                                                "activation_sparsity_scale"};
 /// The same for tensors, with or without a layer.
 inline constexpr const char* kOptionalTensors[] = {
     "attn_q.bias",           "attn_output.bias",
@@ -92,7 +95,9 @@ inline constexpr const char* kOptionalTensors[] = {
     "post_ffw_norm.weight",  "layer_output_scale.weight",
     "ssm_in.weight",         "ssm_ba.weight",
     "ssm_norm.weight",       "ssm_conv1d.bias",
-    "shortconv.conv.bias",   "ffn_latent_down.weight"};
+    "shortconv.conv.bias",   "ffn_latent_down.weight",
+    "nextn.eh_proj.weight",  "nextn.enorm.weight",
+    "nextn.hnorm.weight",    "nextn.shared_head_norm.weight"};
 
 /// One change, drawn by below(n), which gives a number from 0 to n - 1.
 template <class Below>
@@ -161,6 +166,12 @@ inline void load_and_run(const TinyArchitecture& tiny) {
          architecture_logits(*model, {.n_ctx = 8, .n_batch = 2, .threads = 1}, 5)) {
       if (!std::isfinite(logit)) throw std::logic_error("logit is NaN");
     }
+    if (model->prediction() == nullptr) return;
+    GenerateOptions options;
+    options.max_tokens = 4;
+    options.speculate = Speculate::Layers;
+    Session session(*model, {.n_ctx = 8, .n_batch = 2, .threads = 1, .own_drafts = true});
+    (void)session.generate(std::vector<TokenId>{1, 2, 3}, options);
   } catch (const Error& error) {
     const std::string_view message = error.what();
     if (message.size() < 10 || message.find('\n') != std::string_view::npos)

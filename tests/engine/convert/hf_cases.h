@@ -56,9 +56,69 @@ inline const std::string kGemma4 =
     "router.proj.weight\nffn_gate_inp.scale " + kL + "router.scale\nffn_gate_up_exps.weight " + kL +
     "experts.gate_up_proj\nffn_down_exps.weight " + kL + "experts.down_proj\nffn_down_exps.scale " +
     kL + "router.per_expert_scale\n";
+inline const std::string kGemma3n =
+    "per_layer_token_embd model.embed_tokens_per_layer\nper_layer_model_proj "
+    "model.per_layer_model_projection\nper_layer_proj_norm "
+    "model.per_layer_projection_norm\naltup_proj.weight parts "
+    "model.altup_projections.%.weight\naltup_unembd_proj.weight parts "
+    "model.altup_unembed_projections.%.weight\nattn_norm " +
+    kL + "input_layernorm\npost_attention_norm " + kL + "post_attention_layernorm\nffn_norm " + kL +
+    "pre_feedforward_layernorm\npost_ffw_norm " + kL + "post_feedforward_layernorm\ninp_gate " +
+    kL + "per_layer_input_gate\nproj " + kL + "per_layer_projection\npost_norm " + kL +
+    "post_per_layer_input_norm\nlaurel_l " + kL + "laurel.linear_left\nlaurel_r " + kL +
+    "laurel.linear_right\nlaurel_post_norm " + kL + "laurel.post_laurel_norm\naltup_router " + kL +
+    "altup.modality_router\naltup_router_norm " + kL + "altup.router_norm\naltup_predict_coef " +
+    kL + "altup.prediction_coefs\naltup_correct_coef " + kL +
+    "altup.correction_coefs\naltup_correct_scale.weight " + kL + "altup.correct_output_scale\n";
 inline const std::string kPostNorms = "post_attention_norm " + kL +
                                       "post_attention_layernorm\npost_ffw_norm " + kL +
                                       "post_feedforward_layernorm\n";
+
+inline const std::string kLfm2 =
+    "token_embd model.embed_tokens\ntoken_embd_norm model.embedding_norm\noutput "
+    "lm_head\nattn_norm " +
+    kL + "operator_norm\nffn_norm " + kL + "ffn_norm\nattn_q " + kL + "self_attn.q_proj\nattn_k " +
+    kL + "self_attn.k_proj\nattn_v " + kL + "self_attn.v_proj\nattn_output " + kL +
+    "self_attn.out_proj\nattn_q_norm " + kL + "self_attn.q_layernorm\nattn_k_norm " + kL +
+    "self_attn.k_layernorm\nshortconv.conv.weight taps " + kL +
+    "conv.conv.weight\nshortconv.in_proj " + kL + "conv.in_proj\nshortconv.out_proj " + kL +
+    "conv.out_proj\nffn_gate " + kL + "feed_forward.w1\nffn_up " + kL +
+    "feed_forward.w3\nffn_down " + kL + "feed_forward.w2\n";
+inline const std::string kQwenHybrid =
+    "token_embd model.embed_tokens\noutput_norm minus1 model.norm\noutput lm_head\nattn_norm "
+    "minus1 " +
+    kL + "input_layernorm\npost_attention_norm minus1 " + kL +
+    "post_attention_layernorm\nattn_q_norm minus1 " + kL + "self_attn.q_norm\nattn_k_norm minus1 " +
+    kL + "self_attn.k_norm\nssm_norm " + kL + "linear_attn.norm\nffn_gate_inp_shexp row " + kL +
+    "mlp.shared_expert_gate\nffn_gate_shexp " + kL + "mlp.shared_expert.gate_proj\nffn_up_shexp " +
+    kL + "mlp.shared_expert.up_proj\nffn_down_shexp " + kL + "mlp.shared_expert.down_proj\n";
+inline const std::string kQwen35 =
+    "attn_qkv value_tail " + kL + "linear_attn.in_proj_qkv\nattn_gate value " + kL +
+    "linear_attn.in_proj_z\nssm_beta value " + kL + "linear_attn.in_proj_b\nssm_alpha value " + kL +
+    "linear_attn.in_proj_a\nssm_conv1d.weight value_taps " + kL +
+    "linear_attn.conv1d.weight\nssm_dt.bias value " + kL +
+    "linear_attn.dt_bias\nssm_a value_decay " + kL + "linear_attn.A_log\nssm_out value_column " +
+    kL + "linear_attn.out_proj\n";
+inline const std::string kMamba =
+    "ssm_in " + kL + "mamba.in_proj\nssm_conv1d.weight taps " + kL +
+    "mamba.conv1d.weight\nssm_conv1d.bias " + kL + "mamba.conv1d.bias\nssm_dt.bias " + kL +
+    "mamba.dt_bias\nssm_a decay " + kL + "mamba.A_log\nssm_d flat " + kL +
+    "mamba.D\nssm_norm.weight flat " + kL + "mamba.norm.weight\nssm_out " + kL + "mamba.out_proj\n";
+inline const std::string kB = "backbone.layers.#.";
+inline const std::string kNemotron =
+    "token_embd backbone.embeddings\noutput_norm backbone.norm_f\noutput lm_head\nattn_norm " + kB +
+    "norm\nattn_q " + kB + "mixer.q_proj\nattn_k " + kB + "mixer.k_proj\nattn_v " + kB +
+    "mixer.v_proj\nattn_output " + kB + "mixer.o_proj\nssm_in " + kB +
+    "mixer.in_proj\nssm_conv1d.weight taps " + kB + "mixer.conv1d.weight\nssm_dt.bias " + kB +
+    "mixer.dt_bias\nssm_a decay " + kB + "mixer.A_log\nssm_d flat " + kB +
+    "mixer.D\nssm_norm.weight flat " + kB + "mixer.norm.weight\nssm_out " + kB +
+    "mixer.out_proj\nffn_up " + kB + "mixer.up_proj\nffn_down " + kB +
+    "mixer.down_proj\nffn_gate_inp " + kB + "mixer.gate\nexp_probs_b.bias " + kB +
+    "mixer.gate.e_score_correction_bias\nffn_up_exps parts " + kB +
+    "mixer.experts.%.up_proj\nffn_down_exps parts " + kB +
+    "mixer.experts.%.down_proj\nffn_latent_down " + kB + "mixer.fc1_latent_proj\nffn_latent_up " +
+    kB + "mixer.fc2_latent_proj\nffn_up_shexp " + kB +
+    "mixer.shared_experts.up_proj\nffn_down_shexp " + kB + "mixer.shared_experts.down_proj\n";
 
 using TensorShapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 using KeyValues = std::map<std::string, GgufData>;
@@ -103,6 +163,13 @@ inline std::vector<HfCase> hf_cases() {
   const KeyValues yarn = {{"rope.scaling.type", std::string("yarn")},
                           {"rope.scaling.factor", 4.0F},
                           {"rope.scaling.original_context_length", 64U}};
+  const KeyValues recurrent = {{"ssm.conv_kernel", 4U},
+                               {"ssm.inner_size", 64U},
+                               {"ssm.state_size", 16U},
+                               {"ssm.time_step_rank", 4U},
+                               {"ssm.group_count", 2U}};
+  const KeyValues mixed = {
+      {"attention.head_count_kv", GgufArray::of(std::vector<std::uint32_t>{0, 2, 0, 2})}};
   const auto both = [](KeyValues a, const KeyValues& b) {
     a.insert(b.begin(), b.end());
     return a;
@@ -110,6 +177,15 @@ inline std::vector<HfCase> hf_cases() {
   const auto cls = [](const std::string& name, const std::string& more = "") {
     return "{\"architectures\": [\"" + name + "\"]" + (more.empty() ? "" : ", " + more) + "}";
   };
+  const std::string linear_json =
+      R"(, "linear_conv_kernel_dim": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "linear_key_head_dim": 16, "linear_value_head_dim": 16, "shared_expert_intermediate_size": 32)";
+  const std::string granite_json =
+      R"("embedding_multiplier": 3.0, "residual_multiplier": 1.0, "attention_multiplier": 0.25, "logits_scaling": 1.0,
+         "layer_types": ["mamba", "attention", "mamba", "attention"], "mamba_n_heads": 4, "mamba_d_head": "auto",
+         "mamba_expand": 1, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4, )";
+  const std::string nemotron_json =
+      R"("mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, )";
 #include "tests/engine/convert/hf_cases.inc"
 }
 

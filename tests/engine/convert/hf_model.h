@@ -83,8 +83,19 @@ class HfWriter {
       for (float& value : values) value -= 1;
     } else if (how == "pairs") {
       values = unpaired(values, values.size() / shape[0]);
+    } else if (how == "decay") {
+      for (float& value : values) value = std::log(-value);
+      std::erase(shape, 1);
+    } else if (how == "flat") {
+      shape = {values.size()};
+    } else if (how == "taps") {
+      shape.insert(shape.begin() + 1, 1);
+    } else if (how.starts_with("value")) {
+      return put_value_heads(shape, values, how, hf);
+    } else if (how.starts_with("next")) {
+      return put_by_key_head(shape, values, how, hf);
     } else if (how == "row") {
-      shape.insert(shape.begin(), 1);
+      if (shape.size() == 1) shape.insert(shape.begin(), 1);
     } else if (how.starts_with("group")) {
       return put_in_groups(values, how, hf);
     } else if (how == "parts") {
@@ -99,6 +110,53 @@ class HfWriter {
       return put_half(shape, values, how, hf);
     }
     tensors[hf] = {shape, values};
+  }
+
+  /// Linear attention with two key heads of 16 and four value heads of 16: GGUF's value heads
+  /// belong to the key heads 0, 1, 0, 1, the directory's to 0, 0, 1, 1. `how`: what is in these
+  /// heads ("value" rows, "value_decay", rows behind queries and keys as "value_tail" or
+  /// "value_taps", "value_column").
+  void put_value_heads(std::vector<std::uint64_t> shape, std::vector<float> values,
+                       const std::string& how, const std::string& hf) {
+    const bool columns = how == "value_column", tail = how == "value_tail" || how == "value_taps";
+    const std::size_t cols = columns || shape.size() < 2 ? 1 : shape.back(),
+                      lines = columns ? shape.front() : 1,
+                      begin = tail ? std::size_t{64} * cols : 0,
+                      size = (values.size() / lines - begin) / 4;
+    std::vector<float> out = values;
+    for (std::size_t line = 0; line < lines; ++line) {
+      const float* const from = values.data() + line * (values.size() / lines) + begin;
+      float* const to = out.data() + line * (values.size() / lines) + begin;
+      for (const auto& [gguf, head] : {std::pair{0, 0}, {2, 1}, {1, 2}, {3, 3}})
+        std::copy_n(from + static_cast<std::size_t>(gguf) * size, size,
+                    to + static_cast<std::size_t>(head) * size);
+    }
+    if (how == "value_decay")
+      for (float& value : out) value = std::log(-value);
+    if (how == "value_taps") shape.insert(shape.begin() + 1, 1);
+    tensors[hf] = {shape, out};
+  }
+
+  /// Qwen3-Next's fused tensor: two key heads, each with its query and key of 16 rows, two values
+  /// and two gates of 16 rows. GGUF has queries, keys and values ("next_qkv"), and gates.
+  void put_by_key_head(const std::vector<std::uint64_t>& shape, const std::vector<float>& values,
+                       const std::string& how, const std::string& hf) {
+    const std::size_t cols = shape.back();
+    HfData& to = tensors[hf];
+    to.shape = {192, cols};
+    to.values.resize(192 * cols);
+    const auto put = [&](std::size_t from, std::size_t row, std::size_t n) {
+      std::copy_n(values.data() + from * cols, n * cols, to.values.data() + row * cols);
+    };
+    for (const std::size_t head : {0, 1}) {
+      if (how == "next_gates") {
+        put(head * 32, head * 96 + 64, 32);
+        continue;
+      }
+      put(head * 16, head * 96, 16);
+      put(32 + head * 16, head * 96 + 16, 16);
+      put(64 + head * 32, head * 96 + 32, 32);
+    }
   }
 
   /// Heads of 16 rows, in which pairs lie side by side.
@@ -173,6 +231,13 @@ class HfModel {
     fs::create_directories(directory_);
     TinyArchitecture tiny(c.gguf);
     tiny.matrix_type = DType::F32;
+    tiny.edit = [](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+      if (!t.name.ends_with(".ssm_a")) return;
+      for (float& value : values) {  // the logarithm of such a number is exact to and fro
+        value = -std::exp2(std::round(value * 4) / 8);
+        for (int i = 0; i < 4; ++i) value = -std::exp(std::log(-value));
+      }
+    };
     tiny.write(reference());
     config = usual_config();
     config.merge_patch(nlohmann::json::parse(c.config));

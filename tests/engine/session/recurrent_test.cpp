@@ -204,6 +204,53 @@ TEST_P(Recurrent, DraftsChangeNothing) {
   EXPECT_GT(drafted, accepted);
 }
 
+// What a context shift drops leaves the state: the rest is evaluated again.
+TEST_P(Recurrent, AContextShiftLeavesNothingOfWhatItDrops) {
+  SessionOptions with = alone();
+  with.n_ctx = 96;
+  with.context_shift = true;
+  GenerateOptions options;
+  options.max_tokens = 140;
+  options.ignore_eos = true;
+  options.sampler.temperature = 0;
+  options.speculate = Speculate::Off;
+  const auto written = [&](Speculate mode) {
+    options.speculate = mode;
+    Session session(*model_, with);
+    const GenerateResult result = session.generate(some_text(40, 12), options);
+    EXPECT_EQ(result.shifts, 2U);
+    std::vector<TokenId> held(session.tokens().begin(), session.tokens().end());
+    held.push_back(5);
+    EXPECT_LT(held.size(), 96U);
+    EXPECT_TRUE(same_bytes(copy(session.eval({&held.back(), 1})), fresh_logits(*model_, held)));
+    return result.tokens;
+  };
+  EXPECT_EQ(written(Speculate::Lookup), written(Speculate::Off));
+}
+
+// Thousands of tokens: the same bytes for any pieces and threads, to the end.
+TEST_P(Recurrent, LongTextsHaveTheSameBytesInAnyPieces) {
+  const std::vector<TokenId> text = some_text(3000, 13);
+  const auto logits = [&](std::uint32_t n_batch, std::uint32_t threads) {
+    SessionOptions options;
+    options.n_ctx = 3000;
+    options.n_batch = n_batch;
+    options.threads = threads;
+    Session session(*model_, options);
+    std::vector<float> all;
+    for (const std::size_t end : {1000U, 2047U, 2049U, 3000U}) {
+      const std::size_t begin = session.tokens().size();
+      const std::vector<float> last =
+          copy(session.eval(std::span(text).subspan(begin, end - begin)));
+      all.insert(all.end(), last.begin(), last.end());
+    }
+    return all;
+  };
+  const std::vector<float> want = logits(512, 2);
+  EXPECT_TRUE(same_bytes(logits(7, 1), want));
+  EXPECT_TRUE(same_bytes(logits(100, 3), want));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Recurrent, testing::ValuesIn(kModels),
                          [](const auto& of) { return std::string(of.param); });
 
