@@ -61,17 +61,17 @@ TEST(ServeDecisions, ManyOptionsHaveTwoLetters) {
   ServedDemo demo;
   const Json talk = Json::array({user_asks("Hi"), {{"role", "assistant"}, {"content", "Yes?"}}});
   const Json answer =
-      demo.answer(kPath, {{"input", talk}, {"questions", {choice(30)}}})->json()["answers"][0];
+      demo.answer(kPath, {{"input", talk}, {"questions", {choice(27)}}})->json()["answers"][0];
   std::string text = "Which?\n\n";
-  for (std::size_t i = 0; i < 30; ++i)
-    text += decision_label(i, 30) + ") option " + std::to_string(i) + "\n";
+  for (std::size_t i = 0; i < 27; ++i)
+    text += decision_label(i, 27) + ") option " + std::to_string(i) + "\n";
   Json asked = talk;
   asked.push_back(user_asks(text + "\nAnswer with one letter."));
-  const auto want = expected(demo, asked, 30);
+  const auto want = expected(demo, asked, 27);
   const auto best = std::ranges::max_element(want) - want.begin();
   EXPECT_EQ(answer["choice"], "option " + std::to_string(best));
-  EXPECT_NEAR(answer["confidence"].get<double>(), (30 * want[best] - 1) / 29, 1e-5);
-  for (std::size_t i = 0; i < 30; ++i)
+  EXPECT_NEAR(answer["confidence"].get<double>(), (27 * want[best] - 1) / 26, 1e-5);
+  for (std::size_t i = 0; i < 27; ++i)
     EXPECT_NEAR(answer["probabilities"][i]["probability"].get<double>(), want[i], 1e-5) << i;
 }
 
@@ -79,8 +79,11 @@ TEST(ServeDecisions, QuestionsDoNotDependOnEachOther) {
   ServedDemo demo;
   Json questions = Json::array();
   for (std::size_t i = 2; i <= 30; ++i) questions.push_back(choice(i));
-  const Json all =
-      demo.answer(kPath, {{"input", kStory}, {"questions", questions}})->json()["answers"];
+  const Json whole = demo.answer(kPath, {{"input", kStory}, {"questions", questions}})->json();
+  const Json& usage = whole["usage"];
+  EXPECT_GT(usage["input_tokens_details"]["cached_tokens"], 0) << "the common prefix";
+  EXPECT_LT(usage["input_tokens_details"]["cached_tokens"], usage["input_tokens"]);
+  const Json& all = whole["answers"];
   for (std::size_t i = 0; i < questions.size(); i += 7)
     EXPECT_EQ(demo.answer(kPath, {{"input", kStory}, {"questions", {questions[i]}}})
                   ->json()["answers"][0],

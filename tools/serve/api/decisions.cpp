@@ -68,6 +68,7 @@ struct Decision {
   DecisionRequest request;
   std::vector<LabelTree> trees;       ///< by question
   std::size_t count = 0, tokens = 0;  ///< beginnings to score, tokens of all prompts
+  std::size_t cached = 0;             ///< prompt tokens found in the prefix cache
 
   /// Returns the request that scores what follows one of the beginnings.
   AnswerRequest make(std::size_t index) const {
@@ -94,10 +95,10 @@ std::vector<double> probabilities(const LabelTree& tree,
   return out;
 }
 
-RequestJson usage_of(bool systemone, std::size_t tokens) {
+RequestJson usage_of(bool systemone, std::size_t tokens, std::size_t cached) {
   if (systemone) return {{"input_tokens", tokens}, {"output_tokens", 0}};
   return {{"input_tokens", tokens},
-          {"input_tokens_details", {{"cached_tokens", 0}}},
+          {"input_tokens_details", {{"cached_tokens", cached}}},
           {"output_tokens", 0},
           {"output_tokens_details", {{"reasoning_tokens", 0}}},
           {"total_tokens", tokens}};
@@ -119,7 +120,7 @@ std::string body_of(const ServedModel& model, const Decision& decision, const Ve
   }
   return json_text({{"model", model.id},
                     {"answers", std::move(answers)},
-                    {"usage", usage_of(systemone, decision.tokens)}});
+                    {"usage", usage_of(systemone, decision.tokens, decision.cached)}});
 }
 
 /// {"A": value} of systemone, or [{"value": …, "probability"}] of decisions.
@@ -168,9 +169,15 @@ void decide(Api& api, const std::shared_ptr<Exchange>& exchange, const ModelLeas
         return body_of(*model, *decision, scores);
       },
       [&api, exchange](std::function<void()> work) { api.post(exchange, std::move(work)); });
-  api.submit(exchange, model,
-             reply->job(decision->count, decision->tokens,
-                        [decision](std::size_t index) { return decision->make(index); }));
+  const auto make = [decision](std::size_t index) {
+    AnswerRequest one = decision->make(index);
+    if (std::ranges::count(decision->trees, index, &LabelTree::first) == 0) return one;
+    one.on_end = [decision](const GenerateResult& result, const std::optional<Error>&) {
+      decision->cached += result.cached_tokens;
+    };
+    return one;
+  };
+  api.submit(exchange, model, reply->job(decision->count, decision->tokens, make));
 }
 
 /// Each question reads the conversation again: many questions take long.

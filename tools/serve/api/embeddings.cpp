@@ -117,7 +117,9 @@ Job EmbeddingReply::job(std::size_t count, std::size_t tokens,
   job.count = count;
   job.answer = [self, make = std::move(make)](std::size_t index) {
     AnswerRequest request = make(index);
-    request.on_end = [self, index](GenerateResult result, const std::optional<Error>&) {
+    request.on_end = [self, index, told = std::move(request.on_end)](
+                         GenerateResult result, const std::optional<Error>& error) {
+      if (told) told(result, error);
       self->on_end(index, std::move(result.scores.empty() ? result.embedding : result.scores));
     };
     return request;

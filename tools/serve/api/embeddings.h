@@ -32,8 +32,8 @@ class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
   /// write: returns the body of the answer; called by post.
   EmbeddingReply(std::shared_ptr<Exchange> exchange, Write write, Post post);
   Job job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope);
-  /// Returns a job of `count` requests, each for an embedding or scores. make is called once for
-  /// each index, in order. tokens: of all prompts.
+  /// Returns a job of `count` requests, each for an embedding or scores, whose ends are reported to
+  /// their on_end too. make is called once for each index, in order. tokens: of all prompts.
   Job job(std::size_t count, std::size_t tokens,
           std::function<AnswerRequest(std::size_t index)> make);
 
