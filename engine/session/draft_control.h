@@ -98,7 +98,7 @@ struct DraftChoice {
       0;  ///< number of tokens for the draft model to write; 0: the draft is complete
 };
 
-/// What may write drafts besides forced text and n-gram lookup.
+/// The source of drafts besides forced text and n-gram lookup.
 enum class DraftSource : std::uint8_t {
   Text,    ///< nothing else
   Model,   ///< a draft model, which replaces them

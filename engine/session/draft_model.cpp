@@ -17,7 +17,7 @@ bool same_tokens(const Vocabulary& a, const Vocabulary& b) {
          std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin());
 }
 
-// Hidden states that wait until so many rows are evaluated together.
+// Hidden states wait until there are enough for a pass of this many rows.
 constexpr std::size_t kWaitingRows = 64;
 // Unknown hidden states before known ones that are taken as zeros. Behind more of them, a
 // prediction layer begins anew.

@@ -34,7 +34,7 @@ class DraftModel {
     Sequence sequence;
     // Of a prediction layer only.
     std::size_t begin = 0;       ///< position of the first row
-    std::size_t rows = 0;        ///< rows in the sequence that are no drafts
+    std::size_t rows = 0;        ///< rows in the sequence without drafts
     std::vector<float> waiting;  ///< hidden states of the positions behind them
     std::vector<float> last;     ///< the layer's own hidden state behind the last draft token
   };

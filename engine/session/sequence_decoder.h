@@ -11,7 +11,7 @@ class SequenceDecoder {
  public:
   /// Begins on what the sequence holds or the engine knows of the prompt. every_row: evaluate all
   /// tokens of the prompt, as for the option prompt_logprobs. hidden: request the hidden states of
-  /// all tokens, but logits only of those that need them.
+  /// all tokens, but logits only where an answer needs them.
   SequenceDecoder(Sequence& sequence, Answer& answer, bool every_row = false, bool hidden = false)
       : sequence_(sequence),
         answer_(answer),
@@ -63,7 +63,7 @@ class SequenceDecoder {
   std::size_t known_ = 0, last_ = 0;      // positions before the pass; position of the last token
   std::size_t agreed_ = 0, shifts_ = 0;   // text tokens in the sequence; shifts up to then
   std::size_t first_row_ = 0, rows_ = 0;  // rows of the batch
-  std::size_t skipped_ = 0;               // of these, without logits
+  std::size_t skipped_ = 0;               // rows without logits, the first ones
   std::size_t taken_ = 0, sampled_ = 0;   // rows of this pass
   bool begun_ = false, prompt_read_ = false, decoding_ = false, taking_ = false;
 };
