@@ -13,7 +13,7 @@
 namespace cria {
 namespace {
 
-constexpr std::uint32_t kMethodVersion = 1;  // of the blocks that the same options give
+constexpr std::uint32_t kMethodVersion = 2;  // of the blocks that the same options give
 constexpr std::size_t kChunksOfThread = 4;   // of a slab of rows, for each thread
 
 class Calibration {
@@ -94,13 +94,14 @@ class Calibration {
   }
 
   // The table is quantized first, so that the layers can answer its errors. It is looked up, too,
-  // where every column counts the same: hence its large damping.
+  // where every column counts the same: hence its large and even damping.
   bool quantize_tied_table() {
     const std::vector<Node>& nodes = model_.graph().nodes;
     const Matrix& head = *tied_table();
     std::unique_ptr<InputMoments> moments;
     FeedbackOptions feedback = options_.feedback;
     feedback.damping = options_.table_damping;
+    feedback.even = true;
     if (!is_finished(head)) {
       LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
       stream.run_to(stream.narrow_place(nodes.size() - 1));
@@ -319,31 +320,65 @@ class Calibration {
     const std::size_t n = width_of(node.in);
     std::vector<std::vector<std::uint32_t>> rows;  // of the value, by expert
     Triangle all(0);
+    std::vector<float> all_errors;
     if (!is_finished(node)) {
       present_.run_to(i);
       rows = rows_of_experts(i, experts, down);
       all = expert_sums(node.in, down ? rows : every_row(node.in)).take_mean();
+      if (!down) {
+        exact_.run_to(i);
+        all_errors = expert_errors(node.in, every_row(node.in).front());
+      }
     }
     for (std::size_t e = 0; e < experts; ++e) {
       std::unique_ptr<InputMoments> moments;
+      Correction correction;
       if (!rows.empty() && rows[e].empty()) {
         note(node.name + ": no token takes expert " + std::to_string(e) +
              ": the encoder alone is used");
       } else if (!rows.empty()) {
         SquareSums own = expert_sums(node.in, {rows[e]});
         const double part = static_cast<double>(own.rows()) / static_cast<double>(own.rows() + n);
+        const auto mix = [&](double a, double b) { return part * a + (1 - part) * b; };
         Triangle h = own.take_mean();
-        std::ranges::transform(h.values(), all.values(), h.values().begin(),
-                               [&](double a, double b) { return part * a + (1 - part) * b; });
-        moments = moments_of(std::move(h), options_.feedback, false);
+        std::ranges::transform(h.values(), all.values(), h.values().begin(), mix);
+        moments = moments_of(std::move(h), options_.feedback, !down);
+        if (!down && moments) {
+          std::vector<float> errors = expert_errors(node.in, rows[e]);
+          std::ranges::transform(errors, all_errors, errors.begin(), mix);
+          const std::vector<float> answer = times_inverse(errors, moments->take_inverse(), n);
+          if (!std::isinf(largest_magnitude(answer))) correction.by_input = transposed(answer, n);
+        }
       }
       for (std::size_t k = e; k < node.matrices.size(); k += experts) {
         if (!type_of(node.matrices[k])) continue;
-        if (!quantize(node.matrices[k], moments.get(), {}, options_.feedback)) return false;
+        if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
         use(i, k);
       }
     }
     return true;
+  }
+
+  // Products of errors with the present inputs, over some rows of a value that experts read.
+  [[nodiscard]] std::vector<float> expert_errors(ValueId in,
+                                                 const std::vector<std::uint32_t>& rows) const {
+    const std::size_t n = width_of(in);
+    ProductSums sums(n, n, kernels_, options_.feedback.threads);
+    for (std::size_t begin = 0; begin < rows.size(); begin += tokens_.window) {
+      const std::size_t end = std::min(rows.size(), begin + tokens_.window);
+      const std::vector<float> y = some_rows(present_.rows(in), rows, begin, end, n);
+      sums.add(difference(some_rows(exact_.rows(in), rows, begin, end, n), y), y);
+    }
+    return sums.take_mean();
+  }
+  static std::vector<float> some_rows(std::span<const float> values,
+                                      const std::vector<std::uint32_t>& rows, std::size_t begin,
+                                      std::size_t end, std::size_t n) {
+    std::vector<float> some;
+    for (std::size_t k = begin; k < end; ++k)
+      some.insert(some.end(), values.begin() + static_cast<std::ptrdiff_t>(rows[k] * n),
+                  values.begin() + static_cast<std::ptrdiff_t>((rows[k] + 1) * n));
+    return some;
   }
 
   std::vector<std::vector<std::uint32_t>> rows_of_experts(std::size_t i, std::size_t experts,
@@ -368,17 +403,10 @@ class Calibration {
   [[nodiscard]] SquareSums expert_sums(ValueId in,
                                        const std::vector<std::vector<std::uint32_t>>& rows) const {
     SquareSums sums = sums_of(in);
-    const std::size_t n = width_of(in);
-    const std::span<const float> values = present_.rows(in);
-    std::vector<float> some;
     for (const std::vector<std::uint32_t>& list : rows) {
       for (std::size_t begin = 0; begin < list.size(); begin += tokens_.window) {
         const std::size_t end = std::min(list.size(), begin + tokens_.window);
-        some.clear();
-        for (std::size_t k = begin; k < end; ++k)
-          some.insert(some.end(), values.begin() + static_cast<std::ptrdiff_t>(list[k] * n),
-                      values.begin() + static_cast<std::ptrdiff_t>((list[k] + 1) * n));
-        sums.add(some);
+        sums.add(some_rows(present_.rows(in), list, begin, end, width_of(in)));
       }
     }
     return sums;
@@ -413,7 +441,7 @@ std::uint64_t Calibration::memory() const {
         if (m.multiplies()) way += sizeof(float) * m.weight.rows() * m.weight.cols();
     const std::uint64_t kept = sizeof(float) * tokens * exact_.kept_width(start);
     if (!node.facts.dense) {
-      bytes = sizeof(float) * tokens * present_.kept_width(i) + kept + 20 * n * n;
+      bytes = 2 * sizeof(float) * tokens * present_.kept_width(i) + 36 * n * n;
     } else {
       const std::uint64_t errors = n * (residual ? width_of(node.out) : n);
       const std::uint64_t weights = residual ? sizeof(float) * errors : 0;

@@ -22,7 +22,8 @@
 namespace cria {
 
 struct FeedbackOptions {
-  double damping = 0.3;  ///< times the mean of H's diagonal, added to the diagonal
+  double damping = 0.3;  ///< H's diagonal grows by this part of itself …
+  bool even = false;     ///< … or of its mean, in all columns alike
   int descents = 2;      ///< passes of descent after each feedback
   int refits = 2;        ///< times that scales are refitted and codes chosen anew
   unsigned threads = 1;

@@ -13,7 +13,8 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kPanel = 8;  // rows of a factor that others subtract at once
+constexpr double kLeastSquare = 1e-6;  // mean square of a column, of the mean of all columns
+constexpr std::size_t kPanel = 8;      // rows of a factor that others subtract at once
 
 // row[j] -= Σ_p factor[p]·panel[p][j] for j in [begin, n), in the order of p.
 void subtract_panel(double* row, const double* const (&panel)[kPanel],
@@ -153,9 +154,9 @@ InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
   std::iota(natural.begin(), natural.end(), 0U);
   std::optional<LowerTriangle> factor;
   for (;; damping_ *= 10) {
-    const double added = mean > 0 ? damping_ * mean : 1;
     for (std::size_t i = 0; i < n_; ++i) {
-      diagonal_[i] = diagonal[i] + added;
+      const double square = options.even ? mean : std::max(diagonal[i], kLeastSquare * mean);
+      diagonal_[i] = diagonal[i] + (mean > 0 ? damping_ * square : 1);
       h_[i * n_ + i] = static_cast<float>(diagonal_[i]);
     }
     if ((factor = factor_of(h_, diagonal_, natural, options_.threads))) break;

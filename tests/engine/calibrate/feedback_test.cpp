@@ -56,9 +56,7 @@ double loss_of(const std::vector<double>& h, const float* target, const float* v
 
 std::vector<double> damped(const Problem& p, double damping) {
   std::vector<double> h = p.moments;
-  double mean = 0;
-  for (std::size_t i = 0; i < kColumns; ++i) mean += h[i * kColumns + i] / kColumns;
-  for (std::size_t i = 0; i < kColumns; ++i) h[i * kColumns + i] += damping * mean;
+  for (std::size_t i = 0; i < kColumns; ++i) h[i * kColumns + i] *= 1 + damping;
   return h;
 }
 
