@@ -159,8 +159,11 @@ class Sequence {
  public:
   struct State;
   /// scope: prefixes are shared with sequences of the same scope only (a user's, an adapter's).
-  /// shared: false neither uses nor fills the prefix cache.
-  explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true);
+  /// shared: false neither uses nor fills the prefix cache. adapters: scales of the model's
+  /// adapters, one for each file; empty: those that it was loaded with. Prefixes are shared under
+  /// the same scales only. Throws Error for another number of scales, NaN and infinity.
+  explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true,
+                    std::vector<float> adapters = {});
   ~Sequence();
   Sequence(Sequence&&) noexcept;  ///< leaves the source unusable
   /// Frees its own pages first.

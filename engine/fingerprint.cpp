@@ -25,6 +25,7 @@ std::uint64_t weights_fingerprint(const GgufFile& file) { return hash_of_tensors
 
 std::uint64_t weights_fingerprint(const Model& model) {
   Hash hash = hash_of_tensors(model.file());
+  for (const LoraFile& file : model.adapters().files()) hash.add_number(file.scale);
   for (const auto& [tensor, added] : model.adapters().all()) {
     hash.add(tensor.data(), tensor.size());
     hash.add(added.a.data(), added.a.size() * sizeof(float));

@@ -26,9 +26,10 @@ struct AnswerRequest {
   std::function<void(const std::exception_ptr& error)> on_error;
   /// Requests the prompt's vector instead of an answer, as embed() returns it.
   std::optional<Pooling> embedding;
-  std::uint64_t scope = 0;   ///< prefix-cache scope
-  bool cache_prompt = true;  ///< use the prefix cache and add this prompt to it
-  std::size_t n_ctx = 0;     ///< max tokens of prompt and answer; 0: the engine's n_ctx
+  std::uint64_t scope = 0;           ///< prefix-cache scope
+  std::vector<float> adapters = {};  ///< scales of adapters, as for Sequence
+  bool cache_prompt = true;          ///< use the prefix cache and add this prompt to it
+  std::size_t n_ctx = 0;             ///< max tokens of prompt and answer; 0: the engine's n_ctx
   /// Called once each, with the seconds since add(): when the answer leaves the queue, and when its
   /// first token is sampled. May be empty.
   std::function<void(double seconds)> on_begin;

@@ -13,8 +13,8 @@ namespace {
 
 class MergedRows : public WeightRows {
  public:
-  MergedRows(const TensorView& base, const LowRank& added)
-      : WeightRows(base.rows(), base.cols()), base_(base), added_(added) {}
+  MergedRows(const TensorView& base, const LowRank& added, std::span<const LoraFile> files)
+      : WeightRows(base.rows(), base.cols()), base_(base), added_(added), files_(files) {}
 
   void read(std::uint64_t row, float* out) const override {
     dtype_info(base_.dtype).dequantize(base_.data + row * base_.row_bytes(), out, cols());
@@ -22,9 +22,11 @@ class MergedRows : public WeightRows {
     const float* const a = added_.a.data() + row / added_.rows * rank * cols();
     const float* const b = added_.b.data() + row * rank;
     std::vector<double> sums(out, out + cols());
-    for (std::uint64_t r = 0; r < rank; ++r)  // A is stored by rows
-      for (std::uint64_t i = 0; i < cols(); ++i)
-        sums[i] += double{b[r]} * double{a[r * cols() + i]};
+    for (const AdapterPart& part : added_.parts)
+      for (std::uint64_t r = part.begin; r < part.end; ++r) {  // A is stored by rows
+        const double factor = double{b[r]} * double{files_[part.file].scale};
+        for (std::uint64_t i = 0; i < cols(); ++i) sums[i] += factor * double{a[r * cols() + i]};
+      }
     std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
   }
   [[nodiscard]] DType nearest() const override { return base_.dtype; }
@@ -32,6 +34,7 @@ class MergedRows : public WeightRows {
  private:
   const TensorView& base_;
   const LowRank& added_;
+  const std::span<const LoraFile> files_;
 };
 
 // The product would have to be divided by the scale.
@@ -76,7 +79,7 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
     for (const TensorView& tensor : base.tensors()) {
       base.prefetch(tensor);
       if (const LowRank* const added = adapters.find(tensor.name)) {
-        const MergedRows rows(tensor, *added);
+        const MergedRows rows(tensor, *added, adapters.files());
         stream.write({.file = base.path(),
                       .name = std::string(tensor.name),
                       .rows = &rows,

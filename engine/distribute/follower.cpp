@@ -90,7 +90,9 @@ class FollowerEngine {
       packet.get_all(tokens_);
       tables_[i].resize(packet.get<std::uint64_t>());
       for (std::vector<PageId>& pages : tables_[i]) packet.get_all(pages);
-      plan_.add(tokens_, first_pos, first_wanted, tables_[i]);
+      std::vector<float> scales;
+      packet.get_all(scales);
+      plan_.add(tokens_, first_pos, first_wanted, tables_[i], adapter_scales(std::move(scales)));
     }
     plan_.finish();
     executor_.forward(plan_);

@@ -173,6 +173,8 @@ Cluster::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool 
     packet_.put(std::uint64_t{slice.pages->size()});
     for (const std::vector<PageId>& pages : *slice.pages)
       packet_.put_all(std::span<const PageId>(pages));
+    packet_.put_all(slice.adapters ? std::span<const float>(*slice.adapters)
+                                   : std::span<const float>());
   }
   packet_.send(ranks_);
   return turn;

@@ -71,6 +71,9 @@ void Executor::compute(const BatchRows& rows) {
   pass_.batch = &rows;
   pass_.begin = rows.begin;
   pass_.end = rows.end;
+  pass_.adapted = std::ranges::any_of(rows.slices, [this](const BatchSlice& slice) {
+    return std::ranges::any_of(pass_.scales_of(slice), [](float scale) { return scale != 0; });
+  });
 }
 
 void Executor::forward(const BatchPlan& batch) {

@@ -43,14 +43,14 @@ void BatchPlan::clear() {
 }
 
 void BatchPlan::add(std::span<const TokenId> tokens, std::size_t first_pos,
-                    std::size_t first_wanted, const PageTables& pages) {
+                    std::size_t first_wanted, const PageTables& pages, AdapterScales adapters) {
   assert(!tokens.empty() && first_wanted <= tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     all.tokens.push_back(tokens[i]);
     all.positions.push_back(first_pos + i);
   }
   first_wanted_.push_back(all.end + first_wanted);
-  all.add_slice({all.end, all.end + tokens.size(), first_pos, &pages});
+  all.add_slice({all.end, all.end + tokens.size(), first_pos, &pages, std::move(adapters)});
   all.end += tokens.size();
 }
 
@@ -72,7 +72,8 @@ void BatchPlan::finish() {
   for (std::size_t i = 0; i < all.slices.size(); ++i) {
     const std::size_t n = all.slices[i].end - first_wanted_[i];
     if (n == 0) continue;
-    wanted.add_slice({row, row + n, all.positions[first_wanted_[i]], all.slices[i].pages});
+    wanted.add_slice({row, row + n, all.positions[first_wanted_[i]], all.slices[i].pages,
+                      all.slices[i].adapters});
     row += n;
   }
 }
@@ -184,7 +185,7 @@ void Pass::multiply(const Matrix& m, ValueId in, ValueId out, const float* resid
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, rows.begin, rows.end, scratch(worker));
   scale_products(m, job.out + rows.begin, to.width, count(), rows);
-  if (m.lora) {
+  if (m.lora && adapted) {
     const Activations low = work[m.lora->low].view(m.lora->kernel.act, begin, end);
     MatMulJob more = job;
     more.weights = m.lora->b.data;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/execute/gather.h"
@@ -17,10 +19,18 @@
 
 namespace cria {
 
+/// Scales of adapters, by file; null: those of the graph.
+using AdapterScales = std::shared_ptr<const std::vector<float>>;
+/// Returns scales; null for none.
+inline AdapterScales adapter_scales(std::vector<float> scales) {
+  return scales.empty() ? nullptr : std::make_shared<const std::vector<float>>(std::move(scales));
+}
+
 /// Rows [begin, end) of a batch: neighbouring positions of one sequence, the first is first_pos.
 struct BatchSlice {
   std::size_t begin, end, first_pos;
   const PageTables* pages;  ///< hold every page that these positions write and see
+  AdapterScales adapters = {};
 };
 
 /// Rows [begin, end) of a slice whose attention is computed together.
@@ -58,7 +68,7 @@ struct BatchPlan {
   void clear();
   /// Adds tokens at first_pos … of a sequence; logits are requested from first_wanted on.
   void add(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted,
-           const PageTables& pages);
+           const PageTables& pages, AdapterScales adapters = {});
   /// Must be called after the last add().
   void finish();
   /// Returns the first token of a slice with requested logits, counted from the slice's first.
@@ -134,6 +144,7 @@ class Pass {
   std::size_t begin = 0, end = 0;    ///< the rows that are computed now
   PrefetchMode prefetch = PrefetchMode::InOrder;
   const MatMulKernel* packed = nullptr;  ///< kernel whose packed input is in work.packed
+  bool adapted = false;                  ///< a scale of an adapter is not 0 in the batch
 
   [[nodiscard]] std::size_t count() const { return end - begin; }
   [[nodiscard]] std::size_t index_of(const Node& node) const {
@@ -141,6 +152,10 @@ class Pass {
   }
   [[nodiscard]] const NodePart& part_of(const Node& node) const {
     return parts.nodes[index_of(node)];
+  }
+  /// Returns the scales of adapters for a slice, by file.
+  [[nodiscard]] const std::vector<float>& scales_of(const BatchSlice& slice) const {
+    return slice.adapters ? *slice.adapters : graph.adapter_scales;
   }
   /// Returns the first row of a value that is computed now. Logits have rows of their own.
   [[nodiscard]] std::size_t first_row(ValueId value) const {

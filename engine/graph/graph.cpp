@@ -220,6 +220,7 @@ void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
   std::vector<Node> all = std::exchange(graph_.nodes, {});
   std::set<std::string_view> used;
   prefix_.clear();
+  for (const LoraFile& lora : adapters.files()) graph_.adapter_scales.push_back(lora.scale);
   for (Node& node : all) {
     std::size_t parts = 0;
     for (Matrix& m : node.matrices) {
@@ -232,7 +233,8 @@ void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
       used.insert(m.weight.name);
       const std::string part = std::to_string(parts++);
       const ValueId low = value("lora" + part, added->rank);
-      add(MatMulOp{}, node.name + ".lora" + part, node.in, low, {matrix(added->a_view())});
+      add(MatMulOp{{}, false, 1, 0, added->parts}, node.name + ".lora" + part, node.in, low,
+          {matrix(added->a_view())});
       const TensorView& whole = *file.tensor(m.weight.name);
       const auto begin = static_cast<std::uint64_t>(m.weight.data - whole.data) / whole.row_bytes();
       const Matrix b = matrix(added->b_view(begin, m.weight.rows()));

@@ -133,6 +133,8 @@ struct Graph {
   /// A prediction layer's: hidden states of the trunk, written before a pass. kNoValue: none.
   ValueId input = kNoValue;
   ValueId logits = kNoValue;  ///< output of the last node; kNoValue: Head::None
+  /// Scales of adapters, by file, for sequences without own ones.
+  std::vector<float> adapter_scales;
   /// False: an encoder, whose tokens attend to later ones. A text is one slice of a batch.
   bool causal = true;
 

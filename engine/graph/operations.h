@@ -224,11 +224,19 @@ struct ThresholdOp : OpBase {
 
 // operations/products.cpp
 
+/// Columns [begin, end) of a product with factors A of adapters, which are of one file.
+struct AdapterPart {
+  std::uint64_t begin = 0, end = 0;
+  std::uint32_t file = 0;  ///< index of its scale
+};
+
 /// out = softcap·tanh(scale·(W·in + bias) / softcap), or out += W·in + bias.
 struct MatMulOp : OpBase {
   static constexpr std::string_view kName = "matmul";
   bool residual = false;
   float scale = 1, softcap = 0;  ///< softcap 0: none
+  /// Parts that a sequence's scales multiply; not computed if all scales of a batch are 0.
+  std::vector<AdapterPart> adapters = {};
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;

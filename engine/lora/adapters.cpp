@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/formats/round.h"
 #include "model/limits.h"
 #include "model/plural.h"
 
@@ -11,6 +12,7 @@ namespace cria {
 namespace {
 
 constexpr std::string_view kA = ".lora_a", kB = ".lora_b";
+constexpr std::uint64_t kAdapterLanes = 16;  // of float products (kernels/README.md)
 
 // A factor of an addition: [n][rows][cols].
 struct Factor {
@@ -73,25 +75,25 @@ float alpha_of(const GgufFile& file) {
   return alpha;
 }
 
-// Appends A, and B times its scale, to the ones of earlier files.
-void append(LowRank& sum, const Factor& a, const Factor& b, float scale) {
-  const std::uint64_t rank = a.rows, all = sum.rank + rank;
+// Appends A, and B times a factor, to the ones of earlier files.
+void append(LowRank& sum, const Factor& a, const Factor& b, float factor, std::uint32_t file) {
+  const std::uint64_t rank = a.rows, first = round_up(sum.rank, kAdapterLanes), all = first + rank;
   LowRank next{a.cols,
                all,
                b.rows,
                a.n,
                std::vector<float>(a.n * all * a.cols),
-               std::vector<float>(a.n * all * b.rows)};
+               std::vector<float>(a.n * all * b.rows),
+               std::move(sum.parts)};
+  next.parts.push_back({first, all, file});
   for (std::uint64_t i = 0; i < a.n; ++i) {
-    for (std::uint64_t r = 0; r < all; ++r) {
-      const float* const from = r < sum.rank ? sum.a.data() + (i * sum.rank + r) * a.cols
-                                             : a.values.data() + (i * rank + r - sum.rank) * a.cols;
-      std::copy_n(from, a.cols, next.a.data() + (i * all + r) * a.cols);
-    }
+    float* const to = next.a.data() + i * all * a.cols;
+    std::copy_n(sum.a.data() + i * sum.rank * a.cols, sum.rank * a.cols, to);
+    std::copy_n(a.values.data() + i * rank * a.cols, rank * a.cols, to + first * a.cols);
     for (std::uint64_t row = i * b.rows; row < (i + 1) * b.rows; ++row) {
       float* const to = next.b.data() + row * all;
-      if (sum.rank != 0) std::copy_n(sum.b.data() + row * sum.rank, sum.rank, to);
-      for (std::uint64_t r = 0; r < rank; ++r) to[sum.rank + r] = b.values[row * rank + r] * scale;
+      std::copy_n(sum.b.data() + row * sum.rank, sum.rank, to);
+      for (std::uint64_t r = 0; r < rank; ++r) to[first + r] = b.values[row * rank + r] * factor;
     }
   }
   sum = std::move(next);
@@ -155,9 +157,10 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
       throw file.error("the factors do not fit each other: got " + tensor.shape_string() + " and " +
                            other->shape_string(),
                        where(tensor.name));
-    const float scale = alpha == 0 ? lora.scale : lora.scale * alpha / static_cast<float>(a.rows);
-    append(tensors_[target], a, b, scale);
+    const float factor = alpha == 0 ? 1 : alpha / static_cast<float>(a.rows);
+    append(tensors_[target], a, b, factor, static_cast<std::uint32_t>(files_.size()));
   }
+  files_.push_back(lora);
   if (norms != 0)
     warnings_.push_back(lora.path + ": " + counted(norms, "norm") +
                         " ignored: adapters change only matrices");

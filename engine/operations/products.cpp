@@ -78,13 +78,35 @@ NodeFacts MatMulOp::facts(const Graph& graph, const Node& node) const {
   return facts;
 }
 
+namespace {
+
+// Multiplies rows of products with A by the scales of the sequences.
+void scale_adapters(const MatMulOp& op, const Value& out, const Pass& pass, UnitRange rows) {
+  for (const BatchSlice& slice : pass.batch->slices) {
+    const std::size_t end = std::min(slice.end, pass.end);
+    for (std::size_t token = std::max(slice.begin, pass.begin); token < end; ++token)
+      for (const AdapterPart& part : op.adapters) {
+        const float factor = pass.scales_of(slice)[part.file];
+        const std::size_t last = std::min<std::size_t>(rows.end, part.end);
+        for (std::size_t r = std::max<std::size_t>(rows.begin, part.begin); r < last; ++r) {
+          float& value = out.row(token)[r];
+          value = factor == 0 ? 0 : value * factor;
+        }
+      }
+  }
+}
+
+}  // namespace
+
 void MatMulOp::run(const Node& node, Pass& pass) const {
+  if (!adapters.empty() && !pass.adapted) return;
   const Value& out = pass.work[node.out];
   float* const first = out.row(pass.first_row(node.out));
   pass.pack_input(node);
   pass.for_each_chunk(node, [&](UnitRange rows, const std::byte* next, unsigned worker) {
     pass.multiply(node.matrices[0], node.in, node.out, residual ? first : nullptr, rows, worker,
                   next);
+    scale_adapters(*this, out, pass, rows);
     if (scale == 1 && softcap == 0) return;
     for (std::size_t i = 0; i < pass.count(); ++i) {
       float* const row = first + i * out.width + rows.begin;

@@ -77,8 +77,9 @@ inline Engine StateAccess::open(const Model& model, const EngineOptions& options
 
 struct Sequence::State {
   Engine::State& engine;
-  const std::uint64_t scope;
+  const std::uint64_t scope;  // with the adapters' scales, if they are not the model's
   const bool shared;
+  const AdapterScales adapters;          // null: the model's
   std::vector<TokenId> tokens;           // positions in use; its capacity is n_ctx
   PageTables tables;                     // pages of at least these positions
   std::vector<PrefixCache::Ref> prefix;  // full pages in the prefix cache
@@ -91,7 +92,7 @@ struct Sequence::State {
   std::array<std::size_t, 2> departures{};  // ends of pages where later texts may differ
   bool evaluating = false;                  // in a batch that has not been evaluated
 
-  State(Engine::State& e, std::uint64_t s, bool shares);
+  State(Engine::State& e, std::uint64_t s, bool shares, AdapterScales scales);
   State(const State& other);
   State& operator=(const State&) = delete;
   ~State();

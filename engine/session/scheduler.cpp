@@ -90,7 +90,7 @@ struct Running {
                request.prompt, request.options, request.sink),
         sequence(request.sequence != nullptr
                      ? *request.sequence
-                     : own.emplace(engine, request.scope, request.cache_prompt)),
+                     : own.emplace(engine, request.scope, request.cache_prompt, request.adapters)),
         decoder(sequence, answer,
                 request.embedding && PooledStates::needs_all(*request.embedding, causal(engine)),
                 drafts_itself(engine, request)) {
@@ -104,6 +104,7 @@ struct Running {
     if (request.embedding)
       pooled.emplace(*request.embedding, vector_size(engine.model(), Pooling::None));
   }
+  [[nodiscard]] std::uint64_t scope() { return StateAccess::of(sequence).scope; }
   /// The draft model's view of the text; created on first use.
   DraftModel::Text& draft_text(DraftModel& model) {
     std::optional<DraftModel::Text>& draft_of = StateAccess::of(sequence).draft;
@@ -220,7 +221,7 @@ bool Scheduler::State::waits_for_prefix(Running& reader) {
   std::optional<std::size_t> known;
   for (const auto& other : running) {
     if (other.get() == &reader) return false;
-    if (other->decoder.decoding() || other->request.scope != reader.request.scope ||
+    if (other->decoder.decoding() || other->scope() != reader.scope() ||
         !other->request.cache_prompt)
       continue;
     const std::size_t common = common_prefix(other->answer.text(), wanted);

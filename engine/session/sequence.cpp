@@ -11,8 +11,36 @@
 
 namespace cria {
 
-Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
-    : engine(e), scope(s), shared(shares && e.plan.graph.causal), tables(e.pool.groups()) {
+namespace {
+
+// Returns the scales of a sequence: none, if they are the model's.
+std::vector<float> own_scales(const Engine::State& engine, std::vector<float> scales) {
+  const std::vector<float>& standard = engine.plan.graph.adapter_scales;
+  if (scales.empty() || scales == standard) return {};
+  if (scales.size() != standard.size())
+    throw engine.model.file().error("expected a scale for each of " +
+                                    counted(standard.size(), "adapter") + ", got " +
+                                    std::to_string(scales.size()));
+  if (!all_finite(scales)) throw engine.model.file().error("the scale of an adapter is not finite");
+  return scales;
+}
+
+std::uint64_t scope_with(std::uint64_t scope, std::span<const float> scales) {
+  if (scales.empty()) return scope;
+  Hash hash;
+  hash.add_number(scope);
+  for (const float scale : scales) hash.add_number(scale == 0 ? 0.0F : scale);
+  return hash.value();
+}
+
+}  // namespace
+
+Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares, AdapterScales scales)
+    : engine(e),
+      scope(s),
+      shared(shares && e.plan.graph.causal),
+      adapters(std::move(scales)),
+      tables(e.pool.groups()) {
   if (engine.sequences.size() == engine.plan.options.sequences)
     throw Error("too many sequences: expected at most " + std::to_string(engine.sequences.size()));
   const std::size_t n_ctx = engine.plan.options.n_ctx;
@@ -22,7 +50,8 @@ Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
   engine.sequences.push_back(this);
 }
 
-Sequence::State::State(const State& other) : State(other.engine, other.scope, other.shared) {
+Sequence::State::State(const State& other)
+    : State(other.engine, other.scope, other.shared, other.adapters) {
   tokens.assign(other.tokens.begin(), other.tokens.end());
   prefix.assign(other.prefix.begin(), other.prefix.end());
   const auto used = static_cast<std::ptrdiff_t>(divide_up(tokens.size(), kKeyTile));
@@ -248,8 +277,12 @@ std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
   return n;
 }
 
-Sequence::Sequence(Engine& engine, std::uint64_t scope, bool shared)
-    : state_(std::make_unique<State>(StateAccess::of(engine), scope, shared)) {}
+Sequence::Sequence(Engine& engine, std::uint64_t scope, bool shared, std::vector<float> adapters) {
+  Engine::State& of = StateAccess::of(engine);
+  adapters = own_scales(of, std::move(adapters));
+  const std::uint64_t with = scope_with(scope, adapters);
+  state_ = std::make_unique<State>(of, with, shared, adapter_scales(std::move(adapters)));
+}
 Sequence::Sequence(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Sequence::~Sequence() = default;
 Sequence::Sequence(Sequence&&) noexcept = default;
@@ -304,7 +337,7 @@ std::size_t Batch::add(Sequence& sequence, std::span<const TokenId> tokens,
         counted(s.tokens.size(), "token"));
   s.make_room(tokens.size());
   s.evaluating = true;
-  state_->plan.add(tokens, s.tokens.size(), first_wanted, s.tables);
+  state_->plan.add(tokens, s.tokens.size(), first_wanted, s.tables, s.adapters);
   state_->sequences.push_back(&s);
   const std::size_t index = state_->n_wanted;
   state_->n_wanted += tokens.size() - first_wanted;
@@ -335,8 +368,9 @@ void Batch::forward() {
   engine.last = state_.get();
   const BatchRows& rows = state_->plan.all;
   for (std::size_t i = 0; i < rows.slices.size(); ++i) {
-    const auto& [begin, end, first_pos, pages] = rows.slices[i];
-    state_->sequences[i]->append(std::span(rows.tokens).subspan(begin, end - begin));
+    const BatchSlice& slice = rows.slices[i];
+    state_->sequences[i]->append(
+        std::span(rows.tokens).subspan(slice.begin, slice.end - slice.begin));
   }
   state_->sequences.clear();
 }

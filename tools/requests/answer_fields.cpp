@@ -233,11 +233,13 @@ void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& for
     if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
   if (!form.suffix && fields.has("suffix"))
     refuse_unsupported("suffix", "only completions fill in the middle");
+  if (!form.adapters && fields.has("lora"))
+    refuse_unsupported("lora", "adapters are chosen by the option --lora here");
   for (const char* name :
        {"n_probs", "post_sampling_probs", "prompt_logprobs", "tfs_z", "top_a", "smoothing_factor",
         "epsilon_cutoff", "eta_cutoff", "length_penalty", "use_beam_search", "min_tokens",
         "min_keep", "stop_token_ids", "bad_words", "banned_strings", "allowed_token_ids",
-        "logits_processors", "truncate_prompt_tokens", "lora"})
+        "logits_processors", "truncate_prompt_tokens"})
     if (const RequestJson* const value = fields.find(name);
         value != nullptr && !is_neutral(name, *value))
       refuse_unsupported(fields.path(name), "this is not supported here");

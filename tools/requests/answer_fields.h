@@ -20,9 +20,10 @@ enum class LogprobsForm : std::uint8_t {
 
 struct AnswerFieldsForm {
   LogprobsForm logprobs = LogprobsForm::Either;
-  std::int64_t min_tokens = 0;     ///< minimum of "max_tokens"
-  std::size_t n_vocab = SIZE_MAX;  ///< limit of the ids in "logit_bias"
-  bool suffix = false;             ///< "suffix" is known
+  std::int64_t min_tokens = 0;               ///< minimum of "max_tokens"
+  std::size_t n_vocab = SIZE_MAX;            ///< limit of the ids in "logit_bias"
+  bool suffix = false;                       ///< "suffix" is known
+  std::optional<std::size_t> adapters = {};  ///< "lora" is known: ids of adapters are below this
 };
 
 /// Returns a seed below 2^53, which JavaScript can hold.

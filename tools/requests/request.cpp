@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/file/json.h"
+#include "model/plural.h"
 
 namespace cria::tools {
 namespace {
@@ -39,6 +40,30 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
   return out;
 }
 
+/// Reads "lora": scales of some adapters, 0 for others.
+std::vector<float> read_adapters(const Fields& body, std::size_t n) {
+  constexpr double kMostScale = 1000;
+  const RequestJson* const list = body.array("lora");
+  if (list == nullptr) return {};
+  std::vector<float> scales(n);
+  std::vector<bool> given(n);
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Fields one((*list)[i], element_path("lora", i));
+    const auto id = one.integer("id", 0);
+    const auto scale = one.number("scale", -kMostScale, kMostScale);
+    if (!id) refuse_missing(one.path("id"), "the number of an adapter");
+    if (!scale) refuse_missing(one.path("scale"), "a number");
+    const auto index = static_cast<std::size_t>(*id);
+    if (index >= n)
+      refuse_value(one.path("id"), "the number of one of " + counted(n, "adapter") + ", from 0",
+                   *id);
+    if (given[index]) refuse_value("lora", "each id once", *list);
+    given[index] = true;
+    scales[index] = static_cast<float>(*scale);
+  }
+  return scales;
+}
+
 CompletionRequest read_served(const Fields& body, const GenerateOptions& defaults,
                               const AnswerFieldsForm& form) {
   CompletionRequest out = read_common(body, defaults, form);
@@ -48,6 +73,7 @@ CompletionRequest read_served(const Fields& body, const GenerateOptions& default
   for (const char* name : {"user", "metadata", "store", "service_tier", "prediction",
                            "safety_identifier", "prompt_cache_key"})
     (void)body.has(name);  // known, without effect
+  out.adapters = read_adapters(body, *form.adapters);
   read_choices(body, out);
   read_stream(body, out);
   out.timings_per_token = body.flag("timings_per_token").value_or(false);
@@ -288,10 +314,11 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
 }
 
 CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptions& defaults,
-                                    std::size_t n_vocab) {
+                                    std::size_t n_vocab, std::size_t n_adapters) {
   const Fields body(json);
   std::vector<ChatMessage> messages = read_messages(body);
-  CompletionRequest out = read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab});
+  CompletionRequest out =
+      read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab, false, n_adapters});
   out.messages = std::move(messages);
   out.tools = read_tool_fields(body);
   if (out.tools.offered() && out.constraint.kind == ConstraintFields::Kind::Grammar)
@@ -306,14 +333,14 @@ CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptio
 }
 
 CompletionRequest read_completion_request(const RequestJson& json, const GenerateOptions& defaults,
-                                          std::size_t n_vocab) {
+                                          std::size_t n_vocab, std::size_t n_adapters) {
   const Fields body(json);
   bool several = false;
   std::vector<PromptText> prompts = read_prompts(body, "prompt", n_vocab, several);
   GenerateOptions short_defaults = defaults;
   if (short_defaults.max_tokens < 0) short_defaults.max_tokens = 16;
   CompletionRequest out =
-      read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab, true});
+      read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab, true, n_adapters});
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;

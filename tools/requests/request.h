@@ -36,6 +36,7 @@ struct CompletionRequest {
   std::optional<bool> think;       ///< the template's switch for thinking
   std::string think_path;          ///< of the field that sets it
   std::string ignored;             ///< names of unknown fields, "a,b"
+  std::vector<float> adapters;     ///< scales of adapters, by id; empty: the model's
   ConstraintFields constraint;
   ToolFields tools;
 
@@ -43,11 +44,11 @@ struct CompletionRequest {
 };
 
 /// Read a request of `cria serve`, which ignores unknown fields. defaults: options that the request
-/// leaves out. Throw RequestError with the path at fault.
+/// leaves out. n_adapters: adapters of the model. Throw RequestError with the path at fault.
 CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptions& defaults,
-                                    std::size_t n_vocab);
+                                    std::size_t n_vocab, std::size_t n_adapters = 0);
 CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
-                                          std::size_t n_vocab);
+                                          std::size_t n_vocab, std::size_t n_adapters = 0);
 
 /// Returns the names of fields that nobody has asked for, "a,b": the first 8 that are 1 to 40 of
 /// [A-Za-z0-9_.-].

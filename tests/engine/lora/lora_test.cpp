@@ -178,6 +178,83 @@ TEST_F(LoraTest, BitsDependOnNeitherThreadsNorBatches) {
   }
 }
 
+/// Returns the logits after the last token of each text, all evaluated in one batch by sequences
+/// with these scales.
+std::vector<std::vector<float>> logits_side_by_side(
+    Engine& engine, const std::vector<std::vector<float>>& scales,
+    const std::vector<std::vector<TokenId>>& texts) {
+  std::vector<Sequence> sequences;
+  for (const auto& one : scales) sequences.emplace_back(engine, 0, true, one);
+  Batch batch(engine);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    batch.add(sequences[i], texts[i], texts[i].size() - 1);
+  batch.forward();
+  std::vector<std::vector<float>> logits;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::span<const float> row = batch.logits(i, i + 1);
+    logits.emplace_back(row.begin(), row.end());
+  }
+  return logits;
+}
+
+EngineOptions adapter_engine(std::uint32_t sequences) {
+  EngineOptions options;
+  options.n_ctx = 128;
+  options.threads = 2;
+  options.sequences = sequences;
+  return options;
+}
+
+// The bits are those of a model that was loaded with these scales, whatever else is in the batch.
+TEST_F(LoraTest, SequencesHaveScalesOfTheirOwn) {
+  const std::vector<std::vector<float>> all = {{}, {0, 0}, {1.5F, 0}, {0, -0.25F}, {2, 3}};
+  for (const LoraCase& c : lora_cases()) {
+    const std::string model = base(c.gguf, DType::Q8_0);
+    const std::vector<std::string> files = {adapter("one.gguf", names_of(c), 5, 1),
+                                            adapter("two.gguf", {names_of(c)[0]}, 20, 2)};
+    const std::vector<float> standard = {0.5F, 1};
+    std::vector<std::vector<TokenId>> texts(all.size());
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      for (TokenId t = 0; t < 3 + static_cast<TokenId>(i); ++t)
+        texts[i].push_back((t * 7 + static_cast<TokenId>(i)) % 20);
+    Engine engine(
+        *Model::load(model, {.loras = {{files[0], standard[0]}, {files[1], standard[1]}}}),
+        adapter_engine(5));
+    const auto together = logits_side_by_side(engine, all, texts);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::vector<LoraFile> used;
+      const std::vector<float>& scales = all[i].empty() ? standard : all[i];
+      for (std::size_t f = 0; f < files.size(); ++f)
+        if (scales[f] != 0) used.push_back({files[f], scales[f]});
+      Engine alone(*Model::load(model, {.loras = used}), adapter_engine(1));
+      EXPECT_EQ(logits_side_by_side(alone, {{}}, {texts[i]}).front(), together[i])
+          << c.gguf.name << " " << i;
+    }
+    EXPECT_NE(together[2], together[3]);
+  }
+}
+
+TEST_F(LoraTest, PrefixesAreSharedUnderTheSameScales) {
+  const std::string model = base({"llama", "llama", {}, {}, 0});
+  const LoraFile file{adapter("one.gguf", {"blk.1.attn_k.weight"}, 4, 1), 1};
+  Engine engine(*Model::load(model, {.loras = {file}}), adapter_engine(3));
+  const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6};
+  (void)logits_side_by_side(engine, {{}, {2}}, {text, text});
+  EXPECT_EQ(Sequence(engine).known_prefix(text), 6U);
+  EXPECT_EQ(Sequence(engine, 0, true, {1}).known_prefix(text), 6U);
+  EXPECT_EQ(Sequence(engine, 0, true, {2}).known_prefix(text), 6U);
+  EXPECT_EQ(Sequence(engine, 0, true, {3}).known_prefix(text), 0U);
+  EXPECT_EQ(Sequence(engine, 0, true, {0}).known_prefix(text), 0U);
+}
+
+TEST_F(LoraTest, RejectsScalesThatDoNotFit) {
+  const std::string model = base({"llama", "llama", {}, {}, 0});
+  const LoraFile file{adapter("one.gguf", {"blk.1.attn_k.weight"}, 4, 1), 1};
+  Engine engine(*Model::load(model, {.loras = {file}}), adapter_engine(1));
+  EXPECT_THROW(Sequence(engine, 0, true, {1, 2}), Error);
+  EXPECT_THROW(Sequence(engine, 0, true, {std::numeric_limits<float>::infinity()}), Error);
+}
+
 TEST_F(LoraTest, GraphShowsAdapters) {
   const std::string model = base({"llama", "llama", {}, {}, 0});
   const std::string file = adapter("one.gguf", {"blk.1.ffn_up.weight"}, 4, 1);

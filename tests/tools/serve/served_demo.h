@@ -29,29 +29,14 @@ struct DemoOptions : ApiOptions {
   Pooling pooling = Pooling::Mean;
 };
 
-class ServedDemo {
+/// A pool of models behind its API.
+class ServedPool {
  public:
-  /// model: the demo model if not given. alias: the model's name, or "" for that of its file.
-  /// calls: how it calls tools, by default as its template says.
-  explicit ServedDemo(const ServiceOptions& options = {}, const DemoOptions& api = {},
-                      const std::string& alias = "", std::optional<CallForm> calls = std::nullopt,
-                      const std::shared_ptr<const Model>& model = demo_model())
-      : pool_(one_source(
-                  [this, options, api, alias, calls, model] {
-                    auto served = std::make_unique<ServedModel>(
-                        ServedModel::of(model, chat_template(), calls, alias));
-                    served->pooling = api.pooling;
-                    served->service =
-                        std::make_unique<Service>(*model, with_demo(options), metrics_);
-                    served->card.slots = served->service->slots();
-                    served->card.n_ctx = served->service->n_ctx();
-                    return served;
-                  },
-                  alias.empty() ? file_name(model->path()) : alias),
-              0, {}, metrics_),
-        api_(pool_, api),
-        routes_(api_.routes()) {}
-  ~ServedDemo() { pool_.stop(); }
+  /// make: makes the sources; the models that they load count in the metrics.
+  ServedPool(const std::function<std::vector<ModelSource>(Metrics& metrics)>& make,
+             const PoolOptions& options, const ApiOptions& api)
+      : pool_(make(metrics_), 0, options, metrics_), api_(pool_, api), routes_(api_.routes()) {}
+  ~ServedPool() { pool_.stop(); }
 
   /// Hands a request in.
   std::shared_ptr<FakeExchange> ask(const std::string& path, const std::string& body) {
@@ -81,29 +66,54 @@ class ServedDemo {
     exchange->wait();
     return exchange;
   }
-  Service& service() { return *pool_.look_at(0)->service; }
+  ModelPool& pool() { return pool_; }
   const Metrics& metrics() const { return metrics_; }
 
-  static std::shared_ptr<const ChatTemplate> chat_template() {
-    return std::make_shared<const ChatTemplate>(
-        ChatTemplate::from_vocabulary(demo_model()->vocabulary()));
-  }
+ private:
+  Metrics metrics_;
+  ModelPool pool_;
+  Api api_;
+  std::vector<Route> routes_;
+};
+
+/// Returns the template of the demo model.
+inline std::shared_ptr<const ChatTemplate> demo_template() {
+  return std::make_shared<const ChatTemplate>(
+      ChatTemplate::from_vocabulary(demo_model()->vocabulary()));
+}
+
+class ServedDemo : public ServedPool {
+ public:
+  /// model: the demo model if not given. alias: the model's name, or "" for that of its file.
+  /// calls: how it calls tools, by default as its template says.
+  explicit ServedDemo(const ServiceOptions& options = {}, const DemoOptions& api = {},
+                      const std::string& alias = "", std::optional<CallForm> calls = std::nullopt,
+                      const std::shared_ptr<const Model>& model = demo_model())
+      : ServedPool(
+            [&](Metrics& metrics) -> std::vector<ModelSource> {
+              const auto load = [options, alias, calls, model, pooling = api.pooling, &metrics] {
+                auto served = std::make_unique<ServedModel>(
+                    ServedModel::of(model, demo_template(), calls, alias));
+                served->pooling = pooling;
+                served->service = std::make_unique<Service>(*model, with_demo(options), metrics);
+                served->card.slots = served->service->slots();
+                served->card.n_ctx = served->service->n_ctx();
+                return served;
+              };
+              return {{alias.empty() ? file_name(model->path()) : alias, "", load, load}};
+            },
+            {}, api) {}
+
+  Service& service() { return *pool().look_at(0)->service; }
+
+  static std::shared_ptr<const ChatTemplate> chat_template() { return demo_template(); }
 
  private:
-  template <class Load>
-  static std::vector<ModelSource> one_source(Load load, const std::string& id) {
-    return {{id, "", load, load}};
-  }
   static ServiceOptions with_demo(ServiceOptions options) {
     if (options.engine.sequences == 1) options.engine.sequences = 4;
     options.engine.threads = 2;
     return options;
   }
-
-  Metrics metrics_;
-  ModelPool pool_;
-  Api api_;
-  std::vector<Route> routes_;
 };
 
 }  // namespace cria::serve::test

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <utility>
 
+#include "engine/lora/adapters.h"
 #include "model/plural.h"
 #include "tools/serve/api/decisions.h"
 #include "tools/serve/api/embeddings.h"
@@ -330,10 +331,11 @@ void Api::one_model(const std::shared_ptr<Exchange>& exchange) {
 // ------------------------------------------------------------ answers
 
 CompletionRequest Api::read(const ServedModel& model, const EqualRequest& asked) const {
-  const std::size_t n_vocab = model.model->token_count();
+  const std::size_t n_vocab = model.model->token_count(),
+                    n_adapters = model.model->adapters().files().size();
   CompletionRequest request =
-      asked.chat ? tools::read_chat_request(asked.body, model.defaults, n_vocab)
-                 : tools::read_completion_request(asked.body, model.defaults, n_vocab);
+      asked.chat ? tools::read_chat_request(asked.body, model.defaults, n_vocab, n_adapters)
+                 : tools::read_completion_request(asked.body, model.defaults, n_vocab, n_adapters);
   try {
     check_output(*model.model, std::nullopt);
   } catch (const Error& error) {
@@ -374,6 +376,7 @@ Prompts Api::prompts(const Exchange& exchange, const ServedModel& model,
     Prompts out = chat_prompt(model, model.n_ctx(), request);
     out.request.scope = exchange.request().scope;
     out.request.cache_prompt = request.reuse;
+    out.request.adapters = request.adapters;
     return out;
   });
 }
@@ -391,6 +394,7 @@ void Api::answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& mo
                                  : text_prompts(*model, model->n_ctx(), request);
   prompts.request.scope = exchange->request().scope;
   prompts.request.cache_prompt = request.reuse;
+  prompts.request.adapters = request.adapters;
   // Free the sources of the prompts while the answer waits.
   request.messages = {};
   request.variables = {};
@@ -453,8 +457,8 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Reques
                          const ModelLease& model) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
-  const CompletionRequest request =
-      tools::read_chat_request(body, model->defaults, model->model->token_count());
+  const CompletionRequest request = tools::read_chat_request(
+      body, model->defaults, model->model->token_count(), model->model->adapters().files().size());
   Repairs repairs;
   RequestJson json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
   if (!repairs.empty()) json["repairs"] = repairs;
