@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/process.h"
+#include "tools/model_store.h"
 
 namespace cria::test {
 namespace {
@@ -62,6 +63,40 @@ TEST_F(ModelStore, ListsAllPlaces) {
   const std::string table = with_store({"list"}).out;
   EXPECT_NE(table.find("Hugging Face"), std::string::npos) << table;
   EXPECT_NE(table.find("ollama"), std::string::npos) << table;
+}
+
+TEST_F(ModelStore, ListsTheModelsAtAPlace) {
+  const auto names = [](const std::string& at) {
+    std::vector<std::string> all;
+    for (const tools::KnownModel& model : tools::models_at(at)) all.push_back(model.name);
+    return all;
+  };
+  const std::string directory = directory_.path("models");
+  for (const char* end : {"", "/"})
+    EXPECT_EQ(names(directory + end), std::vector<std::string>{"large"});  // not those below
+  EXPECT_EQ(names(directory + "/small/tiny-Q8_0.gguf"), std::vector<std::string>{"tiny-Q8_0"});
+  EXPECT_EQ(names(directory_.path("hub")), std::vector<std::string>());
+  EXPECT_THROW((void)names(directory + "/none.gguf"), Error);
+}
+
+TEST_F(ModelStore, ServesPlaces) {
+  const auto refused = [&](std::vector<std::string> places) {
+    std::vector<std::string> arguments = {"serve", "--port", "0"};
+    for (std::string& place : places) {
+      arguments.emplace_back("--models");
+      arguments.push_back(std::move(place));
+    }
+    const Result result = with_store(arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    return result.err;
+  };
+  place(directory_.path("other/tiny-Q8_0.gguf"));
+  EXPECT_NE(refused({directory_.path("models/small"), directory_.path("other")})
+                .find("two models are named tiny-Q8_0"),
+            std::string::npos);
+  EXPECT_NE(refused({directory_.path("hub")}).find("no GGUF file in"), std::string::npos);
+  EXPECT_NE(refused({directory_.path("nowhere/at/all.gguf")}).find("no such file or directory"),
+            std::string::npos);
 }
 
 TEST_F(ModelStore, ModelsAreFoundByNameOrUniquePart) {

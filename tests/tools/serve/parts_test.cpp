@@ -80,6 +80,9 @@ TEST(ServeTarget, PathsAndQueries) {
   for (const char* bad :
        {"", "a", "host:80", "/%", "/%1", "/%zz", "/%00", "/%+1", "http://", "http:///x"})
     EXPECT_FALSE(parse_target(bad)) << bad;
+  EXPECT_EQ(query_value("a=1&model=x%2Fy%20z&b", "model"), "x/y z");
+  for (const char* query : {"", "models=1", "model", "a&b=model", "model=%zz"})
+    EXPECT_EQ(query_value(query, "model"), "") << query;
 }
 
 TEST(ServeRoutes, PathsAndMethods) {
