@@ -87,9 +87,9 @@ void append(LowRank& sum, const Factor& a, const Factor& b, float factor, std::u
                std::move(sum.parts)};
   next.parts.push_back({first, all, file});
   for (std::uint64_t i = 0; i < a.n; ++i) {
-    float* const to = next.a.data() + i * all * a.cols;
-    std::copy_n(sum.a.data() + i * sum.rank * a.cols, sum.rank * a.cols, to);
-    std::copy_n(a.values.data() + i * rank * a.cols, rank * a.cols, to + first * a.cols);
+    float* const matrix = next.a.data() + i * all * a.cols;
+    std::copy_n(sum.a.data() + i * sum.rank * a.cols, sum.rank * a.cols, matrix);
+    std::copy_n(a.values.data() + i * rank * a.cols, rank * a.cols, matrix + first * a.cols);
     for (std::uint64_t row = i * b.rows; row < (i + 1) * b.rows; ++row) {
       float* const to = next.b.data() + row * all;
       std::copy_n(sum.b.data() + row * sum.rank, sum.rank, to);
