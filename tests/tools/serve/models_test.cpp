@@ -91,7 +91,10 @@ struct ThreeModels : Loads {
     return exchange;
   }
   void wait_for(std::size_t waiting) {
-    while (served->metrics().requests_waiting.value() != waiting) std::this_thread::yield();
+    const Count& now = served->metrics().requests_waiting;
+    for (int i = 0; i < 60'000 && now.value() != waiting; ++i)
+      std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_EQ(now.value(), waiting);
   }
 
   std::unique_ptr<ServedPool> served;

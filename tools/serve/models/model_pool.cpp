@@ -199,12 +199,8 @@ void ModelPool::plan(Calls& calls) {
 
 // Idle models go first, the least recently used before others. A busy one is waited for.
 void ModelPool::plan_load(Slot& slot) {
-  if (!slot.card) {
-    task_ = {Task::Kind::Open, &slot};
-    return;
-  }
   std::size_t count = 1;
-  std::uint64_t bytes = slot.card->memory;
+  std::uint64_t bytes = slot.card ? slot.card->memory : 0;
   std::vector<Slot*> loaded;
   for (const auto& one : slots_) {
     if (one->state != State::Loading && one->state != State::Loaded) continue;
@@ -228,7 +224,10 @@ void ModelPool::plan_load(Slot& slot) {
     bytes -= one->card->memory;
     if (one->idle() && task_.kind == Task::Kind::None) task_ = {Task::Kind::Unload, one};
   }
-  if (now && fits()) task_ = {Task::Kind::Load, &slot};
+  if (!slot.card)
+    task_ = {Task::Kind::Open, &slot};
+  else if (now && fits())
+    task_ = {Task::Kind::Load, &slot};
 }
 
 void ModelPool::plan_expiry() {
