@@ -159,9 +159,11 @@ void Service::run() {
   }
   jobs_.clear();
   scheduler_.reset();
+  std::vector<ActivePointer> unread;  // they end here: their models must outlive them
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
+    unread.swap(inbox_);
   }
   changed_.notify_all();
 }
