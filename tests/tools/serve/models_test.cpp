@@ -1,4 +1,4 @@
-// Several models on one server: which are loaded, who waits, and answers as of each model alone.
+// Several models on one server: loads, waiting requests, and answers equal to each model alone.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@ std::shared_ptr<const Model> variant(const std::string& name) {
   return Model::load(demo_model()->path(), options);
 }
 
-/// What happens when models of a test are loaded.
+/// Controls the loads of a test.
 struct Loads {
   std::atomic<int> broken{0};     ///< loads of gamma that fail
   std::atomic<bool> held{false};  ///< loads of beta wait
@@ -84,7 +84,7 @@ struct ThreeModels : Loads {
       std::this_thread::sleep_for(milliseconds(1));
     return states() == wanted;
   }
-  /// A stream that has begun and does not end by itself.
+  /// Returns a stream that has begun and goes on until it is closed.
   std::shared_ptr<FakeExchange> busy(const std::string& model) {
     auto exchange = ask(model, {{"ignore_eos", true}, {"stream", true}});
     exchange->wait_for_events(2);
@@ -201,7 +201,7 @@ TEST(ServeModels, AreLoadedForRequestsThatHaveLeft) {
   ThreeModels models;
   models.held = true;
   const auto gone = models.ask("beta", kShort);
-  models.wait_for(1);
+  EXPECT_TRUE(models.comes_to("unloaded loading unloaded"));
   gone->close();
   models.wait_for(0);
   models.held = false;
