@@ -5,8 +5,10 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
+#include "engine/calibrate/row_codes.h"
 #include "engine/model_parts.h"
 #include "engine/quantize/rows.h"
 
@@ -27,9 +29,15 @@ class Calibration {
         state_(state),
         exact_(model, tokens, kernels_, options.feedback.threads),
         present_(model, tokens, kernels_, options.feedback.threads) {
-    for (const PlannedTensor& tensor : plan.tensors)
-      if (!tensor.copied() && is_integer(dtype_info(tensor.type).dot))
+    std::set<DType> unsuited;
+    for (const PlannedTensor& tensor : plan.tensors) {
+      if (tensor.copied() || !is_integer(dtype_info(tensor.type).dot)) continue;
+      if (has_code_format(tensor.type))
         types_.emplace(tensor.source->name, tensor.type);
+      else if (unsuited.insert(tensor.type).second)
+        note(std::string(name(tensor.type)) +
+             ": its codes depend on one another: the encoder alone is used");
+    }
   }
 
   bool run() {

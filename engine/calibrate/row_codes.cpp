@@ -80,6 +80,11 @@ void set_codebook(CodeFormat& f) {
   f.unit = f.type == DType::IQ3_S ? 1 : f.type == DType::IQ3_XXS ? 4 : 8;
 }
 
+// False for types whose codes cannot be chosen one by one, or not at all.
+template <DType type>
+constexpr bool kHasCodes = is_integer(Format<type>::kClass) &&
+                           !kDecodesOnly<type> && type != DType::IQ4_KSS && type != DType::IQ2_KL;
+
 // Blocks of tables whose values may be shifted.
 template <class Block>
 concept IsTable = requires {
@@ -93,7 +98,8 @@ void set_grid(CodeFormat& f, const DecodeTraits& traits) {
       f.grid.assign(Block::kValues.begin(), Block::kValues.end());
       f.has_shift = true;
       f.row_scale = kHeaderBytes<t> != 0;
-      if (f.row_scale || t == DType::IQ3_K) f.scale_step = 2;
+      const bool odd = Format<t>::kTraits.scale_min == -Format<t>::kTraits.scale_max;
+      if (odd) f.scale_step = 2;
     }
     return 0;
   });
@@ -153,7 +159,7 @@ const Known& known(DType type) {
   static const std::map<DType, Known> all = [] {
     std::map<DType, Known> map;
 #define CRIA_ADD(name, id) \
-  if (is_integer(dtype_info(DType::name).dot)) map.emplace(DType::name, make_known(DType::name));
+  if (kHasCodes<DType::name>) map.emplace(DType::name, make_known(DType::name));
     CRIA_DTYPES(CRIA_ADD)
 #undef CRIA_ADD
     return map;
@@ -209,10 +215,12 @@ void unpack_shifts(const CodeFormat& f, const std::byte* row, RowCodes& out) {
     for (std::size_t s = 0; s < out.shift.size(); ++s) {
       if constexpr (t == DType::IQ1_S) {
         out.shift[s] = (out.q[s * f.sub_block] & 7) == 1 ? 1 : -1;
-      } else if constexpr (IsTable<Block>) {
+      } else if constexpr (IsTable<Block> && kHasCodes<t>) {
         const auto b = load_block<Block>(row + kHeaderBytes<t> + s / subs * sizeof(Block));
         int bit;
-        if constexpr (kHeaderBytes<t> != 0)
+        if constexpr (requires { b.shifts; })
+          bit = b.shifts >> (s % subs) & 1;
+        else if constexpr (kHeaderBytes<t> != 0)
           bit = b.scales[s % subs] & 1;
         else
           bit = b.extra >> (s % subs) & 1;
@@ -505,6 +513,10 @@ void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::byte* to) {
 
 }  // namespace
 
+bool has_code_format(DType type) {
+  return with_dtype(type, [](auto t) { return kHasCodes<t>; });
+}
+
 const CodeFormat& code_format(DType type) { return known(type).format; }
 
 void unpack_row(const CodeFormat& f, const std::byte* row, std::size_t cols, RowCodes& out) {
@@ -530,8 +542,12 @@ void unpack_row(const CodeFormat& f, const std::byte* row, std::size_t cols, Row
 
 void pack_row(const CodeFormat& f, const RowCodes& codes, std::byte* row) {
   with_dtype(f.type, [&](auto t) {
-    if constexpr (is_integer(Format<t>::kClass)) {
-      if constexpr (kHeaderBytes<t> != 0) std::memcpy(row, codes.d.data(), kHeaderBytes<t>);
+    if constexpr (kHasCodes<t>) {
+      if constexpr (kHeaderBytes<t> != 0) {
+        typename Format<t>::Header header;
+        header.set(codes.d.front());
+        std::memcpy(row, &header, sizeof header);
+      }
       pack_blocks<Format<t>>(f, codes, row + kHeaderBytes<t>);
     }
     return 0;

@@ -29,7 +29,9 @@ struct CodeFormat {
 
   [[nodiscard]] std::size_t entries() const { return book.size() / group; }
 };
-/// The format of a block type. Throws std::logic_error for other types.
+/// True for block types whose codes are chosen one by one, or by entries of a codebook.
+bool has_code_format(DType type);
+/// The format of such a type. Throws std::logic_error for other types.
 const CodeFormat& code_format(DType type);
 
 /// One row taken apart.

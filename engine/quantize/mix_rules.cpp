@@ -30,6 +30,9 @@ constexpr std::array kMixes = {
     Mix{"IQ6_K", 142, DType::IQ6_K},    Mix{"IQ5_K", 141, DType::IQ5_K},
     Mix{"IQ5_KS", 150, DType::IQ5_KS},  Mix{"IQ4_K", 140, DType::IQ4_K},
     Mix{"IQ3_K", 139, DType::IQ3_K},    Mix{"IQ2_K", 138, DType::IQ2_K},
+    Mix{"Q6_0", 135, DType::Q6_0},      Mix{"IQ4_KSS", 148, DType::IQ4_KSS},
+    Mix{"IQ3_KS", 154, DType::IQ3_KS},  Mix{"IQ2_KL", 155, DType::IQ2_KL},
+    Mix{"IQ2_KS", 147, DType::IQ2_KS},
 };
 
 constexpr std::string_view kSmallest = "IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M";
@@ -138,6 +141,8 @@ constexpr std::array kFallbacks = {
     Fallback{DType::IQ2_K, DType::IQ4_NL},   Fallback{DType::IQ3_K, DType::IQ4_NL},
     Fallback{DType::IQ4_K, DType::Q5_0},     Fallback{DType::IQ5_K, DType::Q5_1},
     Fallback{DType::IQ5_KS, DType::Q5_1},    Fallback{DType::IQ6_K, DType::Q8_0},
+    Fallback{DType::IQ2_KS, DType::IQ4_NL},  Fallback{DType::IQ3_KS, DType::IQ4_NL},
+    Fallback{DType::IQ2_KL, DType::IQ4_NL},  Fallback{DType::IQ4_KSS, DType::IQ4_NL},
     Fallback{DType::NVFP4, DType::MXFP4},    Fallback{DType::Q1_0, DType::Q4_0},
 };
 // clang-format on

@@ -26,6 +26,7 @@ constexpr float largest_held(DType type) {
       return 2688;  // 12 · half of the largest UE4M3
     case DType::MXFP4:
     case DType::IQ4_KS:
+    case DType::IQ4_KSS:
     case DType::IQ5_KS:
       return 0x1p40F;  // a limit of the encoders; the scales reach farther
     case DType::Q8_0:

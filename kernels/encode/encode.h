@@ -103,7 +103,8 @@ namespace cria {
 template <class Isa>
 EncodeFn encoder(DType type) {
   return with_dtype(type, [](auto t) -> EncodeFn {
-    static_assert(Format<t>::kClass == DotClass::None || kEncoder<Isa, t> != nullptr);
+    static_assert(Format<t>::kClass == DotClass::None || kDecodesOnly<t> ||
+                  kEncoder<Isa, t> != nullptr);
     return kEncoder<Isa, t>;
   });
 }

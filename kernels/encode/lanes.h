@@ -103,6 +103,11 @@ class BlockLanes {
     if constexpr (weighted) return V::load(w_.rows[i]);
     return V::broadcast(1);
   }
+  /// The importance that counts as 1 in each lane.
+  [[nodiscard]] V unit() const {
+    if constexpr (weighted) return V::load(w_.unit);
+    return V::broadcast(1);
+  }
   /// Multiplies the values of each lane.
   void scale(const V& factor) {
     for (std::size_t i = 0; i < N; ++i) (x(i) * factor).store(x_[i]);
@@ -134,6 +139,7 @@ class BlockLanes {
       for (std::size_t l = first; l < first + shared; ++l) {
         factor[l] = none ? 0.0F : 1.0F / top;
         least[l] = none ? 1.0F : kMinImportance;
+        w_.unit[l] = none ? 0x1p-100F : top;  // hardly counts
       }
     }
     for (std::size_t i = 0; i < N; ++i)
@@ -141,7 +147,7 @@ class BlockLanes {
   }
 
   struct Importance {
-    alignas(64) float rows[N][kFloatLanes];
+    alignas(64) float rows[N][kFloatLanes], unit[kFloatLanes];
   };
   struct None {};
   alignas(64) float x_[N][kFloatLanes];

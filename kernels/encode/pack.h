@@ -16,9 +16,10 @@ template <class Isa, class Block, class Code>
 void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::size_t n_blocks,
                     std::byte* out) {
   using V = F32x16<Isa>;
-  constexpr bool kFiveBits = requires(Block block) { block.hi; };
-  ByteLanes<Isa, 20> bytes;  // sixteen of nibbles and four of fifth bits
-  V hi[4];
+  constexpr bool kSixBits = std::is_same_v<Block, BlockQ6_0>;
+  constexpr bool kFiveBits = !kSixBits && requires(Block block) { block.hi; };
+  ByteLanes<Isa, 24> bytes;  // sixteen of nibbles, four of fifth bits or eight of fifth and sixth
+  V hi[8];
   for (V& v : hi) v = V::broadcast(0);
   for (std::size_t i = 0; i < 16; ++i) {
     V first = code(i), second = code(i + 16);
@@ -30,9 +31,17 @@ void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::
       first = first - select_less(fifteen, first, sixteen, zero);
       second = second - select_less(fifteen, second, sixteen, zero);
     }
+    if constexpr (kSixBits) {
+      const V sixteenth = V::broadcast(0x1p-4F), less = V::broadcast(0.46875F);
+      const V top0 = round(fma(first, sixteenth, V::broadcast(0) - less)),
+              top1 = round(fma(second, sixteenth, V::broadcast(0) - less));
+      hi[i % 8] = fma(fma(top1, V::broadcast(4), top0), V::broadcast(i < 8 ? 1 : 16), hi[i % 8]);
+      first = fma(top0, V::broadcast(-16), first);
+      second = fma(top1, V::broadcast(-16), second);
+    }
     bytes.set(i, fma(second, V::broadcast(16), first));
   }
-  for (std::size_t i = 0; i < 4; ++i) bytes.set(16 + i, hi[i]);
+  for (std::size_t i = 0; i < 8; ++i) bytes.set(16 + i, hi[i]);
   std::byte ds[2 * kFloatLanes], ms[2 * kFloatLanes];
   d.store_f16(ds);
   m.store_f16(ms);
@@ -41,6 +50,7 @@ void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::
     __builtin_memcpy(&block.d, ds + 2 * b, 2);
     if constexpr (requires { block.m; }) __builtin_memcpy(&block.m, ms + 2 * b, 2);
     bytes.copy(b, 0, 16, block.lo);
+    if constexpr (kSixBits) bytes.copy(b, 16, 8, block.hi);
     if constexpr (kFiveBits) {
       std::uint8_t bits[4];
       bytes.copy(b, 16, 4, bits);
@@ -86,6 +96,12 @@ void pack_nibbles(const SuperCodes& c, std::uint8_t (&to)[128]) {
     const std::uint8_t* q = c.q + l / apart * 2 * apart + l % apart;
     to[l] = static_cast<std::uint8_t>((q[0] & 15U) | (q[apart] & 15U) << 4);
   }
+}
+/// The low four bits of the first 2·N numbers.
+template <class Isa, std::size_t N>
+void pack_scale_nibbles(const std::uint8_t (&s)[16], std::uint8_t (&to)[N]) {
+  for (std::size_t j = 0; j < N; ++j)
+    to[j] = static_cast<std::uint8_t>((s[2 * j] & 15U) | (s[2 * j + 1] & 15U) << 4);
 }
 /// Eight 6-bit scales and mins: see unpack_scales_and_mins.
 template <class Isa>
@@ -140,23 +156,89 @@ void pack(const SuperCodes& c, BlockIQ4_XS& block) {
   unsigned hi = 0;
   for (std::size_t j = 0; j < 8; ++j) hi |= static_cast<unsigned>(c.scales[j]) >> 4 << (2 * j);
   block.scales_hi = static_cast<std::uint16_t>(hi);
-  for (std::size_t j = 0; j < 4; ++j)
-    block.scales_lo[j] =
-        static_cast<std::uint8_t>((c.scales[2 * j] & 15U) | (c.scales[2 * j + 1] & 15U) << 4);
+  pack_scale_nibbles<Isa>(c.scales, block.scales_lo);
   pack_nibbles<Isa, 16>(c, block.lo);
+}
+/// Eight odd scales, whose lowest bits say what is shifted.
+template <class Isa>
+void pack_odd_scales(const SuperCodes& c, std::uint8_t (&to)[8]) {
+  for (std::size_t j = 0; j < 8; ++j) to[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j]);
 }
 template <class Isa>
 void pack(const SuperCodes& c, BlockIQ4_KS& block) {
-  for (std::size_t j = 0; j < 8; ++j)
-    block.scales[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j]);
+  pack_odd_scales<Isa>(c, block.scales);
   pack_nibbles<Isa, 16>(c, block.lo);
 }
 template <class Isa>
 void pack(const SuperCodes& c, BlockIQ5_KS& block) {
-  for (std::size_t j = 0; j < 8; ++j)
-    block.scales[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j]);
+  pack_odd_scales<Isa>(c, block.scales);
   pack_nibbles<Isa, 32>(c, block.lo);
   pack_bit_planes<Isa>(c, 4, block.hi);
+}
+/// The four nibbles of a word have an even number of ones. Bit b of the word is the parity of their
+/// bits from b up; bit 0, which is even, gives way to a bit of the scale.
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ4_KSS& block) {
+  std::uint8_t scales[8], nibbles[128];
+  pack_odd_scales<Isa>(c, scales);
+  pack_nibbles<Isa, 16>(c, nibbles);
+  for (std::size_t k = 0; k < 64; ++k) {
+    unsigned word = nibbles[2 * k] | static_cast<unsigned>(nibbles[2 * k + 1]) << 8;
+    for (unsigned shift = 1; shift < 16; shift *= 2) word ^= word >> shift;
+    block.words[k / 8][k % 8] =
+        static_cast<std::uint16_t>((word & 0xFFFEU) | (scales[k / 8] >> k % 8 & 1U));
+  }
+}
+/// A bit for each of eight sub-blocks: bit `bit` of some number.
+template <class Isa>
+std::uint8_t pack_bits_of(const std::uint8_t (&of)[16], int bit) {
+  unsigned bits = 0;
+  for (std::size_t j = 0; j < 8; ++j) bits |= (static_cast<unsigned>(of[j]) >> bit & 1U) << j;
+  return static_cast<std::uint8_t>(bits);
+}
+/// Eight nibbles: see halved_nibble().
+template <class Isa>
+void pack_halved_nibbles(const std::uint8_t (&s)[16], std::uint8_t (&to)[4]) {
+  for (std::size_t j = 0; j < 4; ++j)
+    to[j] = static_cast<std::uint8_t>((s[j] & 15U) | (s[j + 4] & 15U) << 4);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ2_KS& block) {
+  block.shifts = pack_bits_of<Isa>(c.mins, 0);
+  block.scales_hi = pack_bits_of<Isa>(c.scales, 4);
+  pack_scale_nibbles<Isa>(c.scales, block.scales);
+  pack_two_bits<Isa>(c, 0, block.q);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ3_KS& block) {
+  block.shifts = pack_bits_of<Isa>(c.mins, 0);
+  block.scales_hi = pack_bits_of<Isa>(c.scales, 4);
+  pack_halved_nibbles<Isa>(c.scales, block.scales);
+  pack_two_bits<Isa>(c, 0, block.lo);
+  pack_bit_planes<Isa>(c, 2, block.hi);
+}
+/// Codes are those of kIq3Values; every pair must be one of kIq2klPairs.
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ2_KL& block) {
+  std::uint8_t code_of[64] = {};
+  for (std::size_t i = 0; i < kIq2klPairs.size(); ++i)
+    code_of[kIq2klPairs[i]] = static_cast<std::uint8_t>(i);
+  unsigned top = 0;
+  for (std::size_t j = 0; j < 8; ++j) top |= static_cast<unsigned>(c.scales[j]) >> 4 << (2 * j);
+  block.scales_hi = static_cast<std::uint16_t>(top);
+  pack_halved_nibbles<Isa>(c.scales, block.scales);
+  for (std::size_t p = 0; p < 16; ++p) {
+    unsigned codes[8], hi = 0;
+    for (std::size_t j = 0; j < 8; ++j) {
+      const std::uint8_t* const pair = c.q + 32 * j + 2 * p;
+      codes[j] = code_of[8 * pair[0] + pair[1]];
+      hi |= codes[j] >> 4 << j;
+    }
+    for (std::size_t j = 0; j < 4; ++j)
+      block.lo[16 * j + p] =
+          static_cast<std::uint8_t>((codes[2 * j] & 15U) | (codes[2 * j + 1] & 15U) << 4);
+    block.hi[p] = static_cast<std::uint8_t>(hi);
+  }
 }
 /// A bit for each sub-block that is shifted.
 template <class Isa>
@@ -164,12 +246,6 @@ std::uint16_t pack_shifts(const SuperCodes& c) {
   unsigned bits = 0;
   for (std::size_t j = 0; j < 16; ++j) bits |= static_cast<unsigned>(c.mins[j]) << j;
   return static_cast<std::uint16_t>(bits);
-}
-/// The low four bits of sixteen numbers.
-template <class Isa>
-void pack_scale_nibbles(const std::uint8_t (&s)[16], std::uint8_t (&to)[8]) {
-  for (std::size_t j = 0; j < 8; ++j)
-    to[j] = static_cast<std::uint8_t>((s[2 * j] & 15U) | (s[2 * j + 1] & 15U) << 4);
 }
 /// Sixteen numbers of six bits.
 template <class Isa, class Block>

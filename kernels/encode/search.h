@@ -87,6 +87,17 @@ struct E2m1Grid {
   }
 };
 
+/// Calls f(i, the nearest value of x·factor) for the N values of a block: each by itself, or by
+/// Grid::each_nearest(), which weighs the values of a group against each other.
+template <class Grid, std::size_t N, class Lanes, class V, class F>
+[[gnu::always_inline]] inline void each_nearest(const Lanes& block, const V& factor, F f) {
+  if constexpr (requires { Grid::each_nearest(block, factor, f); }) {
+    Grid::each_nearest(block, factor, f);
+  } else {
+    for (std::size_t i = 0; i < N; ++i) f(i, Grid::nearest(block.x(i) * factor));
+  }
+}
+
 /// Equally spaced numbers: where a search begins.
 struct Starts {
   float first, last;
@@ -95,6 +106,22 @@ struct Starts {
     return first + (last - first) * static_cast<float>(i) / static_cast<float>(count - 1);
   }
 };
+
+/// The integers s of sub-blocks: from low to high, `step` apart.
+struct ScaleRange {
+  int low, high, step = 1;
+};
+
+/// The nearest of them.
+template <class Isa, ScaleRange range>
+[[gnu::always_inline]] inline F32x16<Isa> nearest_scale(const F32x16<Isa>& s) {
+  using V = F32x16<Isa>;
+  const V low = V::broadcast(range.low);
+  V nearest = round(s);
+  if constexpr (range.step == 2)
+    nearest = fma(round((s - low) * V::broadcast(0.5F)), V::broadcast(2), low);
+  return max(min(nearest, V::broadcast(range.high)), low);
+}
 
 /// A scale and by how much it lowers the squared error of encoding everything as 0.
 template <class Isa>
@@ -145,20 +172,20 @@ class SymmetricSearch {
   /// Σwxq and Σwq² of the codes of x·factor.
   void sums(const V& factor, V& xq, V& qq) const {
     xq = qq = V::broadcast(0);
-    for (std::size_t i = 0; i < N; ++i) {
-      const V x = block_.x(i), q = Grid::nearest(x * factor), wq = block_.weigh(i, q);
-      xq = fma(x, wq, xq);
+    each_nearest<Grid, N>(block_, factor, [&](std::size_t i, const V& q) {
+      const V wq = block_.weigh(i, q);
+      xq = fma(block_.x(i), wq, xq);
       qq = fma(q, wq, qq);
-    }
+    });
   }
   /// Σw(x - scale·q)² with the nearest codes.
   V error(const V& scale) const {
-    const V factor = inverse_or_0(scale), minus = V::broadcast(0) - scale;
+    const V minus = V::broadcast(0) - scale;
     V sum = V::broadcast(0);
-    for (std::size_t i = 0; i < N; ++i) {
-      const V x = block_.x(i), e = fma(Grid::nearest(x * factor), minus, x);
+    each_nearest<Grid, N>(block_, inverse_or_0(scale), [&](std::size_t i, const V& q) {
+      const V e = fma(q, minus, block_.x(i));
       sum = fma(e, block_.weigh(i, e), sum);
-    }
+    });
     return sum;
   }
 

@@ -1,5 +1,5 @@
-// Encoders of types without an offset: Q4_0, Q5_0, IQ4_NL (32 weights d·value), Q3_K, Q6_K, IQ4_XS
-// (d·s·value, an integer s per sub-block), TQ1_0 and TQ2_0 (d·t, t of -1, 0, 1).
+// Encoders of types without an offset: Q4_0, Q5_0, Q6_0, IQ4_NL (32 weights d·value), Q3_K, Q6_K,
+// IQ4_XS (d·s·value, an integer s per sub-block), TQ1_0 and TQ2_0 (d·t, t of -1, 0, 1).
 #pragma once
 
 #include "kernels/encode/lanes.h"
@@ -10,14 +10,16 @@
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
-// Q4_0, Q5_0 and IQ4_NL: 32 weights d·value, the values of a grid that reaches further on one side
-// of 0.
+// Q4_0, Q5_0, Q6_0 and IQ4_NL: 32 weights d·value, the values of a grid that reaches further on one
+// side of 0.
 
 /// Stretches of the grid relative to the peak, from too short to too long, including 1.
 template <class Block>
 inline constexpr Starts kStarts32 = {0.9F, 1.25F, 8};
 template <>
 inline constexpr Starts kStarts32<BlockQ5_0> = {0.94F, 1.1F, 9};
+template <>
+inline constexpr Starts kStarts32<BlockQ6_0> = {0.96F, 1.05F, 8};
 
 template <class Isa, class Block, class Grid, bool weighted>
 void encode_symmetric32(const float* x, const float* importance, std::size_t n_blocks,
@@ -45,6 +47,9 @@ template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q5_0> =
     kSymmetric32<Isa, BlockQ5_0, IntegerGrid<Isa, -16, 15>>;
 template <class Isa>
+inline constexpr EncodeFn kEncoder<Isa, DType::Q6_0> =
+    kSymmetric32<Isa, BlockQ6_0, IntegerGrid<Isa, -32, 31>>;
+template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::IQ4_NL> =
     kSymmetric32<Isa, BlockIQ4_NL, Iq4Grid<Isa>>;
 
@@ -70,11 +75,6 @@ inline constexpr SymmetricEffort kSymmetricEffort<BlockQ6_K> = {
 template <>
 inline constexpr SymmetricEffort kSymmetricEffort<BlockIQ4_XS> = {
     {0.85F, 1.2F, 4}, {0.8F, 1.3F, 6}, 1, 1, 0};
-
-/// The integers s of sub-blocks: from low to high, `step` apart.
-struct ScaleRange {
-  int low, high, step = 1;
-};
 
 /// Shifted: the grid of sub-blocks whose m is 1, instead of Grid; Grid itself for types without a
 /// shift.
@@ -129,17 +129,9 @@ class SymmetricSuper {
     if constexpr (kShifts) return select_less(V::broadcast(0.5F), m, other(), plain);
     return plain;
   }
-  /// The nearest s that there is.
-  static V integer(const V& s) {
-    V nearest = round(s);
-    if constexpr (range.step == 2)
-      nearest = fma(round((s - V::broadcast(kLow)) * V::broadcast(0.5F)), V::broadcast(2),
-                    V::broadcast(kLow));
-    return max(min(nearest, V::broadcast(kHigh)), V::broadcast(kLow));
-  }
   template <class Search>
   static void try_scale(Scales& r, const Search& search, const V& s, float m) {
-    const V whole = integer(s);
+    const V whole = nearest_scale<Isa, range>(s);
     r.better_sub_blocks(whole, V::broadcast(m), search.error(r.d * whole));
   }
   /// Tries the neighbours of s.

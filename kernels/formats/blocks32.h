@@ -30,6 +30,11 @@ struct BlockQ5_1 {  // 6 bits: d*(five bits) + m
   std::uint32_t hi;
   std::uint8_t lo[16];
 };
+struct BlockQ6_0 {  // 6.5 bits: d*(six bits - 32)
+  F16Bits d;
+  std::uint8_t hi[8];  // byte i % 8: the top two bits of value i, at 0, 4, 2, 6 for each eight
+  std::uint8_t lo[16];
+};
 struct BlockQ8_0 {  // 8.5 bits: d*q
   F16Bits d;
   std::int8_t q[32];
@@ -37,10 +42,6 @@ struct BlockQ8_0 {  // 8.5 bits: d*q
 struct BlockQ1_0 {  // 1.125 bits: d for bit 1, -d for bit 0; 128 values, lowest bit first
   F16Bits d;
   std::uint8_t bits[16];
-};
-struct BlockQ8_1 {  // 9 bits: d*q; sum is d*Σq, redundant
-  F16Bits d, sum;
-  std::int8_t q[32];
 };
 #pragma pack(pop)
 
@@ -85,6 +86,18 @@ struct Format<DType::Q5_1> : Blocks32Format<BlockQ5_1> {
 };
 
 template <>
+struct Format<DType::Q6_0> : Blocks32Format<BlockQ6_0> {
+  static_assert(sizeof(Block) == 26);
+  static constexpr DecodeTraits kTraits{-32, 31, 32, 1, 1, false};
+  static void decode(const Block& b, Decoded32& out) {
+    fill(out, f16_to_f32(b.d), 0, [&](int i) {
+      const int top = b.hi[i % 8] >> (4 * (i / 8 % 2) + 2 * (i / 16)) & 3;
+      return (nibble_of_32(b.lo, i) | top << 4) - 32;
+    });
+  }
+};
+
+template <>
 struct Format<DType::Q8_0> : Blocks32Format<BlockQ8_0> {
   static_assert(sizeof(Block) == 34);
   static constexpr DecodeTraits kTraits{-128, 127, 32, 1, 1, false};
@@ -100,21 +113,6 @@ struct Format<DType::Q1_0> : Blocks32Format<BlockQ1_0, 128> {
   static void decode(const Block& b, int group, Decoded32& out) {
     fill(out, f16_to_f32(b.d), 0,
          [&](int i) { return (b.bits[4 * group + i / 8] >> (i % 8) & 1) * 2 - 1; });
-  }
-};
-
-/// Only ever activations: never a weight matrix.
-template <>
-struct Format<DType::Q8_1> {
-  using Block = BlockQ8_1;
-  static_assert(sizeof(Block) == 36);
-  static constexpr DotClass kClass = DotClass::None;
-  static constexpr std::uint32_t kBlockValues = 32;
-  static void dequantize(const std::byte* blocks, float* out, std::size_t n) {
-    for (std::size_t b = 0; b < n / kBlockValues; ++b) {
-      const auto block = load_block<Block>(blocks + b * sizeof(Block));
-      for (const std::int8_t q : block.q) *out++ = f16_to_f32(block.d) * q;
-    }
   }
 };
 

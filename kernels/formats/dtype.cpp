@@ -10,7 +10,7 @@ namespace cria {
 namespace {
 
 // Products are exact (kernels/README.md), so only the offset can round. Types without an offset
-// must not add zero: -0 would become +0. (IQ4_KS rounds twice, in this order.)
+// must not add zero: -0 would become +0. (With a float32 d they are rounded twice, in this order.)
 
 template <DType type>
 void dequantize_groups(const std::byte* row, float* out, std::size_t n) {
@@ -82,6 +82,11 @@ constexpr Row make_row(std::string_view name) {
   } else {
     row.info.dequantize = F::dequantize;
   }
+  if constexpr (requires { F::kPlain; }) {
+    row.info.plain = F::kPlain;
+    row.info.interleaved_rows = F::kRows;
+    row.info.deinterleave = deinterleave<type>;
+  }
   if constexpr (is_integer(F::kClass)) row.set_scales = set_scales<type>;
   return row;
 }
@@ -145,7 +150,14 @@ void set_block_scales(DType type, std::byte* block, float d, float m) noexcept {
 }
 
 void set_row_scale(DType type, std::byte* row, float d) noexcept {
-  if (dtype_info(type).header_bytes != 0) std::memcpy(row, &d, sizeof d);
+  with_dtype(type, [&](auto t) {
+    if constexpr (kHeaderBytes<t> != 0) {
+      typename Format<t>::Header header;
+      header.set(d);
+      std::memcpy(row, &header, sizeof header);
+    }
+    return 0;
+  });
 }
 
 }  // namespace cria

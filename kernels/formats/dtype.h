@@ -19,8 +19,21 @@ namespace cria {
   X(Q2_K, 10)    X(Q3_K, 11)   X(Q4_K, 12)    X(Q5_K, 13)  X(Q6_K, 14)   X(Q8_K, 15)                       \
   X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ4_NL, 20) X(IQ3_S, 21) X(IQ2_S, 22)         \
   X(IQ4_XS, 23)  X(I8, 24)     X(I16, 25)     X(I32, 26)   X(I64, 27)    X(F64, 28)   X(IQ1_M, 29)         \
-  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(IQ2_K, 137)             \
-  X(IQ3_K, 138)  X(IQ4_K, 139) X(IQ5_K, 140)  X(IQ6_K, 141) X(IQ4_KS, 144) X(IQ5_KS, 152)
+  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(Q6_0, 133)               \
+  X(IQ2_K, 137)  X(IQ3_K, 138) X(IQ4_K, 139)  X(IQ5_K, 140) X(IQ6_K, 141) X(IQ4_KS, 144) X(IQ2_KS, 145)     \
+  X(IQ4_KSS, 146) X(IQ5_KS, 152) X(IQ2_KT, 153) X(IQ3_KT, 154) X(IQ4_KT, 155) X(IQ3_KS, 156)               \
+  X(IQ2_KL, 157) X(IQ1_KT, 158) X(Q8_0_R8, 208) X(Q4_K_R4, 212) X(Q5_K_R4, 213) X(Q6_K_R4, 214)            \
+  X(IQ2_K_R4, 337) X(IQ3_K_R4, 338) X(IQ4_K_R4, 339) X(IQ5_K_R4, 340) X(IQ4_KS_R4, 344) X(IQ5_KS_R4, 352)
+// clang-format on
+
+/// The interleaved types (interleaved.h): those of the list that have a plain type: name, plain
+/// type, rows of a unit.
+// clang-format off
+#define CRIA_INTERLEAVED_TYPES(X)                                                             \
+  X(Q8_0_R8, Q8_0, 8)    X(Q4_K_R4, Q4_K, 4)   X(Q5_K_R4, Q5_K, 4)            \
+  X(Q6_K_R4, Q6_K, 4)    X(IQ2_K_R4, IQ2_K, 4) X(IQ3_K_R4, IQ3_K, 4)          \
+  X(IQ4_K_R4, IQ4_K, 4)  X(IQ5_K_R4, IQ5_K, 4) X(IQ4_KS_R4, IQ4_KS, 4)        \
+  X(IQ5_KS_R4, IQ5_KS, 4)
 // clang-format on
 
 enum class DType : std::uint32_t {
@@ -71,6 +84,11 @@ struct DTypeInfo {
   /// have no header, several that follow one another may pass for one: dequantize_rows() is for all
   /// types.
   void (*dequantize)(const std::byte* row, float* out, std::size_t n_values);
+  DType plain = id;                    ///< another if the type is interleaved (interleaved.h)
+  std::uint32_t interleaved_rows = 1;  ///< rows of a unit, which counts as a row in dequantize
+  /// Of an interleaved type, else null: writes the rows of a unit as rows of the plain type, of as
+  /// many bytes. cols: a multiple of block_values.
+  void (*deinterleave)(const std::byte* unit, std::size_t cols, std::byte* rows) = nullptr;
 
   /// F32, F16, BF16.
   [[nodiscard]] constexpr bool is_float() const {
@@ -80,11 +98,11 @@ struct DTypeInfo {
   [[nodiscard]] constexpr std::size_t row_bytes(std::size_t n) const {
     return header_bytes + n / block_values * block_bytes;
   }
-  /// n_rows rows that follow one another.
+  /// n_rows rows that follow one another: a multiple of interleaved_rows.
   void dequantize_rows(const std::byte* rows, float* out, std::size_t n_rows,
                        std::size_t cols) const {
-    for (std::size_t r = 0; r < n_rows; ++r)
-      dequantize(rows + r * row_bytes(cols), out + r * cols, cols);
+    for (std::size_t r = 0; r < n_rows; r += interleaved_rows)
+      dequantize(rows + r * row_bytes(cols), out + r * cols, cols * interleaved_rows);
   }
 };
 

@@ -80,12 +80,28 @@ Block load_block(const std::byte* p) {
   return block;
 }
 
+/// Headers of rows: what scale() gives is the d of all blocks; set() is its inverse.
+struct F16Header {
+  F16Bits d;
+  [[nodiscard]] float scale() const { return f16_to_f32(d); }
+  void set(float scale) { d = f32_to_f16(scale); }
+};
+/// The scale is that many percent of the number in the file.
+template <int percent = 100>
+struct F32Header {
+  static constexpr float kFactor = static_cast<float>(percent) / 100;
+  float d;
+  [[nodiscard]] float scale() const { return percent == 100 ? d : d * kFactor; }
+  void set(float scale) { d = percent == 100 ? scale : scale / kFactor; }
+};
+
 /// A format, specialised for every type of the list (dtype.h) in the file of its family:
 /// - kClass: kind of product
 /// - Block: as stored in a file: little-endian, no padding, any alignment
 /// - kBlockValues: values per block
 /// - kGroupValues: values per decoded group (integer types); a block is one group or several
-/// - Header: optional: the start of a row, with the float scale of its blocks
+/// - Header: optional: the start of a row, with the float scale of its blocks: F16Header or
+///   F32Header
 /// - kTraits: ranges of the decoded values (integer types)
 /// - decode(block, w): fills a decoded group (integer types); decode(block, i, w) fills group i if
 ///   a block has several. Types with a header leave out d.
@@ -99,6 +115,12 @@ concept IsFormat = requires {
   typename F::Block;
   { F::kClass } -> std::convertible_to<DotClass>;
   { F::kBlockValues } -> std::convertible_to<std::uint32_t>;
+};
+
+/// True for types without an encoder: files hold them, but none are made.
+template <DType type>
+inline constexpr bool kDecodesOnly = requires {
+  requires Format<type>::kTrellis;
 };
 
 /// Bytes of the header that a row of a type begins with, or 0.
@@ -166,7 +188,7 @@ void decode_group(const std::byte* row, std::size_t i, Decoded& out) {
     F::decode(block, out);
   else
     F::decode(block, static_cast<int>(i % kGroups), out);
-  if constexpr (kHeaderBytes<type> != 0) out.d = load_block<typename F::Header>(row);
+  if constexpr (kHeaderBytes<type> != 0) out.d = load_block<typename F::Header>(row).scale();
 }
 
 /// Value i of two-bit values of which 32 bytes hold four runs of 32, lowest bits first.
@@ -176,6 +198,11 @@ inline int two_bits(const std::uint8_t (&q)[64], int i) {
 
 /// Nibble i of bytes, low nibble first.
 inline int nibble_at(const std::uint8_t* bytes, int i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
+
+/// Nibble i of eight in four bytes: first all low ones, then all high ones.
+inline int halved_nibble(const std::uint8_t (&bytes)[4], int i) {
+  return bytes[i % 4] >> (i / 4 * 4) & 15;
+}
 
 /// Value i of 32 nibbles: first all low ones, then all high ones.
 constexpr int nibble_of_32(const std::uint8_t* lo, int i) {

@@ -3,10 +3,13 @@
 
 #include "kernels/formats/blocks32.h"  // IWYU pragma: export
 #include "kernels/formats/format.h"
-#include "kernels/formats/ik.h"   // IWYU pragma: export
-#include "kernels/formats/iq.h"   // IWYU pragma: export
-#include "kernels/formats/iq4.h"  // IWYU pragma: export
-#include "kernels/formats/k.h"    // IWYU pragma: export
+#include "kernels/formats/ik.h"           // IWYU pragma: export
+#include "kernels/formats/ik_row.h"       // IWYU pragma: export
+#include "kernels/formats/interleaved.h"  // IWYU pragma: export
+#include "kernels/formats/iq.h"           // IWYU pragma: export
+#include "kernels/formats/iq4.h"          // IWYU pragma: export
+#include "kernels/formats/k.h"            // IWYU pragma: export
+#include "kernels/formats/trellis.h"      // IWYU pragma: export
 #include "kernels/isa/namespace.h"
 
 namespace cria {

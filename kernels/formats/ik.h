@@ -1,5 +1,5 @@
-// IQ2_K, IQ3_K, IQ4_K, IQ5_K, IQ6_K and IQ5_KS: codes that stand for values of a table, closer
-// together near 0. A bit per sub-block adds a constant, the shift, to all its values.
+// IQ2_K … IQ6_K: codes that stand for values of a table, closer together near 0. A bit per
+// sub-block adds a constant, the shift, to all its values.
 #pragma once
 
 #include <array>
@@ -68,12 +68,6 @@ struct BlockIQ6_K {  // 6.625 bits: d*scale*value, sub-blocks of 16
   std::int8_t scales[16];
   std::uint8_t lo[128];  // as lo of Q5_K
   std::uint8_t hi[64];   // per half of 128: bits 2j, 2j+1 of byte l are the top of value 32j + l
-};
-struct BlockIQ5_KS {  // 5.25 bits: d*scale*value, sub-blocks of 32; d is the row's
-  static constexpr auto& kValues = kIq5Values;
-  static constexpr int kShift = 2;
-  std::uint8_t scales[8];  // as IQ4_KS
-  std::uint8_t lo[128], hi[32];
 };
 #pragma pack(pop)
 
@@ -152,20 +146,6 @@ struct Format<DType::IQ6_K> : TableFormat<BlockIQ6_K, -128, 127> {
     fill_codes(
         b, out, [&](int i) { return nibble_of_64(b.lo, i) | two_bits(b.hi, i) << 4; },
         [&](int j) { return int{b.scales[j]}; });
-  }
-};
-
-template <>
-struct Format<DType::IQ5_KS> : Super256Format<BlockIQ5_KS> {
-  static_assert(sizeof(Block) == 168);
-  using Header = float;  // d
-  static constexpr DecodeTraits kTraits{-126, 121 + Block::kShift, 32, -127, 127, false};
-  static void decode(const Block& b, Decoded256& out) {
-    const auto value = [&](int i) {
-      const int code = nibble_of_64(b.lo, i) | bit_plane(b.hi, i) << 4;
-      return kIq5Values[static_cast<std::size_t>(code)] + (b.scales[i / 32] & 1) * Block::kShift;
-    };
-    fill(out, 1, value, [&](int j) { return (b.scales[j / 2] & 254) - 127; });
   }
 };
 

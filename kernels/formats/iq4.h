@@ -1,4 +1,5 @@
-// IQ4_NL, IQ4_XS and IQ4_KS: nibbles that stand for sixteen values, closer together near 0.
+// IQ4_NL, IQ4_XS, IQ4_KS and IQ4_KSS: nibbles that stand for sixteen values, closer together near
+// 0.
 #pragma once
 
 #include "kernels/formats/format.h"
@@ -27,6 +28,13 @@ struct BlockIQ4_KS {  // 4.25 bits: d*scale*(kIq4Values[nibble] + shift), sub-bl
   static constexpr int kShift = kIq4Shift;
   std::uint8_t scales[8];  // bits 1…7: (scale + 127)/2, scale is odd; bit 0: the shift is kIq4Shift
   std::uint8_t lo[128];    // per 32 values as in IQ4_NL
+};
+struct BlockIQ4_KSS {  // 4 bits: as IQ4_KS
+  static constexpr auto& kValues = kIq4Values;
+  static constexpr int kShift = kIq4Shift;
+  // Sub-block j: bit 0 of word k is bit k of its scale as in IQ4_KS. The other bits hold the
+  // nibbles of IQ4_NL, of which the words have an even number of ones: x ^ x >> 1 brings them back.
+  std::uint16_t words[8][8];
 };
 #pragma pack(pop)
 
@@ -60,12 +68,31 @@ struct Format<DType::IQ4_XS> : Super256Format<BlockIQ4_XS> {
 template <>
 struct Format<DType::IQ4_KS> : Super256Format<BlockIQ4_KS> {
   static_assert(sizeof(Block) == 136);
-  using Header = float;  // d
+  using Header = F32Header<>;
   static constexpr DecodeTraits kTraits{-127, 113 + kIq4Shift, 32, -127, 127, false};
   static void decode(const Block& b, Decoded256& out) {
     fill(
         out, 1, [&](int i) { return iq4_value(b.lo, i) + (b.scales[i / 32] & 1) * kIq4Shift; },
         [&](int j) { return (b.scales[j / 2] & 254) - 127; });
+  }
+};
+
+template <>
+struct Format<DType::IQ4_KSS> : Super256Format<BlockIQ4_KSS> {
+  static_assert(sizeof(Block) == 128);
+  using Header = F32Header<>;
+  static constexpr DecodeTraits kTraits{-127, 113 + kIq4Shift, 32, -127, 127, false};
+  static void decode(const Block& b, Decoded256& out) {
+    std::uint8_t scales[8] = {}, nibbles[128];
+    for (int k = 0; k < 64; ++k) {
+      const unsigned word = b.words[k / 8][k % 8], even = word & 0xFFFEU;
+      scales[k / 8] = static_cast<std::uint8_t>(scales[k / 8] | (word & 1U) << (k % 8));
+      const auto restored = static_cast<std::uint16_t>(even ^ even >> 1);
+      std::memcpy(nibbles + 2 * k, &restored, sizeof restored);
+    }
+    fill(
+        out, 1, [&](int i) { return iq4_value(nibbles, i) + (scales[i / 32] & 1) * kIq4Shift; },
+        [&](int j) { return (scales[j / 2] & 254) - 127; });
   }
 };
 

@@ -41,6 +41,10 @@ struct BlockQ6_K {  // 6.5625 bits: d*scale*(q - 32), sub-blocks of 16
   std::int8_t scales[16];
   F16Bits d;
 };
+struct BlockQ8_1 {  // 9 bits: d*q; sum is d*Σq, redundant
+  F16Bits d, sum;
+  std::int8_t q[32];
+};
 struct BlockQ8_K {  // 9.125 bits: d*q; sums of 16 q are redundant
   float d;
   std::int8_t q[256];
@@ -133,6 +137,21 @@ struct Format<DType::Q6_K> : Super256Format<BlockQ6_K> {
     fill(
         out, f16_to_f32(b.d), [&](int i) { return (low(i) | two_bits(b.hi, i) << 4) - 32; },
         [&](int j) { return int{b.scales[j]}; });
+  }
+};
+
+/// Only ever activations: never a weight matrix.
+template <>
+struct Format<DType::Q8_1> {
+  using Block = BlockQ8_1;
+  static_assert(sizeof(Block) == 36);
+  static constexpr DotClass kClass = DotClass::None;
+  static constexpr std::uint32_t kBlockValues = 32;
+  static void dequantize(const std::byte* blocks, float* out, std::size_t n) {
+    for (std::size_t b = 0; b < n / kBlockValues; ++b) {
+      const auto block = load_block<Block>(blocks + b * sizeof(Block));
+      for (const std::int8_t q : block.q) *out++ = f16_to_f32(block.d) * q;
+    }
   }
 };
 

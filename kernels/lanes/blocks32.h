@@ -103,6 +103,28 @@ struct LaneFiveBits : LaneBlock32<V, Block, true> {
 template <class V>
 struct LaneType<V, DType::Q5_0> : LaneFiveBits<V, BlockQ5_0, 16> {};
 
+/// The top bits of w0 lie in their bytes at 0 and 4, those of w1 at 2 and 6.
+template <class V>
+struct LaneType<V, DType::Q6_0> : LaneBlock32<V, BlockQ6_0, true> {
+  static constexpr int kZero = 32, kMax = 63;
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const auto hi = V::lookup(V::load(rows, offset), V::same(&kHi));
+    const Nibbles<V> q(rows, offset + offsetof(BlockQ6_0, lo));
+    f(0, join(q.low, hi), join(q.high, V::template take<2>(hi, V::splat8(0x33))));
+  }
+
+ private:
+  static_assert(offsetof(BlockQ6_0, hi) == 2);
+  static constexpr LaneConstant<std::uint8_t> kHi = {
+      {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9}};
+  static constexpr LaneConstant<std::uint16_t> kUp = {{16, 16, 16, 16, 1, 1, 1, 1}};
+  /// What the multiplication carries into the next byte is masked.
+  static auto join(typename V::Vec low, typename V::Vec hi) {
+    return V::bit_or(low, V::bit_and(V::mul16(hi, V::same(&kUp)), V::splat8(0x30)));
+  }
+};
+
 template <class V, class Block>
 struct LaneOffset {
   static auto offset_of(typename V::RowPtr rows, std::size_t offset) {

@@ -5,8 +5,10 @@
 
 #include "kernels/formats/iq.h"
 #include "kernels/isa/namespace.h"
-#include "kernels/lanes/ik.h"  // IWYU pragma: export
+#include "kernels/lanes/ik.h"      // IWYU pragma: export
+#include "kernels/lanes/ik_row.h"  // IWYU pragma: export
 #include "kernels/lanes/k.h"
+#include "kernels/lanes/trellis.h"  // IWYU pragma: export
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

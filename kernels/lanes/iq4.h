@@ -1,4 +1,4 @@
-// IQ4_NL, IQ4_XS and IQ4_KS in lanes.
+// IQ4_NL, IQ4_XS, IQ4_KS and IQ4_KSS in lanes.
 #pragma once
 
 #include "kernels/formats/iq4.h"
@@ -70,29 +70,75 @@ struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
                                                kTopShift = {{64, 16, 4, 1, 64, 16, 4, 1}};
 };
 
-/// d is the row's; the first eight bytes of a block are scales, their lowest bits say what is
-/// shifted.
+/// Eight bytes of odd scales, whose lowest bits say what is shifted.
 template <class V>
-struct LaneType<V, DType::IQ4_KS> : LaneBlock256<V, BlockIQ4_KS, 8> {
+struct LaneOddScales {
+  using Vec = typename V::Vec;
+  static Vec scales(Vec bytes) {
+    return V::sub16(V::bit_and(V::zip_low8(bytes, V::zero()), V::splat16(254)), V::splat16(127));
+  }
+  /// The shift of sub-block j of a type whose shift is a power of two.
+  template <class Block>
+  static Vec shift(Vec bytes, int j) {
+    constexpr int kBit = std::countr_zero(static_cast<unsigned>(Block::kShift));
+    static_assert(1 << kBit == Block::kShift);
+    return V::lookup(V::template take<-kBit>(bytes, V::splat8(Block::kShift)), V::splat8(j));
+  }
+};
+
+/// The first eight bytes of a block are scales.
+template <class V>
+struct LaneType<V, DType::IQ4_KS> : LaneRowScale<V, DType::IQ4_KS> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
-  static constexpr bool kFull = true;
-  static constexpr int kZero = V::kBias, kMax = 255;
   static_assert(offsetof(BlockIQ4_KS, scales) == 0);
-  static auto d(RowPtr rows, std::size_t /*offset*/) { return V::load_f32(rows, 0); }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
-    const Vec bytes = V::zip_low8(V::load(rows, offset), V::zero());
-    s[0] = V::sub16(V::bit_and(bytes, V::splat16(254)), V::splat16(127));
+    s[0] = LaneOddScales<V>::scales(V::load(rows, offset));
   }
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    static_assert(kIq4Shift == 4);
-    const Vec shifts = V::template take<-2>(V::load(rows, offset), V::splat8(kIq4Shift));
+    const Vec head = V::load(rows, offset);
     unroll<8>([&](auto j) CRIA_INLINE {
       const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_KS, lo) + 16 * j);
-      const Vec shift = V::lookup(shifts, V::splat8(j));
+      const Vec shift = LaneOddScales<V>::template shift<BlockIQ4_KS>(head, j);
       f(j, V::add8(q.low, shift), V::add8(q.high, shift));
     });
+  }
+};
+
+/// The scales are bits of the words of nibbles: bit 0 of word k of sub-block j is bit k of scale j.
+template <class V>
+struct LaneType<V, DType::IQ4_KSS> : LaneRowScale<V, DType::IQ4_KSS> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    s[0] = LaneOddScales<V>::scales(scale_bytes(rows, offset));
+  }
+  template <class F>
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    const Vec bytes = scale_bytes(rows, offset), values = V::same(&Iq4Nibbles<V>::kBiased);
+    unroll<8>([&](auto j) CRIA_INLINE {
+      const Vec words = V::bit_and(V::load(rows, offset + 16 * j), V::splat16(0xFFFE));
+      const Vec nibbles = V::bit_xor(words, V::template shr16<1>(words)), mask = V::splat8(15);
+      const Vec shift = LaneOddScales<V>::template shift<BlockIQ4_KSS>(bytes, j);
+      f(j, V::add8(V::lookup(values, V::template take<0>(nibbles, mask)), shift),
+        V::add8(V::lookup(values, V::template take<4>(nibbles, mask)), shift));
+    });
+  }
+
+ private:
+  /// The scales as in IQ4_KS: an 8×8 matrix of bits, transposed.
+  CRIA_INLINE static Vec scale_bytes(RowPtr rows, std::size_t offset) {
+    Vec bits = V::zero(), bytes = V::zero();
+    unroll<8>([&](auto j) CRIA_INLINE {
+      bits =
+          V::bit_or(bits, V::template take<-j>(V::load(rows, offset + 16 * j), V::splat16(1 << j)));
+    });
+    unroll<8>([&](auto k) CRIA_INLINE {
+      bytes = V::add_where(bytes, V::lookup(bits, V::splat8(2 * k)), V::same(&kBitOfByte),
+                           V::splat8(1 << k));
+    });
+    return bytes;
   }
 };
 

@@ -19,6 +19,27 @@ struct LaneBlock256 {
   }
 };
 
+/// The types whose rows begin with a float scale: eight integer scales, full weights.
+template <class V, DType type>
+struct LaneRowScale {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  using Block = typename Format<type>::Block;
+  using Header = typename Format<type>::Header;
+  static constexpr std::size_t kBytes = sizeof(Block);
+  static constexpr bool kSuper = true, kFull = true;
+  static constexpr int kScales = 8, kZero = V::kBias, kMax = 255;
+  static auto d(RowPtr rows, std::size_t /*offset*/) {
+    if constexpr (std::is_same_v<Header, F16Header>) {
+      return V::template load_f16<sizeof(Block), 0, false>(rows, 0);
+    } else if constexpr (Header::kFactor != 1) {
+      return V::mul(V::load_f32(rows, 0), V::splat_float(Header::kFactor));
+    } else {
+      return V::load_f32(rows, 0);
+    }
+  }
+};
+
 /// The eight scales and mins of Q4_K and Q5_K: one load of the sixteen bytes d, dmin, scales.
 template <class V, class Block>
 struct LaneScalesAndMins : LaneBlock256<V, Block, 8> {

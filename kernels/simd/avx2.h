@@ -97,6 +97,7 @@ struct TwoRows : EightRows<Isa> {
   }
   static Vec add8(Vec a, Vec b) { return _mm256_add_epi8(a, b); }
   static Vec sub8(Vec a, Vec b) { return _mm256_sub_epi8(a, b); }
+  static Vec abs8(Vec v) { return _mm256_abs_epi8(v); }
   static Vec add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
   static Vec sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
   static Vec mul16(Vec a, Vec b) { return _mm256_mullo_epi16(a, b); }
@@ -107,6 +108,17 @@ struct TwoRows : EightRows<Isa> {
   template <int N>
   static Vec shl16(Vec v) {
     return _mm256_slli_epi16(v, N);
+  }
+  static Vec add32(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
+  static Vec mul32(Vec a, Vec b) { return _mm256_mullo_epi32(a, b); }
+  template <int N>
+  static Vec shl32(Vec v) {
+    return _mm256_slli_epi32(v, N);
+  }
+  /// Every int32 of acc plus the sum of its four bytes of v, of up to 63.
+  static Vec sum_bytes(Vec acc, Vec v) {
+    if constexpr (requires { Dot::bytes(acc, v, acc); }) return Dot::bytes(acc, v, splat8(1));
+    return Dot::pairs(acc, products(v, splat8(1)), splat16(1));
   }
   static Vec lookup(Vec table, Vec index) { return _mm256_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }

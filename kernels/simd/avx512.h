@@ -41,6 +41,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
   static Vec add8(Vec a, Vec b) { return _mm512_add_epi8(a, b); }
   static Vec sub8(Vec a, Vec b) { return _mm512_sub_epi8(a, b); }
+  static Vec abs8(Vec v) { return _mm512_abs_epi8(v); }
   static Vec add16(Vec a, Vec b) { return _mm512_add_epi16(a, b); }
   static Vec sub16(Vec a, Vec b) { return _mm512_sub_epi16(a, b); }
   static Vec mul16(Vec a, Vec b) { return _mm512_mullo_epi16(a, b); }
@@ -52,6 +53,14 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static Vec shl16(Vec v) {
     return _mm512_slli_epi16(v, N);
   }
+  static Vec add32(Vec a, Vec b) { return _mm512_add_epi32(a, b); }
+  static Vec mul32(Vec a, Vec b) { return _mm512_mullo_epi32(a, b); }
+  template <int N>
+  static Vec shl32(Vec v) {
+    return _mm512_slli_epi32(v, N);
+  }
+  /// Every int32 of acc plus the sum of its four bytes of v, of up to 63.
+  static Vec sum_bytes(Vec acc, Vec v) { return _mm512_dpbusd_epi32(acc, v, splat8(1)); }
   static Vec lookup(Vec table, Vec index) { return _mm512_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }

@@ -58,6 +58,14 @@ struct RowLanes<Avx512Parts<n>> {
   CRIA_INLINE static Vec add16(Vec a, Vec b) { return map2<One::add16>(a, b); }
   CRIA_INLINE static Vec sub16(Vec a, Vec b) { return map2<One::sub16>(a, b); }
   CRIA_INLINE static Vec mul16(Vec a, Vec b) { return map2<One::mul16>(a, b); }
+  CRIA_INLINE static Vec add32(Vec a, Vec b) { return map2<One::add32>(a, b); }
+  CRIA_INLINE static Vec mul32(Vec a, Vec b) { return map2<One::mul32>(a, b); }
+  CRIA_INLINE static Vec sum_bytes(Vec acc, Vec v) { return map2<One::sum_bytes>(acc, v); }
+  CRIA_INLINE static Vec abs8(Vec v) { return map<One::abs8>(v); }
+  template <int N>
+  CRIA_INLINE static Vec shl32(Vec v) {
+    return map<One::shl32<N>>(v);
+  }
   CRIA_INLINE static Vec lookup(Vec table, Vec index) { return map2<One::lookup>(table, index); }
   CRIA_INLINE static Vec zip_low8(Vec a, Vec b) { return map2<One::zip_low8>(a, b); }
   CRIA_INLINE static Vec zip_high8(Vec a, Vec b) { return map2<One::zip_high8>(a, b); }

@@ -52,6 +52,7 @@ struct RowLanes<Neon> {
   }
   static Vec add8(Vec a, Vec b) { return vaddq_u8(a, b); }
   static Vec sub8(Vec a, Vec b) { return vsubq_u8(a, b); }
+  static Vec abs8(Vec v) { return vreinterpretq_u8_s8(vabsq_s8(s8(v))); }
   static Vec add16(Vec a, Vec b) { return vec(vaddq_u16(u16(a), u16(b))); }
   static Vec sub16(Vec a, Vec b) { return vec(vsubq_u16(u16(a), u16(b))); }
   static Vec mul16(Vec a, Vec b) { return vec(vmulq_u16(u16(a), u16(b))); }
@@ -63,6 +64,14 @@ struct RowLanes<Neon> {
   static Vec shl16(Vec v) {
     return vec(vshlq_n_u16(u16(v), N));
   }
+  static Vec add32(Vec a, Vec b) { return vec(vaddq_u32(u32(a), u32(b))); }
+  static Vec mul32(Vec a, Vec b) { return vec(vmulq_u32(u32(a), u32(b))); }
+  template <int N>
+  static Vec shl32(Vec v) {
+    return vec(vshlq_n_u32(u32(v), N));
+  }
+  /// Every int32 of acc plus the sum of its four bytes of v, of up to 63.
+  static Vec sum_bytes(Vec acc, Vec v) { return vec(vdotq_u32(u32(acc), v, splat8(1))); }
   static Vec lookup(Vec table, Vec index) { return vqtbl1q_u8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return vzip1q_u8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return vzip2q_u8(a, b); }

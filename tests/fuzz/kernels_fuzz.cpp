@@ -119,12 +119,13 @@ void require_same_activations(const Activations& a, const Activations& b) {
 
 void products(ByteSource& data) {
   constexpr DType kTypes[] = {
-      DType::F32,   DType::F16,     DType::BF16,   DType::Q4_0,   DType::Q4_1,    DType::Q5_0,
-      DType::Q5_1,  DType::Q8_0,    DType::Q2_K,   DType::Q3_K,   DType::Q4_K,    DType::Q5_K,
-      DType::Q6_K,  DType::IQ2_XXS, DType::IQ2_XS, DType::IQ2_S,  DType::IQ3_XXS, DType::IQ3_S,
-      DType::IQ1_S, DType::IQ1_M,   DType::IQ4_NL, DType::IQ4_XS, DType::TQ1_0,   DType::TQ2_0,
-      DType::MXFP4, DType::NVFP4,   DType::Q1_0,   DType::IQ4_KS, DType::IQ2_K,   DType::IQ3_K,
-      DType::IQ4_K, DType::IQ5_K,   DType::IQ6_K,  DType::IQ5_KS};
+      DType::F32,    DType::F16,     DType::BF16,   DType::Q4_0,   DType::Q4_1,    DType::Q5_0,
+      DType::Q5_1,   DType::Q8_0,    DType::Q2_K,   DType::Q3_K,   DType::Q4_K,    DType::Q5_K,
+      DType::Q6_K,   DType::IQ2_XXS, DType::IQ2_XS, DType::IQ2_S,  DType::IQ3_XXS, DType::IQ3_S,
+      DType::IQ1_S,  DType::IQ1_M,   DType::IQ4_NL, DType::IQ4_XS, DType::TQ1_0,   DType::TQ2_0,
+      DType::MXFP4,  DType::NVFP4,   DType::Q1_0,   DType::IQ4_KS, DType::IQ2_K,   DType::IQ3_K,
+      DType::IQ4_K,  DType::IQ5_K,   DType::IQ6_K,  DType::IQ5_KS, DType::IQ2_KS,  DType::IQ3_KS,
+      DType::IQ2_KL, DType::IQ4_KSS, DType::Q6_0};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const std::size_t rows = data.between(1, 70),
                     tokens = data.between(1, 40) % 3 == 0 ? data.between(1, 20) : 1;
@@ -205,12 +206,13 @@ void rows(ByteSource& data) {
 
 void encoders(ByteSource& data) {
   constexpr DType kTypes[] = {
-      DType::F16,     DType::BF16,   DType::Q4_0,  DType::Q4_1,    DType::Q5_0,  DType::Q5_1,
-      DType::Q8_0,    DType::IQ4_NL, DType::Q2_K,  DType::Q3_K,    DType::Q4_K,  DType::Q5_K,
-      DType::Q6_K,    DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0,   DType::MXFP4, DType::NVFP4,
-      DType::Q1_0,    DType::IQ4_KS, DType::IQ3_S, DType::IQ3_XXS, DType::IQ2_S, DType::IQ2_XS,
-      DType::IQ2_XXS, DType::IQ1_S,  DType::IQ1_M, DType::IQ2_K,   DType::IQ3_K, DType::IQ4_K,
-      DType::IQ5_K,   DType::IQ6_K,  DType::IQ5_KS};
+      DType::F16,     DType::BF16,   DType::Q4_0,   DType::Q4_1,    DType::Q5_0,   DType::Q5_1,
+      DType::Q8_0,    DType::IQ4_NL, DType::Q2_K,   DType::Q3_K,    DType::Q4_K,   DType::Q5_K,
+      DType::Q6_K,    DType::IQ4_XS, DType::TQ1_0,  DType::TQ2_0,   DType::MXFP4,  DType::NVFP4,
+      DType::Q1_0,    DType::IQ4_KS, DType::IQ3_S,  DType::IQ3_XXS, DType::IQ2_S,  DType::IQ2_XS,
+      DType::IQ2_XXS, DType::IQ1_S,  DType::IQ1_M,  DType::IQ2_K,   DType::IQ3_K,  DType::IQ4_K,
+      DType::IQ5_K,   DType::IQ6_K,  DType::IQ5_KS, DType::IQ2_KS,  DType::IQ3_KS, DType::IQ2_KL,
+      DType::IQ4_KSS, DType::Q6_0};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const bool wild = data.flag();
   const std::uint32_t weights = data.between(0, 3);

@@ -38,6 +38,14 @@ std::vector<DType> types_where(Predicate predicate) {
 
 inline const KernelSet& scalar_kernels() { return *available_kernels().back(); }
 
+/// The types that can be encoded, by id.
+inline std::vector<DType> encoded_types() {
+  std::vector<DType> types;
+  std::ranges::copy_if(all_types(), std::back_inserter(types),
+                       [](DType type) { return scalar_kernels().encode(type) != nullptr; });
+  return types;
+}
+
 /// A set that a test emulates, because it cannot run here; compared with the scalar one like the
 /// others, while there is one.
 inline const KernelSet*& emulated_kernels() {

@@ -34,8 +34,8 @@ TEST(MalformedCommands, HeadersAreRefusedByAll) {
       {"duplicate key (key general.name)", [](Image& m) { m.first_key("general.name"); }},
       {"bad alignment: expected a power of two from 8 to 1048576, got 0 (key general.alignment)",
        [](Image& m) { m.set("general.alignment") = 0U; }},
-      {"unknown tensor type: got 153, a type of the ik_llama.cpp fork (tensor output.weight)",
-       [](Image& m) { m.tensors.back().type = 153; }},
+      {"unknown tensor type: got 396, a type of the ik_llama.cpp fork (tensor output.weight)",
+       [](Image& m) { m.tensors.back().type = 396; }},
       {"tensor overlaps the one before it: expected an offset of at least 18088, got 0 (tensor "
        "output_norm.weight)",
        [](Image& m) { m.tensor("output_norm.weight").offset = 0; }},

@@ -9,6 +9,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "engine/calibrate/row_codes.h"
+
 namespace cria {
 namespace {
 
@@ -162,7 +164,7 @@ TEST(Feedback, ReportsTheLossAndIsNeverWorseThanTheEncoder) {
   const FeedbackOptions options;
   const std::vector<double> h = damped(p, options.damping);
 #define CRIA_CASE(type, id)                                                                   \
-  if (is_integer(dtype_info(DType::type).dot)) {                                              \
+  if (has_code_format(DType::type)) {                                                         \
     Feedback::Loss loss;                                                                      \
     const std::vector<float> values =                                                         \
         values_of(DType::type, quantized(DType::type, p, options, *active_kernels(), &loss)); \

@@ -17,7 +17,7 @@ constexpr std::size_t kRowColumns = 768;
 std::vector<DType> block_types() {
   std::vector<DType> types;
 #define CRIA_ADD(name, id) \
-  if (is_integer(dtype_info(DType::name).dot)) types.push_back(DType::name);
+  if (has_code_format(DType::name)) types.push_back(DType::name);
   CRIA_DTYPES(CRIA_ADD)
 #undef CRIA_ADD
   return types;

@@ -49,19 +49,22 @@ TEST(DType, HasTheFormatsBlockSizes) {
   const struct {
     DType type;
     std::uint32_t values, bytes;
-  } expected[] = {{DType::F32, 1, 4},        {DType::F16, 1, 2},        {DType::BF16, 1, 2},
-                  {DType::F64, 1, 8},        {DType::I8, 1, 1},         {DType::I64, 1, 8},
-                  {DType::Q4_0, 32, 18},     {DType::Q4_1, 32, 20},     {DType::Q5_0, 32, 22},
-                  {DType::Q5_1, 32, 24},     {DType::Q8_0, 32, 34},     {DType::Q8_1, 32, 36},
-                  {DType::Q2_K, 256, 84},    {DType::Q3_K, 256, 110},   {DType::Q5_K, 256, 176},
-                  {DType::Q6_K, 256, 210},   {DType::Q8_K, 256, 292},   {DType::IQ2_XXS, 256, 66},
-                  {DType::IQ2_XS, 256, 74},  {DType::IQ3_XXS, 256, 98}, {DType::IQ1_S, 256, 50},
-                  {DType::IQ4_NL, 32, 18},   {DType::IQ3_S, 256, 110},  {DType::IQ2_S, 256, 82},
-                  {DType::IQ4_XS, 256, 136}, {DType::IQ1_M, 256, 56},   {DType::TQ1_0, 256, 54},
-                  {DType::TQ2_0, 256, 66},   {DType::NVFP4, 64, 36},    {DType::Q1_0, 128, 18},
-                  {DType::IQ4_KS, 256, 136}, {DType::IQ2_K, 256, 76},   {DType::IQ3_K, 256, 110},
-                  {DType::IQ4_K, 256, 144},  {DType::IQ5_K, 256, 176},  {DType::IQ6_K, 256, 212},
-                  {DType::IQ5_KS, 256, 168}};
+  } expected[] = {{DType::F32, 1, 4},        {DType::F16, 1, 2},         {DType::BF16, 1, 2},
+                  {DType::F64, 1, 8},        {DType::I8, 1, 1},          {DType::I64, 1, 8},
+                  {DType::Q4_0, 32, 18},     {DType::Q4_1, 32, 20},      {DType::Q5_0, 32, 22},
+                  {DType::Q5_1, 32, 24},     {DType::Q8_0, 32, 34},      {DType::Q8_1, 32, 36},
+                  {DType::Q2_K, 256, 84},    {DType::Q3_K, 256, 110},    {DType::Q5_K, 256, 176},
+                  {DType::Q6_K, 256, 210},   {DType::Q8_K, 256, 292},    {DType::IQ2_XXS, 256, 66},
+                  {DType::IQ2_XS, 256, 74},  {DType::IQ3_XXS, 256, 98},  {DType::IQ1_S, 256, 50},
+                  {DType::IQ4_NL, 32, 18},   {DType::IQ3_S, 256, 110},   {DType::IQ2_S, 256, 82},
+                  {DType::IQ4_XS, 256, 136}, {DType::IQ1_M, 256, 56},    {DType::TQ1_0, 256, 54},
+                  {DType::TQ2_0, 256, 66},   {DType::NVFP4, 64, 36},     {DType::Q1_0, 128, 18},
+                  {DType::IQ4_KS, 256, 136}, {DType::IQ2_K, 256, 76},    {DType::IQ3_K, 256, 110},
+                  {DType::IQ4_K, 256, 144},  {DType::IQ5_K, 256, 176},   {DType::IQ6_K, 256, 212},
+                  {DType::IQ5_KS, 256, 168}, {DType::IQ2_KS, 256, 70},   {DType::IQ3_KS, 256, 102},
+                  {DType::IQ2_KL, 256, 86},  {DType::IQ4_KSS, 256, 128}, {DType::Q6_0, 32, 26},
+                  {DType::IQ1_KT, 256, 56},  {DType::IQ2_KT, 256, 68},   {DType::IQ3_KT, 256, 100},
+                  {DType::IQ4_KT, 256, 128}};
   for (const auto& row : expected) {
     EXPECT_EQ(dtype_info(row.type).block_values, row.values) << name(row.type);
     EXPECT_EQ(dtype_info(row.type).block_bytes, row.bytes) << name(row.type);

@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return tensor("a", {32}, 31, 0); }},
         FileDefect{"RemovedType38", "unknown tensor type: got 38, removed",
                    [] { return tensor("a", {32}, 38, 0); }},
-        FileDefect{"TypeOfAFork", "ik_llama.cpp fork", [] { return tensor("a", {256}, 153, 0); }},
+        FileDefect{"TypeOfAFork", "ik_llama.cpp fork", [] { return tensor("a", {256}, 396, 0); }},
         FileDefect{"TypeMax", "unknown tensor type: got 4294967295",
                    [] { return tensor("a", {32}, UINT32_MAX, 0); }},
         FileDefect{"MisalignedOffset", "expected a multiple of 32, got 33",

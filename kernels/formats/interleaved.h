@@ -1,0 +1,117 @@
+// The interleaved types of ik_llama.cpp (_R4, _R8): rows in units of four or eight, whose headers
+// come first; then, for each block of columns, one block with the codes of all rows of the unit.
+// They hold the very values of plain types, into whose rows deinterleave() puts them back.
+#pragma once
+
+#include "kernels/formats/blocks32.h"
+#include "kernels/formats/ik.h"
+#include "kernels/formats/ik_row.h"
+#include "kernels/formats/iq4.h"
+#include "kernels/formats/k.h"
+#include "kernels/isa/namespace.h"
+
+namespace cria {
+
+/// DTypeInfo::deinterleave of a type.
+template <DType type>
+void deinterleave(const std::byte* unit, std::size_t cols, std::byte* rows);
+
+/// A row is a unit here: n is the number of its values.
+template <DType type>
+void dequantize_unit(const std::byte* unit, float* out, std::size_t n);
+
+inline namespace CRIA_ISA_NAMESPACE {
+
+// Within a block of 256 columns: k is the row, b a sub-block of 32 columns, m a quad of its columns
+// and i a column of the quad, h = m/4 a half of the sub-block. Scales of halves lie at z = 8b + 4h
+// + k.
+#pragma pack(push, 1)
+struct BlockIQ2_K_R4 {
+  F16Bits d[4];
+  std::uint8_t extra[8];    // bit b of byte k + 4h: the shift
+  std::uint8_t scales[32];  // low nibbles: z < 32, then high nibbles
+  std::uint8_t q[256];      // bits 2(m % 4)… of byte 32b + 16h + 4k + i
+};
+struct BlockIQ3_K_R4 {
+  F16Bits d[4];
+  std::uint8_t extra[8];
+  std::uint8_t signs[8];  // bit z/8 of byte z % 8
+  std::uint8_t scales[32];
+  std::uint8_t q[256];
+  std::uint8_t hi[128];  // byte 16b + 4k + i has a bit for each m
+  static constexpr int bit_of(int m) { return m; }
+};
+struct BlockIQ4_K_R4 {
+  F16Bits d[4];
+  std::uint8_t extra[8];
+  std::uint8_t scales_hi[16];  // bits 2(z/16)… of byte z % 16
+  std::uint8_t scales[32];
+  std::uint8_t q[512];  // nibble m/2 % 2 of byte 64b + 16(2(m % 2) + h) + 4k + i
+};
+struct BlockIQ5_K_R4 {
+  F16Bits d[4];
+  std::uint8_t extra[8], scales_hi[16], scales[32], q[512], hi[128];
+  static constexpr int bit_of(int m) { return m / 2 + 4 * (m % 2); }
+};
+struct BlockIQ4_KS_R4 {
+  std::uint8_t scales[32];  // byte 4b + k: as in IQ4_KS
+  std::uint8_t q[512];
+};
+struct BlockIQ5_KS_R4 {
+  std::uint8_t scales[32], q[512], hi[128];
+  static constexpr int bit_of(int m) { return BlockIQ5_K_R4::bit_of(m); }
+};
+struct BlockQ4_K_R4 {
+  F16Bits d[4], dmin[4];
+  // With y = 4b + k: bits 4(y/16)… of byte y % 16: the top two bits of scale y, then of min y.
+  std::uint8_t tops[16];
+  std::uint8_t scales[32];  // byte y: low nibbles of scale and min
+  std::uint8_t q[512];
+};
+struct BlockQ5_K_R4 {
+  F16Bits d[4], dmin[4];
+  std::uint8_t tops[16], scales[32], hi[128], q[512];
+  static constexpr int bit_of(int m) { return m / 2 % 2 + 2 * (m % 2) + 4 * (m / 4); }
+};
+struct BlockQ6_K_R4 {
+  F16Bits d[4];
+  std::int8_t scales[64];  // by z
+  std::uint8_t hi[256];    // bits 4(m % 2) + 2(m/2 % 2)… of byte 32b + 16h + 4k + i
+  std::uint8_t q[512];
+};
+struct BlockQ8_0_R8 {
+  F16Bits d[8];
+  std::int8_t q[256];  // column c of row k: 128(c/16) + 32(c/4 % 4) + 4k + c % 4
+};
+#pragma pack(pop)
+
+/// Of the size of a plain row's: bytes per block and header are the same. kClass: not weights as
+/// they lie.
+template <DType type, DType plain, class Together_, std::uint32_t rows, std::uint32_t header_bytes>
+struct InterleavedFormat {
+  using Block = typename Format<plain>::Block;
+  using Together = Together_;  ///< the block of all rows
+  static constexpr DType kPlain = plain;
+  static constexpr std::uint32_t kRows = rows;
+  static_assert(sizeof(Together) == rows * sizeof(Block));
+  static constexpr DotClass kClass = DotClass::None;
+  static constexpr std::uint32_t kBlockValues = Format<plain>::kBlockValues;
+  static void dequantize(const std::byte* unit, float* out, std::size_t n) {
+    dequantize_unit<type>(unit, out, n);
+  }
+};
+template <DType type, DType plain, class Together, std::uint32_t rows, std::uint32_t header_bytes>
+requires(header_bytes != 0) struct InterleavedFormat<type, plain, Together, rows, header_bytes>
+    : InterleavedFormat<type, plain, Together, rows, 0> {
+  using Header = typename Format<plain>::Header;
+};
+
+#define CRIA_FORMAT(name, plain, rows)                                                         \
+  template <>                                                                                  \
+  struct Format<DType::name> : InterleavedFormat<DType::name, DType::plain, Block##name, rows, \
+                                                 kHeaderBytes<DType::plain>> {};
+CRIA_INTERLEAVED_TYPES(CRIA_FORMAT)
+#undef CRIA_FORMAT
+
+}  // namespace CRIA_ISA_NAMESPACE
+}  // namespace cria
