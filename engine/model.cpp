@@ -11,6 +11,7 @@
 #include "engine/execute/machine.h"
 #include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
+#include "model/plural.h"
 
 namespace cria {
 
@@ -60,6 +61,30 @@ GgufOverride gguf_override(const MetadataOverride& override) {
   return out;
 }
 
+// Weights of interleaved types in the order of plain ones.
+void put_in_order(GgufFile& file, const LoadOptions& options) {
+  const std::uint64_t bytes = file.interleaved_bytes();
+  if (bytes == 0) return;
+  if (options.on_note)
+    options.on_note(file.path() + ": rows of interleaved types are put in order in " +
+                    counted(bytes, "byte") +
+                    " of memory, beside the file's own; cria quantize --plain writes a file that "
+                    "needs none");
+  file.make_plain(usable_cores());
+}
+
+// Two types have had another meaning, in blocks of the same size.
+void note_old_trellis(const GgufFile& file, const LoadOptions& options) {
+  for (const DType type : {DType::IQ2_KT, DType::IQ3_KT}) {
+    if (!options.on_note ||
+        std::ranges::find(file.tensors(), type, &TensorView::dtype) == file.tensors().end())
+      continue;
+    options.on_note(file.path() + ": " + std::string(cria::name(type)) +
+                    " meant other values in files made before 2025-06-18, and nothing in a file "
+                    "tells which: if the model talks nonsense, get a newer file");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
@@ -75,6 +100,8 @@ std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path,
   for (const MetadataOverride& override : options.overrides)
     how.overrides.push_back(gguf_override(override));
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
+  put_in_order(parts->file, options);
+  note_old_trellis(parts->file, options);
   parts->pinned = parts->file.locked() || !options.mmap;
   parts->cluster = options.cluster;
   parts->config = read_config(parts->file);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -38,6 +39,8 @@ struct LoadOptions {
   std::string pre_tokenizer = {};  ///< "": the file's
   std::vector<MetadataOverride> overrides = {};  ///< replaced metadata
   std::vector<LoraFile> loras = {};              ///< LoRA adapters
+  /// Called with what the user should know before memory is taken or answers are believed.
+  std::function<void(const std::string& note)> on_note = {};
   /// Ranks that load the model and compute its engines too (engine/cluster.h); null: none.
   std::shared_ptr<Cluster> cluster = {};
 };

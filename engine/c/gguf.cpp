@@ -244,9 +244,10 @@ cria_status cria_dequantize(const char* dtype, const void* data, size_t bytes, s
     const cria::DTypeInfo& info = type_of_rows(dtype, cols);
     const std::span rows = array(static_cast<const std::byte*>(data), bytes, "data");
     const std::size_t row_bytes = info.row_bytes(cols), n_rows = bytes / row_bytes;
-    if (bytes % row_bytes != 0)
+    const std::size_t unit_bytes = row_bytes * info.interleaved_rows;
+    if (bytes % unit_bytes != 0)
       throw Failure(CRIA_ERROR_ARGUMENT, "not whole rows: expected a multiple of " +
-                                             cria::counted(row_bytes, "byte") + ", got " +
+                                             cria::counted(unit_bytes, "byte") + ", got " +
                                              std::to_string(bytes));
     if (n_rows > PTRDIFF_MAX / sizeof(float) / cols)
       throw Failure(CRIA_ERROR_ARGUMENT, "too many rows");

@@ -198,6 +198,7 @@ struct Export::State {
         file(GgufFile::open(options.file)),
         config(read_config(file)),
         vocabulary(Vocabulary::from_gguf(file)) {
+    file.make_plain(options.threads);
     options.directory = without_slash(fs::path(options.directory).lexically_normal()).string();
     destination = resolved(options.directory);
     require_free_directory();

@@ -49,6 +49,9 @@ void require_unscaled(const GgufFile& base, const std::string& tensor) {
 
 bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeOptions& options,
                     const std::function<bool(std::uint64_t bytes)>& on_bytes) {
+  if (base.interleaved_bytes() != 0)
+    throw base.error(
+        "rows of some tensors are interleaved: cria quantize --plain puts them in order");
   require_other_file(base, options.output);
   for (const auto& [tensor, added] : adapters.all()) require_unscaled(base, tensor);
   GgufWriter writer(options.output, base.alignment());

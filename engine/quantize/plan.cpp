@@ -111,7 +111,8 @@ bool fits(const MixRule& rule, const Mix& mix, const TensorRole& role, const Mod
 bool is_float(DType type) { return dtype_info(type).is_float(); }
 
 bool is_product(const TensorView& tensor) {
-  return tensor.shape.size() >= 2 && dtype_info(tensor.dtype).dot != DotClass::None &&
+  return tensor.shape.size() >= 2 &&
+         dtype_info(dtype_info(tensor.dtype).plain).dot != DotClass::None &&
          is_quantizable(tensor.name);
 }
 
@@ -163,7 +164,8 @@ class Planner {
 
   // Vectors of two bytes become F32, as the kernels need it.
   static DType kept_type(const TensorView& tensor) {
-    return is_float(tensor.dtype) && tensor.shape.size() == 1 ? DType::F32 : tensor.dtype;
+    return is_float(tensor.dtype) && tensor.shape.size() == 1 ? DType::F32
+                                                              : dtype_info(tensor.dtype).plain;
   }
 
   PlannedTensor choose(const TensorView& tensor, TensorRole role) {
@@ -216,7 +218,7 @@ class Planner {
   }
 
   void require_lossless(const PlannedTensor& planned) const {
-    const DType from = planned.source->dtype;
+    const DType from = dtype_info(planned.source->dtype).plain;
     if (options_.allow_requantize || planned.copied() || is_float(from) || is_float(planned.type))
       return;
     throw file_.error(

@@ -116,7 +116,8 @@ struct PlannedTensor {
   std::string note;         ///< why it differs from the mix, or ""
   bool free = false;        ///< a matrix whose type the user has left open
 
-  [[nodiscard]] bool copied() const { return type == source->dtype; }
+  /// Keeps its values, and its bytes but for the order of interleaved rows.
+  [[nodiscard]] bool copied() const { return type == dtype_info(source->dtype).plain; }
   [[nodiscard]] std::uint64_t bytes() const {
     return dtype_info(type).row_bytes(source->cols()) * source->rows();
   }

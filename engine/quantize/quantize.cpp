@@ -22,7 +22,7 @@ struct Piece {
   std::uint64_t begin = 0, end = 0;
   bool last = false;  // ends its tensor
   std::vector<float> values, decoded, weights;
-  std::vector<std::byte> encoded;
+  std::vector<std::byte> plain, encoded;
   std::span<const std::byte> bytes;  // to write
   double squares = 0, error_squares = 0;
   float largest = 0;  // magnitude
@@ -63,8 +63,10 @@ class Quantizer {
     piece.tensor = &tensor;
     piece.importance = importance_.empty() ? std::span<const float>() : *importance_.back();
     piece.begin = row_;
-    row_ = std::min<std::uint64_t>(source.rows(),
-                                   row_ + std::max<std::uint64_t>(1, kPieceValues / source.cols()));
+    const std::uint64_t together = dtype_info(source.dtype).interleaved_rows,
+                        units = kPieceValues / (source.cols() * together);
+    row_ =
+        std::min<std::uint64_t>(source.rows(), row_ + std::max<std::uint64_t>(1, units) * together);
     piece.end = row_;
     piece.last = row_ == source.rows();
     return true;
@@ -87,18 +89,20 @@ class Quantizer {
   void convert(Piece& piece) const {
     const PlannedTensor& tensor = *piece.tensor;
     const TensorView& source = *tensor.source;
-    const std::byte* const from = source.data + piece.begin * source.row_bytes();
+    const std::byte* from = source.data + piece.begin * source.row_bytes();
     const std::size_t n = (piece.end - piece.begin) * source.cols();
+    const DTypeInfo& stored = dtype_info(source.dtype);
+    if (stored.deinterleave != nullptr) from = put_in_order(source, from, piece);
     piece.squares = piece.error_squares = 0;
     piece.finite = true;
     piece.largest = 0;
-    if (dtype_info(source.dtype).dot == DotClass::None) {  // not weights: indices, masks
+    const DTypeInfo& type = dtype_info(stored.plain);
+    if (type.dot == DotClass::None) {  // not weights: indices, masks
       piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
       return;
     }
     piece.values.resize(n);
-    dtype_info(source.dtype)
-        .dequantize_rows(from, piece.values.data(), piece.end - piece.begin, source.cols());
+    type.dequantize_rows(from, piece.values.data(), piece.end - piece.begin, source.cols());
     examine(piece);
     if (tensor.copied()) {
       piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
@@ -106,6 +110,17 @@ class Quantizer {
     }
     encode(piece);
     if (run_.measure) measure(piece);
+  }
+
+  /// Rows of an interleaved type as those of its plain one.
+  static const std::byte* put_in_order(const TensorView& source, const std::byte* from,
+                                       Piece& piece) {
+    const DTypeInfo& type = dtype_info(source.dtype);
+    const std::size_t unit = type.interleaved_rows * source.row_bytes();
+    piece.plain.resize((piece.end - piece.begin) * source.row_bytes());
+    for (std::size_t at = 0; at < piece.plain.size(); at += unit)
+      type.deinterleave(from + at, source.cols(), piece.plain.data() + at);
+    return piece.plain.data();
   }
 
   static void examine(Piece& piece) {

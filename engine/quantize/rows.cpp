@@ -103,9 +103,10 @@ void encode_rows(DType type, std::span<const float> values, std::size_t cols,
 void decode_rows(DType type, const std::byte* rows, std::size_t n_rows, std::size_t cols,
                  unsigned threads, float* out) {
   const DTypeInfo& info = dtype_info(type);
-  each_range(n_rows, cols, threads, [&](std::size_t first, std::size_t end) {
-    info.dequantize_rows(rows + first * info.row_bytes(cols), out + first * cols, end - first,
-                         cols);
+  const std::size_t k = info.interleaved_rows;
+  each_range(n_rows / k, cols * k, threads, [&](std::size_t first, std::size_t end) {
+    info.dequantize_rows(rows + first * k * info.row_bytes(cols), out + first * k * cols,
+                         (end - first) * k, cols);
   });
 }
 

@@ -1,13 +1,18 @@
 #include "model/gguf/gguf.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "model/file/mapping.h"
 #include "model/gguf/parser.h"
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 
@@ -18,6 +23,9 @@ std::string find_architecture(const GgufShard& shard) {
   if (value == nullptr || value->type != GgufType::String) return "";
   return {reinterpret_cast<const char*>(value->data), value->bytes};
 }
+
+// Offset of data that a tensor does not have in its file.
+constexpr std::uint64_t kNotInFile = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -30,7 +38,12 @@ struct GgufFile::State {
   std::size_t file_bytes = 0;
   std::size_t shard_count = 1;
   bool locked = false;
-  std::vector<GgufOverride> overrides;  // targets of the keys in `first`
+  std::vector<GgufOverride> overrides;              // targets of the keys in `first`
+  std::vector<std::unique_ptr<std::byte[]>> plain;  // data of tensors that were interleaved
+
+  [[nodiscard]] bool maps(const TensorView& tensor) const {
+    return !mappings.empty() && tensor.offset != kNotInFile;
+  }
 
   void override_keys(const std::vector<GgufOverride>& wanted) {
     const std::string architecture = find_architecture(first);
@@ -141,13 +154,49 @@ void GgufFile::prefetch() const noexcept {
 }
 
 void GgufFile::prefetch(const TensorView& tensor) const noexcept {
-  if (!state_->mappings.empty())
-    state_->mappings[tensor.shard].prefetch({tensor.data, tensor.bytes});
+  if (state_->maps(tensor)) state_->mappings[tensor.shard].prefetch({tensor.data, tensor.bytes});
 }
 
 void GgufFile::done_with(const TensorView& tensor) const noexcept {
-  if (!state_->mappings.empty())
-    state_->mappings[tensor.shard].release({tensor.data, tensor.bytes});
+  if (state_->maps(tensor)) state_->mappings[tensor.shard].release({tensor.data, tensor.bytes});
+}
+
+std::uint64_t GgufFile::interleaved_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const TensorView& tensor : tensors())
+    if (dtype_info(tensor.dtype).deinterleave != nullptr) bytes += tensor.bytes;
+  return bytes;
+}
+
+void GgufFile::make_plain(unsigned threads) {
+  for (TensorView& tensor : state_->tensors) {
+    const DTypeInfo& type = dtype_info(tensor.dtype);
+    if (type.deinterleave == nullptr) continue;
+    std::unique_ptr<std::byte[]> plain(new (std::nothrow) std::byte[tensor.bytes]);
+    if (plain == nullptr)
+      throw error("not enough memory to put the rows of " + std::string(type.name) +
+                      " in order: " + counted(interleaved_bytes(), "byte") +
+                      " are needed; cria quantize --plain writes a file that needs none",
+                  "tensor " + std::string(tensor.name));
+    prefetch(tensor);
+    const std::uint64_t n_units = tensor.rows() / type.interleaved_rows;
+    const std::size_t unit_bytes = type.interleaved_rows * tensor.row_bytes();
+    std::atomic<std::uint64_t> next = 0;
+    const auto work = [&] {
+      for (std::uint64_t unit = next++; unit < n_units; unit = next++)
+        type.deinterleave(tensor.data + unit * unit_bytes, tensor.cols(),
+                          plain.get() + unit * unit_bytes);
+    };
+    std::vector<std::jthread> others(std::min<std::uint64_t>(threads, n_units) - 1);
+    for (std::jthread& thread : others) thread = std::jthread(work);
+    work();
+    others.clear();
+    done_with(tensor);
+    tensor.dtype = type.plain;
+    tensor.data = plain.get();
+    tensor.offset = kNotInFile;
+    state_->plain.push_back(std::move(plain));
+  }
 }
 
 Error GgufFile::error(std::string_view message, std::string_view where) const {

@@ -144,6 +144,11 @@ class GgufFile {
   /// does not keep all of it in memory.
   void prefetch(const TensorView& tensor) const noexcept;
   void done_with(const TensorView& tensor) const noexcept;
+  /// Bytes that make_plain() allocates; 0 if no tensor is of an interleaved type.
+  [[nodiscard]] std::uint64_t interleaved_bytes() const noexcept;
+  /// Replaces tensors of interleaved types by plain ones, with the same values, in memory of this
+  /// object. Throws Error if there is not enough memory.
+  void make_plain(unsigned threads);
   /// Error that names this file.
   [[nodiscard]] Error error(std::string_view message, std::string_view where = {}) const;
 

@@ -107,6 +107,13 @@ class TensorReader {
                std::to_string(tensor.shape[0]),
            tensor.name);
     }
+    if (const std::uint64_t rows = tensor.shape.size() < 2 ? 1 : tensor.shape[1];
+        rows % info->interleaved_rows != 0) {
+      fail("number of rows does not fit the type: expected a multiple of " +
+               std::to_string(info->interleaved_rows) + " for " + std::string(info->name) +
+               ", got " + std::to_string(rows),
+           tensor.name);
+    }
     std::optional<std::uint64_t> values = 1, bytes = row_bytes(*info, tensor.shape[0]);
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
       if (values) values = limits::multiply(*values, tensor.shape[i]);

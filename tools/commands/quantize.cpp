@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 struct QuantizeCommand {
   std::string input, output, type, output_type, embedding_type, plan, save_plan;
   std::vector<std::string> tensor_types;
+  bool plain = false;
   QuantizeSources sources;
   Budget budget;
   unsigned threads = 0;
@@ -33,6 +34,26 @@ DType parse_type(const std::string& option, const std::string& text) {
   return type->id;
 }
 
+/// Adds the types of REGEX=TYPE,REGEX=TYPE…; a comma without "=" before it belongs to the
+/// expression.
+void add_tensor_types(const std::string& text, QuantizeOptions& options) {
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t comma = text.find(',', std::min(text.find('=', begin), text.size()));
+    const std::string part = text.substr(begin, comma - begin);
+    begin = std::min(comma, text.size()) + 1;
+    const std::size_t equals = part.rfind('=');
+    if (equals == std::string::npos)
+      throw UsageError("--tensor-type", "expected REGEX=TYPE, got " + part);
+    try {
+      options.tensor_types.emplace_back(Regex(std::string_view(part).substr(0, equals)),
+                                        parse_type("--tensor-type", part.substr(equals + 1)));
+    } catch (const Error& error) {
+      throw UsageError("--tensor-type", error.what());
+    }
+  }
+}
+
 QuantizeOptions parse(const QuantizeCommand& command) {
   QuantizeOptions options;
   if (!command.type.empty()) {
@@ -46,17 +67,7 @@ QuantizeOptions parse(const QuantizeCommand& command) {
     options.output_type = parse_type("--output-type", command.output_type);
   if (!command.embedding_type.empty())
     options.token_embedding_type = parse_type("--token-embedding-type", command.embedding_type);
-  for (const std::string& text : command.tensor_types) {
-    const std::size_t equals = text.rfind('=');
-    if (equals == std::string::npos)
-      throw UsageError("--tensor-type", "expected REGEX=TYPE, got " + text);
-    try {
-      options.tensor_types.emplace_back(Regex(std::string_view(text).substr(0, equals)),
-                                        parse_type("--tensor-type", text.substr(equals + 1)));
-    } catch (const Error& error) {
-      throw UsageError("--tensor-type", error.what());
-    }
-  }
+  for (const std::string& text : command.tensor_types) add_tensor_types(text, options);
   return options;
 }
 
@@ -103,7 +114,7 @@ std::string percent(const QuantizeError& error) {
 
 std::string types_text(const PlannedTensor& tensor) {
   const std::string from(name(tensor.source->dtype));
-  return tensor.copied() ? from : from + " → " + std::string(name(tensor.type));
+  return tensor.type == tensor.source->dtype ? from : from + " → " + std::string(name(tensor.type));
 }
 
 /// All mixes; with a file also its size and bits per weight in each.
@@ -229,6 +240,7 @@ class Quantization {
 
   QuantizePlan chosen_plan() {
     if (command_.budget.given()) return job_.plan(options_, command_.budget);
+    if (command_.plain) return job_.plain_plan(options_);
     if (command_.plan.empty()) return plan_quantize(job_.file(), options_);
     return job_.plan(options_,
                      read_type_plan(read_file(command_.plan), job_.file(), command_.plan));
@@ -329,12 +341,13 @@ int run(QuantizeCommand command) {
     return 0;
   }
   const std::string named = std::exchange(command.input, find_model(command.input));
-  const bool chosen = command.budget.given() || !command.plan.empty();
+  const bool chosen = command.budget.given() || !command.plan.empty() || command.plain;
   if (command.type.empty() && !chosen && !command.output.empty() &&
       command.output.find('.') == std::string::npos)
     command.type = std::exchange(command.output, {});
   if (!command.type.empty() && chosen)
-    throw UsageError("TYPE", "--size, --bits and --plan choose types themselves: leave it out");
+    throw UsageError("TYPE",
+                     "--size, --bits, --plan and --plain choose types themselves: leave it out");
   if (command.output.empty()) {
     std::string quantization = command.budget.given() ? command.budget.text() : "";
     if (const Mix* const mix = find_mix(command.type); mix != nullptr) quantization = mix->name;
@@ -345,6 +358,8 @@ int run(QuantizeCommand command) {
       if (!command.dry_run) require_absent(command.output);
     } else if (!command.plan.empty()) {
       throw UsageError("OUT is missing; cria quantize IN OUT --plan FILE");
+    } else if (command.plain) {
+      throw UsageError("OUT is missing; cria quantize IN OUT --plain");
     }
   }
   if (command.type.empty() && !chosen)
@@ -400,9 +415,15 @@ void add_quantize(Program& program) {
        "in place of TYPE: the types of tensors, a line \"TENSOR TYPE\" for each",
        into::text(options->plan),
        {.excludes = "--pure"}},
+      {"--plain",
+       "",
+       "in place of TYPE: all types stay, but rows of interleaved ones (IQ4_K_R4, ...) are put in "
+       "order, which changes no value and spares memory when the model is loaded",
+       into::flag(options->plain),
+       {.excludes = "--pure,--plan,--size,--bits"}},
   });
   command.add({
-      {"--tensor-type", "REGEX=TYPE",
+      {"--tensor-type", "REGEX=TYPE,...",
        "type for matrices whose name matches REGEX; the first match wins; may be repeated",
        into::each(options->tensor_types)},
       {"--output-type", "TYPE", "type of the output matrix", into::text(options->output_type)},
@@ -435,6 +456,7 @@ void add_quantize(Program& program) {
       "  cria quantize model-F16.gguf Q3_K_M --calibrate self --calibrate text.txt\n"
       "  cria quantize model-F16.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS'\n"
       "  cria quantize model-F16.gguf small.gguf --size 4.6GiB --calibrate text.txt\n"
+      "  cria quantize model-IQ4_K_R4.gguf plain.gguf --plain\n"
       "  cria quantize --mixes";
   command.run = [options] { return run(*options); };
 }

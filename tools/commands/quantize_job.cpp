@@ -117,6 +117,13 @@ QuantizePlan QuantizeJob::plan(QuantizeOptions options, ChosenTypes chosen) cons
   return plan_quantize(file_, options);
 }
 
+QuantizePlan QuantizeJob::plain_plan(const QuantizeOptions& options) const {
+  ChosenTypes own;
+  for (const TensorView& tensor : file_.tensors())
+    own[std::string(tensor.name)].type = dtype_info(tensor.dtype).plain;
+  return plan(options, std::move(own));
+}
+
 QuantizePlan QuantizeJob::plan(QuantizeOptions options, const Budget& budget) {
   options.mix = find_mix("Q8_0");
   options.pure = true;

@@ -57,6 +57,8 @@ class QuantizeJob {
   QuantizePlan plan(QuantizeOptions options, const Budget& budget);
   /// The plan of types read from a file: other tensors get the type that most weights have.
   [[nodiscard]] QuantizePlan plan(QuantizeOptions options, ChosenTypes chosen) const;
+  /// All types stay, but interleaved ones become plain.
+  [[nodiscard]] QuantizePlan plain_plan(const QuantizeOptions& options) const;
   /// The sum of the chosen types' damages in the last plan under a budget.
   [[nodiscard]] double predicted() const { return predicted_; }
 

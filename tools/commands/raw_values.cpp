@@ -82,11 +82,14 @@ constexpr std::uint64_t kMaxColumns = std::uint64_t{1} << 24;
 
 /// Values that are decoded as a whole: a row where the user says how long one is, else a block.
 std::uint64_t unit_of(const DTypeInfo& type, std::uint64_t columns) {
-  if (columns == 0 && type.header_bytes == 0) return type.block_values;
+  if (columns == 0 && type.header_bytes == 0 && type.deinterleave == nullptr)
+    return type.block_values;
   const std::string name(type.name);
   if (columns == 0)
     throw UsageError("--columns",
-                     "rows of " + name + " begin with a header: say how many values one has");
+                     "rows of " + name +
+                         (type.header_bytes != 0 ? " begin with a header" : " are interleaved") +
+                         ": say how many values one has");
   if (columns % type.block_values != 0 || columns > kMaxColumns)
     throw UsageError("--columns", "expected a multiple of " + std::to_string(type.block_values) +
                                       " for " + name + ", at most " + std::to_string(kMaxColumns) +
@@ -99,7 +102,9 @@ int run(const std::string& type_name, std::uint64_t columns) {
   if (type == nullptr) throw UsageError("TYPE", unknown_type_text(type_name));
   refuse_terminal();
   constexpr std::size_t kValues = std::size_t{1} << 18;
-  const std::size_t unit = unit_of(*type, columns), unit_bytes = type->row_bytes(unit);
+  const std::size_t unit = unit_of(*type, columns) * type->interleaved_rows,
+                    unit_bytes =
+                        type->row_bytes(unit / type->interleaved_rows) * type->interleaved_rows;
   const std::size_t units = std::max<std::size_t>(1, kValues / unit);
   std::vector<std::byte> blocks(units * unit_bytes);
   std::vector<float> values(units * unit);
@@ -111,7 +116,8 @@ int run(const std::string& type_name, std::uint64_t columns) {
                                ": expected a multiple of " + counted(unit_bytes, "byte") +
                                ", got " + std::to_string(total));
     const std::size_t n = bytes / unit_bytes;
-    type->dequantize_rows(blocks.data(), values.data(), n, unit);
+    type->dequantize_rows(blocks.data(), values.data(), n * type->interleaved_rows,
+                          unit / type->interleaved_rows);
     write_stdout({reinterpret_cast<const char*>(values.data()), n * unit * sizeof(float)});
   }
   if (std::ferror(stdin) != 0) throw Error("stdin", "cannot be read");

@@ -310,6 +310,7 @@ LoadOptions load_options(const ModelOptions& options) {
           .pre_tokenizer = options.pre,
           .overrides = metadata_overrides(options.overrides),
           .loras = parse_loras(options.loras),
+          .on_note = print_note,
           .cluster = rank_leader()};
 }
 

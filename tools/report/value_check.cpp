@@ -24,17 +24,19 @@ std::uint64_t value_count(const TensorView& tensor) { return tensor.rows() * ten
 
 std::vector<float> chunk_values(const TensorView& tensor, std::uint64_t chunk) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
-  const std::uint64_t begin = chunk * kChunk, cols = tensor.cols();
+  const std::uint64_t begin = chunk * kChunk, unit = tensor.cols() * type.interleaved_rows;
   std::vector<float> values(std::min(kChunk, value_count(tensor) - begin));
-  if (type.header_bytes == 0) {  // rows follow one another as if they were one
+  if (type.header_bytes == 0 &&
+      unit == tensor.cols()) {  // rows follow one another as if they were one
     type.dequantize(tensor.data + type.row_bytes(begin), values.data(), values.size());
     return values;
   }
-  std::vector<float> row(cols);
-  for (std::uint64_t at = begin, end = begin + values.size(); at < end; at += cols - at % cols) {
-    type.dequantize(tensor.data + at / cols * tensor.row_bytes(), row.data(), cols);
-    const std::uint64_t n = std::min(cols - at % cols, end - at);
-    std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(at % cols), n,
+  std::vector<float> rows(unit);
+  for (std::uint64_t at = begin, end = begin + values.size(); at < end; at += unit - at % unit) {
+    type.dequantize_rows(tensor.data + at / unit * type.interleaved_rows * tensor.row_bytes(),
+                         rows.data(), type.interleaved_rows, tensor.cols());
+    const std::uint64_t n = std::min(unit - at % unit, end - at);
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(at % unit), n,
                 values.begin() + static_cast<std::ptrdiff_t>(at - begin));
   }
   return values;

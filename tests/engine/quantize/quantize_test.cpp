@@ -68,6 +68,60 @@ class QuantizeFile : public testing::Test {
   fs::path directory_;
 };
 
+std::vector<std::byte> fixture(const std::string& name) {
+  std::ifstream file(std::string(CRIA_TEST_DATA) + "/dequant/" + name, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(content));
+  return {bytes.begin(), bytes.end()};
+}
+
+// When a file is written without them, and when it is loaded: the same bytes of the same values.
+TEST_F(QuantizeFile, InterleavedRowsArePutInOrder) {
+  constexpr std::uint64_t kUnits = 700;  // several pieces
+  const std::vector<std::byte> unit = fixture("IQ4_KS_R4.blocks"),
+                               values = fixture("IQ4_KS_R4.f32");
+  GgufWriter writer(path("in.gguf"));
+  writer.set("general.architecture", std::string("llama"));
+  writer.declare("blk.0.ffn_up_exps.weight", DType::IQ4_KS_R4, {kCols, 2 * kUnits, 2});
+  writer.begin();
+  for (std::uint64_t i = 0; i < kUnits; ++i) writer.write(unit);
+  writer.finish();
+  GgufFile file = GgufFile::open(path("in.gguf"));
+  ASSERT_TRUE(run(file, "IQ4_KS", "out.gguf"));
+  const GgufFile out = GgufFile::open(path("out.gguf"));
+  const TensorView &written = out.tensors()[0], &loaded = file.tensors()[0];
+  ASSERT_EQ(written.dtype, DType::IQ4_KS);
+  std::vector<std::byte> row(kCols * sizeof(float));
+  for (std::uint64_t r = 0; r < written.rows(); ++r) {
+    dtype_info(written.dtype)
+        .dequantize(written.data + r * written.row_bytes(), reinterpret_cast<float*>(row.data()),
+                    kCols);
+    ASSERT_EQ(std::memcmp(row.data(), &values[r % 4 * row.size()], row.size()), 0) << r;
+  }
+  EXPECT_EQ(file.interleaved_bytes(), written.bytes);
+  file.make_plain(3);
+  EXPECT_EQ(file.interleaved_bytes(), 0U);
+  EXPECT_EQ(loaded.dtype, DType::IQ4_KS);
+  ASSERT_EQ(loaded.bytes, written.bytes);
+  EXPECT_EQ(std::memcmp(loaded.data, written.data, written.bytes), 0);
+}
+
+TEST_F(QuantizeFile, InterleavedRowsFillWholeUnits) {
+  GgufWriter writer(path("in.gguf"));
+  writer.declare("blk.0.ffn_up_exps.weight", DType::IQ4_K_R4, {256, 6, 2});
+  writer.begin();
+  writer.write(std::vector<std::byte>(dtype_info(DType::IQ4_K_R4).row_bytes(256) * 12));
+  writer.finish();
+  try {
+    static_cast<void>(GgufFile::open(path("in.gguf")));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("expected a multiple of 4 for IQ4_K_R4, got 6"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(QuantizeFile, BlocksAreTheEncodersOnAnyNumberOfThreads) {
   const GgufFile file = input();
   for (const unsigned threads : {1U, 2U, 3U})

@@ -168,6 +168,106 @@ TEST(Quantize, ChoosesTypesUnderABudget) {
   }
 }
 
+/// Rows of Q8_0 as Q8_0_R8: column c of row k of a block lies at 128(c/16) + 32(c/4 % 4) + 4k + c
+/// % 4.
+std::vector<std::byte> interleaved(const TensorView& tensor) {
+  constexpr std::size_t kRows = 8, kBlock = 34;
+  const std::size_t row_bytes = tensor.row_bytes();
+  std::vector<std::byte> out(tensor.bytes);
+  for (std::size_t row = 0; row < tensor.rows(); ++row)
+    for (std::size_t b = 0; b < row_bytes / kBlock; ++b) {
+      const std::byte* const from = tensor.data + row * row_bytes + b * kBlock;
+      std::byte* const block = &out[row / kRows * kRows * row_bytes + b * kRows * kBlock];
+      const std::size_t k = row % kRows;
+      std::copy_n(from, 2, block + 2 * k);
+      for (std::size_t c = 0; c < 32; ++c)
+        block[2 * kRows + 128 * (c / 16) + 32 * (c / 4 % 4) + 4 * k + c % 4] = from[2 + c];
+    }
+  return out;
+}
+
+/// The bundled model with the matrices of its layers in another type.
+template <class Convert>
+std::string demo_in(const std::string& path, DType type, Convert convert) {
+  const GgufFile demo = GgufFile::open(kDemo);
+  GgufWriter writer(path);
+  const auto is_matrix = [](const TensorView& tensor) {
+    return tensor.dtype == DType::Q8_0 && tensor.name.starts_with("blk.");
+  };
+  for (const GgufKey& key : demo.keys()) writer.set(key.key, copy_value(demo, key.value));
+  for (const TensorView& tensor : demo.tensors())
+    writer.declare(tensor.name, is_matrix(tensor) ? type : tensor.dtype, tensor.shape);
+  writer.begin();
+  for (const TensorView& tensor : demo.tensors()) {
+    if (is_matrix(tensor))
+      writer.write(convert(tensor));
+    else
+      writer.write({tensor.data, tensor.bytes});
+  }
+  writer.finish();
+  return writer.path();
+}
+
+TEST(Quantize, InterleavedModelsRunAndBecomePlain) {
+  const TempDirectory directory;
+  const std::string plain = directory.path("plain.gguf"),
+                    model = demo_in(directory.path("R8.gguf"), DType::Q8_0_R8, interleaved);
+  const auto logits = [](const std::string& file) {
+    return cria({"logits", "-m", file, "--tokens", "1,5,7,9", "-o", "-"});
+  };
+  const Result got = logits(model);
+  EXPECT_EQ(got.code, 0) << got.err;
+  EXPECT_EQ(got.out, logits(kDemo).out);
+  EXPECT_NE(got.err.find("rows of interleaved types are put in order"), std::string::npos)
+      << got.err;
+  ASSERT_EQ(cria({"quantize", model, plain, "--plain"}).code, 0);
+  const GgufFile made = GgufFile::open(plain), demo = GgufFile::open(kDemo);
+  for (const TensorView& tensor : demo.tensors()) {
+    const TensorView* const same = made.tensor(tensor.name);
+    ASSERT_NE(same, nullptr);
+    EXPECT_EQ(same->dtype, tensor.dtype) << tensor.name;
+    ASSERT_EQ(same->bytes, tensor.bytes);
+    EXPECT_TRUE(std::equal(tensor.data, tensor.data + tensor.bytes, same->data)) << tensor.name;
+  }
+  EXPECT_EQ(made.get_uint("general.file_type"), 7U);
+  EXPECT_EQ(logits(plain).err, "");
+  EXPECT_EQ(cria({"quantize", model, "--plain"}).code, 2);
+  EXPECT_EQ(cria({"quantize", model, plain, "--plain", "--pure"}).code, 2);
+  EXPECT_EQ(cria({"inspect", model, "--check"}).code, 0);
+}
+
+TEST(Quantize, ModelsOfTheTrellisTypesRunWithANote) {
+  const TempDirectory directory;
+  const std::string model =
+      demo_in(directory.path("KT.gguf"), DType::IQ2_KT, [](const TensorView& tensor) {
+        return std::vector<std::byte>(dtype_info(DType::IQ2_KT).row_bytes(tensor.cols()) *
+                                      tensor.rows());
+      });
+  const Result result = cria({"logits", "-m", model, "--tokens", "1,5", "-o", "-"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("IQ2_KT meant other values in files made before"), std::string::npos)
+      << result.err;
+}
+
+// A recipe as users of ik_llama.cpp write it: one list, types in lower case.
+TEST(Quantize, TakesRecipes) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), out = directory.path("out.gguf");
+  const Result result =
+      cria({"quantize", f16, out, "Q8_0", "--tensor-type",
+            R"(blk\..*\.attn_.*\.weight=iq5_ks,blk\.[0-9]{1,2}\.ffn_down\.weight=iq3_ks,)"
+            R"(blk\..*\.ffn_(gate|up)\.weight=iq2_kl,token_embd\.weight=q6_0)"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const GgufFile file = GgufFile::open(out);
+  EXPECT_EQ(file.tensor("blk.0.attn_k.weight")->dtype, DType::IQ5_KS);
+  EXPECT_EQ(file.tensor("blk.1.ffn_down.weight")->dtype, DType::IQ3_KS);
+  EXPECT_EQ(file.tensor("blk.1.ffn_up.weight")->dtype, DType::IQ2_KL);
+  EXPECT_EQ(file.tensor("token_embd.weight")->dtype, DType::Q6_0);
+  const Result trellis = cria({"quantize", f16, out, "Q8_0", "--tensor-type", "ffn_up=iq3_kt"});
+  EXPECT_EQ(trellis.code, 1);
+  EXPECT_NE(trellis.err.find("no encoder for type IQ3_KT"), std::string::npos) << trellis.err;
+}
+
 TEST(Quantize, ReportsImpossibleBudgets) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory), out = directory.path("out.gguf"),
