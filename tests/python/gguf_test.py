@@ -58,7 +58,7 @@ def test_q8_0_is_what_numpy_reads_at_the_offset(demo):
 @pytest.mark.parametrize("name", TYPES)
 def test_dequantize_reads_every_type(name):
     blocks, expected = fixture(name)
-    cols = 512 if cria.dtype(name).header_bytes else len(expected)
+    cols = 512 if cria.dtype(name).header_bytes or "_R" in name else len(expected)  # _R4, _R8: rows lie together
     got = cria.dequantize(blocks, name, (len(expected) // cols, cols), threads=2)
     assert got.tobytes() == expected.tobytes()
 
