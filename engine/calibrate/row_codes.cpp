@@ -93,7 +93,7 @@ concept IsTable = requires {
 
 void set_grid(CodeFormat& f, const DecodeTraits& traits) {
   with_dtype(f.type, [&](auto t) {
-    if constexpr (IsTable<typename Format<t>::Block>) {
+    if constexpr (kHasCodes<t> && IsTable<typename Format<t>::Block>) {
       using Block = typename Format<t>::Block;
       f.grid.assign(Block::kValues.begin(), Block::kValues.end());
       f.has_shift = true;
@@ -321,6 +321,14 @@ void pack(const Parts& p, BlockQ4_0& b) { pack(p, b, -8); }
 void pack(const Parts& p, BlockQ4_1& b) { pack(p, b, 0); }
 void pack(const Parts& p, BlockQ5_0& b) { pack(p, b, -16); }
 void pack(const Parts& p, BlockQ5_1& b) { pack(p, b, 0); }
+void pack(const Parts& p, BlockQ6_0& b) {
+  const auto code = [&](std::size_t i) { return p.q[i] + 32; };
+  b.d = half(*p.d);
+  put_nibbles(b.lo, 16, code);
+  for (std::size_t i = 0; i < 8; ++i)
+    b.hi[i] = byte(code(i) >> 4 | code(i + 16) >> 4 << 2 | code(i + 8) >> 4 << 4 |
+                   code(i + 24) >> 4 << 6);
+}
 void pack(const Parts& p, BlockQ8_0& b) {
   b.d = half(*p.d);
   for (std::size_t i = 0; i < 32; ++i) b.q[i] = static_cast<std::int8_t>(p.q[i]);
