@@ -194,7 +194,7 @@ TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
       {DType::IQ1_S, 0.453},   {DType::NVFP4, 0.0870},   {DType::Q1_0, 0.612},
       {DType::IQ4_KS, 0.0727}, {DType::IQ2_K, 0.273},    {DType::IQ3_K, 0.130},
       {DType::IQ4_K, 0.0620},  {DType::IQ5_K, 0.0307},   {DType::IQ6_K, 0.0151},
-      {DType::IQ5_KS, 0.0356}, {DType::IQ2_KS, 0.3075},   {DType::IQ3_KS, 0.1506},
+      {DType::IQ5_KS, 0.0356}, {DType::IQ2_KS, 0.3075},  {DType::IQ3_KS, 0.1506},
       {DType::IQ2_KL, 0.2288}, {DType::IQ4_KSS, 0.0871}, {DType::Q6_0, 0.0198}};
   const Buffer<float> x = normal_values(16384);
   for (const DType type : kEncoded)
