@@ -77,7 +77,7 @@ ModelLease ModelPool::begin_use(Slot& slot, KeepAlive keep_alive) {
 void ModelPool::end_use(Slot& slot, bool request) {
   Lock lock(mutex_);
   --slot.uses;
-  if (request) slot.last_use = Clock::now();
+  if (request) slot.idle_since = Clock::now();
   settle(lock);
 }
 
@@ -237,11 +237,11 @@ void ModelPool::plan_expiry() {
       task_ = {Task::Kind::Unload, slot.get()};
 }
 
-// Of a model in use: as if its request ended now.
+// A model in use expires as if its request ended now.
 std::optional<ModelPool::Clock::time_point> ModelPool::expiry(const Slot& slot) const {
   if (!options_.on_demand || slot.state != State::Loaded || slot.keep.count() < 0)
     return std::nullopt;
-  return (slot.uses > 0 ? Clock::now() : slot.last_use) + slot.keep;
+  return (slot.uses > 0 ? Clock::now() : slot.idle_since) + slot.keep;
 }
 
 void ModelPool::fail(const std::function<bool(const Waiting&)>& which, const Failure& failure,
@@ -304,7 +304,7 @@ void ModelPool::load(Slot& slot, Lock& lock) {
   slot.card->n_ctx = model->n_ctx();
   slot.model = std::move(model);
   slot.state = State::Loaded;
-  slot.last_use = Clock::now();
+  slot.last_use = slot.idle_since = Clock::now();
   slot.keep = options_.idle;
   metrics_.model_loads.add();
   metrics_.models_loaded.add();

@@ -116,8 +116,9 @@ class ModelPool {
     std::size_t uses = 0;  // leases
     bool leaving = false;  // has to go for an earlier request
     std::optional<ModelCard> card = {};
-    Clock::time_point last_use = {};      // begin or end of a request
-    std::chrono::milliseconds keep = {};  // of the last request
+    Clock::time_point last_use = {};      // begin of the last request, or the load
+    Clock::time_point idle_since = {};    // end of the last request, or the load
+    std::chrono::milliseconds keep = {};  // what the last request asked for
     [[nodiscard]] bool idle() const { return state == State::Loaded && uses == 0; }
   };
   struct Waiting {

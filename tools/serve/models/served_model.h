@@ -1,4 +1,4 @@
-// A model that is served: what clients are told about its file, and all that requests need.
+// A served model: the facts of its file that clients see, and what requests need.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace cria::serve {
 /// Returns the name of a file, without ".gguf": the default name of its model.
 std::string file_name(const std::string& path);
 
-/// What is known of a model without its service.
+/// Facts of a model that need no service.
 struct ModelCard {
   std::string architecture;        ///< general.architecture
   std::string main_type;           ///< type of most values: "Q8_0"
