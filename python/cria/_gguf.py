@@ -262,6 +262,8 @@ class GGUFFile:
             count = 0
             n = tensor.shape[0] if len(tensor.shape) > 1 else 1
             step = max(1, (1 << 22) // int(np.prod(tensor.shape[1:], dtype=np.int64))) if n > 1 else 1
+            if tensor.dtype[-3:-1] == "_R":  # rows of interleaved types lie together in fours or eights
+                step = max(8, step // 8 * 8)
             for first in range(0, n, step):
                 part = slice(first, first + step) if len(tensor.shape) > 1 else None
                 count += int(np.count_nonzero(~np.isfinite(tensor.dequantize(part))))
