@@ -19,7 +19,7 @@ class Model;
 /// Hash of names, types and shapes of all tensors and of a piece of each tensor's data. Fine-tuned
 /// siblings differ.
 std::uint64_t weights_fingerprint(const GgufFile& file);
-/// As above; adapters that the model was loaded with count too.
+/// The same, with the adapters that the model was loaded with.
 std::uint64_t weights_fingerprint(const Model& model);
 /// Adds the end of each tensor's data and the file's size, which differ between repaired versions
 /// of a file, for example.

@@ -25,8 +25,8 @@ std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
                                         std::string_view name);
 
 /// The models at a place: the GGUF files of a directory, a file, the model that a name means (as
-/// for -m), or all there are ("all"). Names are those of the files without ".gguf" and the number
-/// of a split file, or those of known_models(). Throws Error if there is no such place.
+/// for -m), or all models ("all"). A name is a file's without ".gguf" and the number of a split
+/// file, or one of known_models(). Throws Error if the place does not exist.
 std::vector<KnownModel> models_at(const std::string& place);
 
 /// The demo model installed or built with this program, or "".

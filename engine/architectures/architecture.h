@@ -36,7 +36,7 @@ const Architecture& architecture_of(const GgufFile& file);
 /// architecture.
 ModelConfig read_config(const GgufFile& file);
 
-/// What a graph computes of a model.
+/// The part of a model that a graph computes.
 enum class GraphPart : std::uint8_t {
   Trunk,
   /// The first of the layers that predict further tokens (nextn_predict_layers). Row t takes token

@@ -335,7 +335,7 @@ ValueId sparse_feed_forward(ModelBuilder& m, ValueId in, float deviations) {
   return m.product("ffn_down", m.matrix("ffn_down", width, n_embd), gate, "branch");
 }
 
-// By layer: standard deviations above the mean of the gates that stay; -inf: all stay.
+// Returns for each layer how many standard deviations above the mean a gate must be; -inf: none.
 std::vector<float> gate_deviations(const ModelBuilder& m) {
   constexpr float kDeviations = 1.6448533535003662F;  // keeps 5 % of normally distributed gates
   constexpr std::uint32_t kSparseLayers = 10;

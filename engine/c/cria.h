@@ -387,8 +387,8 @@ enum {
  * pooling: CRIA_POOL_… */
 CRIA_API cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                 int32_t pooling, float* embedding, size_t capacity, size_t* count);
-/** How well each of n documents answers a query, from 0 to 1, for models with a classifier: n
- * values of `scores`. sizes: bytes of the documents. A score is the same alone or among others. */
+/** Writes n `scores`: how well each document answers the query, from 0 to 1. The model needs a
+ * classifier. sizes: bytes of the documents. A score is the same alone or among others. */
 CRIA_API cria_status cria_rerank(cria_engine engine, const char* query, size_t query_size,
                                  const char* const* documents, const size_t* sizes, size_t n,
                                  float* scores);

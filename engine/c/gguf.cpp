@@ -74,8 +74,8 @@ void require_bytes(std::string_view key, std::uint64_t expected, std::size_t got
                                            std::to_string(got) + " (key " + std::string(key) + ")");
 }
 
-/// Reads the bytes of an array: those of strings are checked here, so that a file never says
-/// something else than its caller.
+/// Reads the bytes of an array. Strings are checked here, so that the file equals what its caller
+/// gave.
 GgufArray array_of(std::string_view key, std::int32_t element, std::uint64_t count,
                    std::string_view bytes) {
   const std::size_t size = value_bytes(element);
@@ -213,7 +213,7 @@ class GgufWriterObject {
 
   std::mutex mutex_;
   GgufWriter writer_;
-  std::vector<std::uint64_t> bytes_;  // of the declared tensors
+  std::vector<std::uint64_t> bytes_;  // for the declared tensors
   std::size_t next_ = 0;              // tensor that is being written
   std::uint64_t written_ = 0;         // bytes of it
   bool begun_ = false, finished_ = false;

@@ -15,8 +15,8 @@
 namespace cria {
 namespace {
 
-constexpr std::uint32_t kMethodVersion = 2;  // of the blocks that the same options give
-constexpr std::size_t kChunksOfThread = 4;   // of a slab of rows, for each thread
+constexpr std::uint32_t kMethodVersion = 2;  // other versions make other blocks
+constexpr std::size_t kChunksOfThread = 4;   // per slab of rows and thread
 
 class Calibration {
  public:
@@ -53,7 +53,7 @@ class Calibration {
   }
 
  private:
-  /// What to add to a matrix before it is quantized, so that it answers errors of earlier ones.
+  /// An addition to a matrix before it is quantized, by which it answers errors of earlier ones.
   struct Correction {
     std::vector<float> by_input;   ///< transposed, [n][n]: W becomes W + W·by_input; or empty
     std::vector<float> by_output;  ///< [rows][n]: is added to W; or empty

@@ -50,7 +50,7 @@ CalibrationState::CalibrationState(const QuantizePlan& plan, const std::string& 
                                    std::uint64_t identity)
     : CalibrationState() {
   path_ = path;
-  lay_out(plan);
+  assign_places(plan);
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file_ < 0) fail("cannot write");
   struct stat status = {};
@@ -65,7 +65,7 @@ CalibrationState::CalibrationState(const QuantizePlan& plan, const std::string& 
 CalibrationState CalibrationState::unnamed(const QuantizePlan& plan, const std::string& directory) {
   CalibrationState state;
   state.path_ = (directory.empty() ? "." : directory) + "/cria-calibration-XXXXXX";
-  state.lay_out(plan);
+  state.assign_places(plan);
   state.file_ = ::mkostemp(state.path_.data(), O_CLOEXEC);
   if (state.file_ < 0) state.fail("cannot write");
   ::unlink(state.path_.c_str());
@@ -92,7 +92,7 @@ void CalibrationState::fail(const std::string& what) const {
   throw Error(path_, what + ": " + std::strerror(errno));
 }
 
-void CalibrationState::lay_out(const QuantizePlan& plan) {
+void CalibrationState::assign_places(const QuantizePlan& plan) {
   std::uint64_t index = 0;
   end_ = kBlocksBegin;
   for (const PlannedTensor& tensor : plan.tensors) {
@@ -130,7 +130,7 @@ void CalibrationState::map() {
   mapped_ = static_cast<const std::byte*>(mapped);
 }
 
-// What follows a damaged entry of the list is not trusted.
+// Ignores all entries behind a damaged one.
 void CalibrationState::read() {
   std::vector<Place*> places(places_.size());
   for (auto& [name, place] : places_) places[place.index] = &place;

@@ -50,7 +50,7 @@ class CalibrationState {
     std::uint64_t tensor, first_row, rows, checksum;
   };
   CalibrationState() = default;
-  void lay_out(const QuantizePlan& plan);
+  void assign_places(const QuantizePlan& plan);
   void begin(std::uint64_t identity);
   void read();
   void map();
@@ -62,8 +62,8 @@ class CalibrationState {
   std::string path_;
   int file_ = -1;
   const std::byte* mapped_ = nullptr;
-  std::uint64_t end_ = 0;      // of all blocks in the file
-  std::uint64_t written_ = 0;  // of the finished matrices' list in the file
+  std::uint64_t end_ = 0;      // end of all blocks in the file
+  std::uint64_t written_ = 0;  // end of the list of finished matrices
   std::map<std::string, Place, std::less<>> places_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> finished_;  // rows by matrix
 };

@@ -13,8 +13,8 @@
 namespace cria {
 namespace {
 
-constexpr double kLeastSquare = 1e-6;  // mean square of a column, of the mean of all columns
-constexpr std::size_t kPanel = 8;      // rows of a factor that others subtract at once
+constexpr double kMinSquare = 1e-6;  // mean square of a column, of the mean of all columns
+constexpr std::size_t kPanel = 8;    // rows of a factor that others subtract at once
 
 // row[j] -= Σ_p factor[p]·panel[p][j] for j in [begin, n), in the order of p.
 void subtract_panel(double* row, const double* const (&panel)[kPanel],
@@ -155,7 +155,7 @@ InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
   std::optional<LowerTriangle> factor;
   for (;; damping_ *= 10) {
     for (std::size_t i = 0; i < n_; ++i) {
-      const double square = options.even ? mean : std::max(diagonal[i], kLeastSquare * mean);
+      const double square = options.even ? mean : std::max(diagonal[i], kMinSquare * mean);
       diagonal_[i] = diagonal[i] + (mean > 0 ? damping_ * square : 1);
       h_[i * n_ + i] = static_cast<float>(diagonal_[i]);
     }

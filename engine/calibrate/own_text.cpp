@@ -17,7 +17,7 @@ constexpr std::size_t kQuestionTokens = 96;
 constexpr std::size_t kTurns = 4;           // questions of a dialogue
 constexpr std::size_t kEmptyQuestions = 8;  // in a window, after which it ends with prose
 
-// How a template surrounds a question.
+// The text around a question in a template.
 struct QuestionForm {
   std::vector<TokenId> opening;  // all tokens before the question, for given earlier messages
   std::vector<std::string> end;  // a text that ends it, if no control token does
@@ -57,7 +57,7 @@ class OwnWindow {
         prompt_ = request.prompt;
         return request;
       }
-      append(request.prompt);  // as much of it as there is room for
+      append(request.prompt);  // cut at the end of the window
     }
     return std::nullopt;
   }
@@ -129,7 +129,7 @@ class OwnWindow {
     return template_->encode(model_.tokenizer(), messages, how);
   }
 
-  // What two questions of one letter have in common surrounds any question.
+  // Any question is surrounded by what two questions of one letter have in common.
   [[nodiscard]] QuestionForm question_form() const {
     std::vector<ChatMessage> one = messages_, other = messages_;
     one.push_back({"user", "a"});

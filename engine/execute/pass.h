@@ -19,7 +19,7 @@
 
 namespace cria {
 
-/// Scales of adapters, by file; null: those of the graph.
+/// The scale of each adapter, by file; null: the graph's own scales.
 using AdapterScales = std::shared_ptr<const std::vector<float>>;
 /// Returns scales; null for none.
 inline AdapterScales adapter_scales(std::vector<float> scales) {

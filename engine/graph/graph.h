@@ -76,10 +76,10 @@ struct CacheSpec {
   bool latent = false;     ///< values are the first dim_v dimensions of the keys
 };
 
-/// What a recurrent layer keeps of a sequence's earlier positions, as float32 values in the layout
-/// of kernels/recurrent/recurrent.h.
+/// The state that a recurrent layer keeps of a sequence's earlier positions: float32 values in the
+/// layout of kernels/recurrent/recurrent.h.
 struct StateSpec {
-  std::size_t floats = 0;    ///< of a sequence that is evaluated
+  std::size_t floats = 0;    ///< size of the state of a sequence
   std::size_t rollback = 0;  ///< max positions that may be dropped again
   /// The part that a snapshot at a page's end holds: [rows][units][unit_floats] from `offset` on. A
   /// unit is a head or a channel.

@@ -112,7 +112,7 @@ class Quantizer {
     if (run_.measure) measure(piece);
   }
 
-  /// Rows of an interleaved type as those of its plain one.
+  /// Returns rows of an interleaved type as rows of its plain type.
   static const std::byte* put_in_order(const TensorView& source, const std::byte* from,
                                        Piece& piece) {
     const DTypeInfo& type = dtype_info(source.dtype);

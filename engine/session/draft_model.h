@@ -32,7 +32,7 @@ class DraftModel {
   /// A text as the draft model sees it.
   struct Text {
     Sequence sequence;
-    // Of a prediction layer only.
+    // Used by a prediction layer only.
     std::size_t begin = 0;       ///< position of the first row
     std::size_t rows = 0;        ///< rows in the sequence without drafts
     std::vector<float> waiting;  ///< hidden states of the positions behind them

@@ -86,7 +86,7 @@ struct Sequence::State {
   std::size_t reserved_pages = 0;
   std::optional<DraftModel::Text> draft;  // the draft model's view of the same text
 
-  // Of a model with recurrent layers (sequence_states.cpp): the live state has seen positions
+  // For a model with recurrent layers (sequence_states.cpp): the live state has seen positions
   // before state_end, rejected drafts included, and does not go back behind state_begin.
   std::size_t state_begin = 0, state_end = 0;
   std::array<std::size_t, 2> departures{};  // ends of pages where later texts may differ

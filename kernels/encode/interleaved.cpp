@@ -9,7 +9,7 @@
 namespace cria {
 namespace {
 
-// Where a column of a block lies: see the header.
+// The place of a column in a block (see the header).
 struct Place {
   int k, b, m, i;
   [[nodiscard]] int half() const { return m / 4; }

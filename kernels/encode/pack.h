@@ -217,7 +217,7 @@ void pack(const SuperCodes& c, BlockIQ3_KS& block) {
   pack_two_bits<Isa>(c, 0, block.lo);
   pack_bit_planes<Isa>(c, 2, block.hi);
 }
-/// Codes are those of kIq3Values; every pair must be one of kIq2klPairs.
+/// Codes index kIq3Values; kIq2klPairs must contain every pair.
 template <class Isa>
 void pack(const SuperCodes& c, BlockIQ2_KL& block) {
   std::uint8_t code_of[64] = {};
@@ -321,7 +321,7 @@ void pack(const SuperCodes& c, BlockTQ1_0& block) {
 
 /// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i
 /// in lanes; scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a
-/// super-block, and not stored where they are the row's.
+/// super-block; those of a row are not stored.
 template <class Isa, class Block, std::size_t N, class Code>
 void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin,
                         const F32x16<Isa>& scales, const F32x16<Isa>& mins, std::size_t n_blocks,

@@ -21,7 +21,7 @@ inline constexpr std::array<std::int8_t, 8> kIq4OfParity = [] {
   return values;
 }();
 
-/// IQ4_KSS: the four codes of a word have an even number of ones together. Where the nearest have
+/// IQ4_KSS: the four codes of a word have an even number of ones together. If the nearest have
 /// an odd one, the value that loses least takes its nearest of the other parity.
 template <class Isa, int shift>
 struct EvenWordGrid : TableGrid<Isa, kIq4Values, shift> {
@@ -88,8 +88,8 @@ struct PairGrid : TableGrid<Isa, kIq3Values> {
   }
 };
 
-/// What distinguishes the types: their grids, their s, the neighbours of s that are tried on either
-/// side, and the sizes of d that are tried, relative to the one for the largest s.
+/// The differences between the types: their grids, their s, the neighbours of s that are tried on
+/// either side, and the sizes of d that are tried, relative to the one for the largest s.
 template <class Isa, class Block>
 struct RowScaleType {
   using Plain = TableGrid<Isa, Block::kValues>;
@@ -310,12 +310,12 @@ class RowScaleRow {
   std::byte* blocks_;
 };
 
-/// What d is multiplied by at last: codes of least error are too small as a whole, by the share of
+/// Returns the last factor of d. Codes of least error are too small as a whole, by the share of
 /// the row that they miss, and a row of its own size diverges less (measured on the demo model).
 inline float size_correction(double error, double whole) {
-  constexpr double kMost = 0.12;  // of weights that codes can hardly describe
+  constexpr double kMax = 0.12;  // larger shares come from weights that codes can hardly describe
   const double missed = whole > 0 ? error / whole : 0;
-  return static_cast<float>(1 / __builtin_sqrt(1 - (missed < kMost ? missed : kMost)));
+  return static_cast<float>(1 / __builtin_sqrt(1 - (missed < kMax ? missed : kMax)));
 }
 
 template <class Isa, DType type, bool weighted>

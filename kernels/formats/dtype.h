@@ -26,8 +26,7 @@ namespace cria {
   X(IQ2_K_R4, 337) X(IQ3_K_R4, 338) X(IQ4_K_R4, 339) X(IQ5_K_R4, 340) X(IQ4_KS_R4, 344) X(IQ5_KS_R4, 352)
 // clang-format on
 
-/// The interleaved types (interleaved.h): those of the list that have a plain type: name, plain
-/// type, rows of a unit.
+/// The interleaved types of the list (interleaved.h): name, plain type, rows of a unit.
 // clang-format off
 #define CRIA_INTERLEAVED_TYPES(X)                                                             \
   X(Q8_0_R8, Q8_0, 8)    X(Q4_K_R4, Q4_K, 4)   X(Q5_K_R4, Q5_K, 4)            \
@@ -86,8 +85,8 @@ struct DTypeInfo {
   void (*dequantize)(const std::byte* row, float* out, std::size_t n_values);
   DType plain = id;                    ///< another if the type is interleaved (interleaved.h)
   std::uint32_t interleaved_rows = 1;  ///< rows of a unit, which counts as a row in dequantize
-  /// Of an interleaved type, else null: writes the rows of a unit as rows of the plain type, of as
-  /// many bytes. cols: a multiple of block_values.
+  /// Writes the rows of a unit as rows of the plain type, which take the same number of bytes. Null
+  /// for types that are not interleaved. cols: a multiple of block_values.
   void (*deinterleave)(const std::byte* unit, std::size_t cols, std::byte* rows) = nullptr;
 
   /// F32, F16, BF16.

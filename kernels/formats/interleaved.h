@@ -85,8 +85,8 @@ struct BlockQ8_0_R8 {
 };
 #pragma pack(pop)
 
-/// Of the size of a plain row's: bytes per block and header are the same. kClass: not weights as
-/// they lie.
+/// An interleaved type. Bytes per block and header are those of the plain type. kClass: products
+/// cannot read these weights.
 template <DType type, DType plain, class Together_, std::uint32_t rows, std::uint32_t header_bytes>
 struct InterleavedFormat {
   using Block = typename Format<plain>::Block;

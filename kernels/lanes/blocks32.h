@@ -119,7 +119,7 @@ struct LaneType<V, DType::Q6_0> : LaneBlock32<V, BlockQ6_0, true> {
   static constexpr LaneConstant<std::uint8_t> kHi = {
       {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9}};
   static constexpr LaneConstant<std::uint16_t> kUp = {{16, 16, 16, 16, 1, 1, 1, 1}};
-  /// What the multiplication carries into the next byte is masked.
+  /// The mask removes bits that the multiplication carries into the next byte.
   static auto join(typename V::Vec low, typename V::Vec hi) {
     return V::bit_or(low, V::bit_and(V::mul16(hi, V::same(&kUp)), V::splat8(0x30)));
   }

@@ -20,7 +20,7 @@ inline constexpr auto kTrellisLanes = [] {
   return lanes;
 }();
 
-/// Bytes that bring the codes of sixteen values, the n-th of those in eight int16, to the int32.
+/// Byte indices that move the codes of sixteen values from eight int16 to the int32.
 template <int group>
 inline constexpr auto kTrellisCodes = [] {
   constexpr std::uint8_t kNo = 0x80;

@@ -1,5 +1,5 @@
-// What `cria quantize` and `cria sweep` share: a model, what is known about the inputs of its
-// matrices, plans of types, and the file that follows from a plan.
+// The common part of `cria quantize` and `cria sweep`: a model, what is known about the inputs of
+// its matrices, plans of types, and the file that follows from a plan.
 #pragma once
 
 #include <functional>

@@ -77,7 +77,7 @@ class SessionFile {
   [[nodiscard]] std::string target() const;
 
  private:
-  /// What changes if a file is replaced: inode, size, time of the last change.
+  /// Inode, size and time of the last change, which differ if a file is replaced.
   using State = std::array<std::uint64_t, 4>;
   [[nodiscard]] State state() const;
 

@@ -42,7 +42,7 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
 
 /// Reads "lora": scales of some adapters, 0 for others.
 std::vector<float> read_adapters(const Fields& body, std::size_t n) {
-  constexpr double kMostScale = 1000;
+  constexpr double kMaxScale = 1000;
   const RequestJson* const list = body.array("lora");
   if (list == nullptr) return {};
   std::vector<float> scales(n);
@@ -50,7 +50,7 @@ std::vector<float> read_adapters(const Fields& body, std::size_t n) {
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Fields one((*list)[i], element_path("lora", i));
     const auto id = one.integer("id", 0);
-    const auto scale = one.number("scale", -kMostScale, kMostScale);
+    const auto scale = one.number("scale", -kMaxScale, kMaxScale);
     if (!id) refuse_missing(one.path("id"), "the number of an adapter");
     if (!scale) refuse_missing(one.path("scale"), "a number");
     const auto index = static_cast<std::size_t>(*id);

@@ -50,7 +50,7 @@ CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptio
 CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters = 0);
 
-/// Returns the names of fields that nobody has asked for, "a,b": the first 8 that are 1 to 40 of
+/// Returns the names of unread fields as "a,b": the first 8 that are 1 to 40 of
 /// [A-Za-z0-9_.-].
 std::string ignored_fields(const Fields& fields);
 

@@ -92,7 +92,7 @@ class Api {
   void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
 
  private:
-  /// As one of the two: bodies may be large.
+  /// Queues the reading of a body: post_long() if it is large, else post().
   void post_reading(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
   /// Calls work with the model, at once or, on a worker thread, once it is loaded.
   using ModelWork = std::function<void(const ModelLease& model)>;

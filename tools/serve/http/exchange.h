@@ -54,7 +54,7 @@ struct RequestRecord {
   std::string prompt_text, answer_text;  ///< only for --log-prompts; else empty
 };
 
-/// How a stream is written.
+/// The form of a stream.
 struct StreamForm {
   bool lines = false;  ///< lines of JSON (application/x-ndjson), else text/event-stream
   /// Called on a network thread after 10 s of silence: sends an event. Empty: a comment line is

@@ -118,7 +118,7 @@ class ModelPool {
     std::optional<ModelCard> card = {};
     Clock::time_point last_use = {};      // begin of the last request, or the load
     Clock::time_point idle_since = {};    // end of the last request, or the load
-    std::chrono::milliseconds keep = {};  // what the last request asked for
+    std::chrono::milliseconds keep = {};  // the last request's keep_alive
     [[nodiscard]] bool idle() const { return state == State::Loaded && uses == 0; }
   };
   struct Waiting {
@@ -161,7 +161,7 @@ class ModelPool {
   std::condition_variable changed_;
   std::vector<Waiting> waiting_;  // in order of arrival
   GaugePart waiting_part_;
-  Task task_;  // what the thread does next
+  Task task_;  // the thread's next work
   Id last_id_ = 0;
   bool closing_ = false, stopping_ = false;
   std::thread thread_;

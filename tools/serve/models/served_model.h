@@ -20,7 +20,7 @@ std::string file_name(const std::string& path);
 struct ModelCard {
   std::string architecture;        ///< general.architecture
   std::string main_type;           ///< type of most values: "Q8_0"
-  std::string output;              ///< what it answers with: "text", "embeddings" or "rerank"
+  std::string output;              ///< its answers: "text", "embeddings" or "rerank"
   std::string digest;              ///< 64 hexadecimal digits that depend on the tensors only
   std::uint32_t n_ctx_train = 0;   ///< training context, in tokens
   std::uint32_t n_vocab = 0;       ///< logits per position

@@ -59,7 +59,7 @@ struct Failure {
 Failure shutting_down();
 /// retry_after: in seconds.
 Failure queue_full(std::size_t waiting, int retry_after);
-/// begun: the limit was that of the answer, else that of the wait.
+/// begun: the answer took too long; else the wait did.
 Failure too_late(bool begun, std::chrono::milliseconds limit);
 
 /// The answers that one request asks for. Its calls are made by the thread that computes, and
