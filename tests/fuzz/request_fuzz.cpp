@@ -12,10 +12,10 @@
 namespace cria::fuzz {
 namespace {
 
-constexpr std::size_t kVocabulary = 4096;
+constexpr std::size_t kTokenIds = 4096;
 
 void check_request(const tools::CompletionRequest& request) {
-  check(request.generate.sampler, kVocabulary);
+  check(request.generate.sampler, kTokenIds);
   require(request.generate.sampler.seed.has_value(), "no seed");
   require(request.choices >= 1 && request.choices <= 16, "number of choices");
   require(request.generate.max_tokens >= -1, "number of tokens");
@@ -36,8 +36,8 @@ void run_translations(const tools::RequestJson& body) {
   for (const auto& translate : translators) {
     try {
       const serve::EqualRequest equal = translate(body);
-      check_request(equal.chat ? tools::read_chat_request(equal.body, {}, kVocabulary)
-                               : tools::read_completion_request(equal.body, {}, kVocabulary));
+      check_request(equal.chat ? tools::read_chat_request(equal.body, {}, kTokenIds)
+                               : tools::read_completion_request(equal.body, {}, kTokenIds));
     } catch (const tools::RequestError& error) {
       require(error.status == 400 && !error.code.empty(), "a refusal without a code");
     }
@@ -77,7 +77,7 @@ void run_request(std::string_view input) {
   run_decisions(body);
   for (auto* const read : {tools::read_chat_request, tools::read_completion_request}) {
     try {
-      check_request(read(body, defaults, kVocabulary));
+      check_request(read(body, defaults, kTokenIds, 0));
     } catch (const tools::RequestError& error) {
       require(error.status == 400 && !error.code.empty(), "a refusal without a code");
       require(!error.param.empty() || !body.is_object(), "a refusal that names no field");
