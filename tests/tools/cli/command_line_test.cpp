@@ -215,7 +215,8 @@ complete_last cria help perp
   ASSERT_EQ(std::system(("bash " + test + " > " + out).c_str()), 0);
   EXPECT_EQ(read_file(out),
             "[my model.gguf]\n[my model.gguf]\n[my model.gguf][my text.txt]\n[Q4_K_M][Q4_K_S]\n"
-            "[IQ4_NL][IQ4_XS][IQ4_KS][IQ4_K]\n[TQ1_0][TQ2_0]\n[chatml]\n[exact]\n[perplexity]\n");
+            "[IQ4_NL][IQ4_XS][IQ4_KS][IQ4_K][IQ4_KSS]\n[TQ1_0][TQ2_0]\n[chatml]\n[exact]\n["
+            "perplexity]\n");
 }
 
 TEST(CommandLine, ZshSourcesIt) {
