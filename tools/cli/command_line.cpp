@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
@@ -24,12 +25,16 @@ bool is_whole_number(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// True for the name of a GGUF file, and of a known model.
+/// True for the name of a GGUF file, of a known model, and for "qwen3:0.6b" and "hf.co/USER/REPO",
+/// which name models of other programs: they are no prompts, and -m says how to get them.
 bool names_model(const std::string& word) {
+  static const std::regex registry_name(
+      R"((hf\.co|huggingface\.co)/\S+|[\w.-]+:(latest|\d+(\.\d+)?[bm][\w.-]*))");
   if (word.ends_with(".gguf")) return true;
   constexpr std::size_t kLongest = 200;
   if (word.size() > kLongest || word.find_first_of(" \n") != std::string::npos) return false;
-  return std::ranges::count(known_models(), word, &KnownModel::name) != 0;
+  return std::regex_match(word, registry_name) ||
+         std::ranges::count(known_models(), word, &KnownModel::name) != 0;
 }
 
 /// Reads the words of one command from left to right.

@@ -338,6 +338,9 @@ TEST(Quantize, ShowsItsRules) {
 }
 
 TEST(Quantize, UsageErrors) {
+  const Result order = cria({"quantize", kDemo, "Q8_0", "Q4_1"});
+  EXPECT_EQ(order.code, 2);
+  EXPECT_NE(order.err.find("the order is IN OUT TYPE"), std::string::npos) << order.err;
   EXPECT_EQ(cria({"quantize"}).code, 2);
   EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q9"}).code, 2);
   for (const char* type : {"ffn", "ffn=Q9", "(=Q4_K", "ffn=I8"})

@@ -230,6 +230,15 @@ TEST(Run, RefusesABadConversation) {
   EXPECT_EQ(cria({"run", "--chat-template", "-", "hi"}, "{{").err.find("cria: error: stdin: "), 0U);
 }
 
+TEST(Run, ARegistrysNameIsNoPrompt) {
+  for (const std::string name : {"qwen3:0.6b", "deepseek-r1:7b", "llama3:latest", "hf.co/a/b"}) {
+    const Result result = cria({"run", name, "Hi there"});
+    EXPECT_EQ(result.code, 1) << name;
+    EXPECT_NE(result.err.find("cria does not download models"), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(cria({"run", "Note:this", "-n", "1"}).code, 0);
+}
+
 TEST(Run, TakesAnotherTemplate) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}{{ messages[0].content }}");
