@@ -138,7 +138,9 @@ Flag model_flag(std::string& model) {
   return {"-m,--model", "FILE",
           "GGUF file, or the name of a model that cria list shows (default: the bundled demo "
           "model)",
-          into::text(model)};
+          into::text(model, [](const std::string& name) {
+            if (name.empty()) throw UsageError("the name of the model is empty");
+          })};
 }
 
 Flag pre_flag(std::string& pre) {

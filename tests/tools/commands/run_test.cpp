@@ -237,6 +237,7 @@ TEST(Run, ARegistrysNameIsNoPrompt) {
     EXPECT_NE(result.err.find("cria does not download models"), std::string::npos) << result.err;
   }
   EXPECT_EQ(cria({"run", "Note:this", "-n", "1"}).code, 0);
+  EXPECT_EQ(cria({"run", "-m", "", "Hi"}).code, 2) << "an unset variable of a shell";
 }
 
 TEST(Run, TakesAnotherTemplate) {
