@@ -159,9 +159,11 @@ class Reader {
         flag.give(arguments_[next++]);
         if (!flag.is_list()) break;
       }
-    if (next < arguments_.size())
-      throw UsageError("unexpected argument: " + arguments_[next] +
-                       (command_.find("--prompt") != nullptr ? " (-p TEXT takes a text)" : ""));
+    if (next == arguments_.size()) return;
+    const Flag* const prompt = command_.find("--prompt");
+    throw UsageError(
+        "unexpected argument: " + arguments_[next] +
+        (prompt != nullptr && prompt->value == "TEXT" ? " (-p TEXT takes a text)" : ""));
   }
 
   Command& command_;
