@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/formats/round.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/round.h"
 #include "model/gguf/gguf.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/formats/formats.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/plural.h"
 
 namespace cria {

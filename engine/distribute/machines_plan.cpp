@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/execute/executor.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/error.h"
 
 namespace cria {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/limits.h"
 #include "model/plural.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/execute/pass.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/execute/pass.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 namespace {

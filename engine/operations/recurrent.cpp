@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "engine/execute/pass.h"
-#include "kernels/formats/round.h"
 #include "kernels/recurrent/recurrent.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 namespace {

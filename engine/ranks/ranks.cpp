@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/error.h"
 
 namespace cria {

@@ -1,7 +1,7 @@
 // Shape and memory of an engine, decided before anything is allocated.
 #include "engine/architectures/architecture.h"
 #include "engine/session/engine_state.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/plural.h"
 
 namespace cria {

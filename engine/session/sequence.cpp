@@ -6,7 +6,7 @@
 
 #include "engine/session/engine_state.h"
 #include "engine/vectors.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/plural.h"
 
 namespace cria {

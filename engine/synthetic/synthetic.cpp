@@ -17,7 +17,7 @@
 #include "engine/quantize/plan.h"
 #include "engine/synthetic/shapes_text.h"
 #include "kernels/formats/format.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "model/gguf/writer.h"
 
 namespace cria {

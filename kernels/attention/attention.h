@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/formats/blocks32.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "kernels/attention/attention.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

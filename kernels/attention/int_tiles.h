@@ -9,9 +9,9 @@
 #include "kernels/attention/int_dots.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/outer_product.h"
+#include "kernels/simd/round.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

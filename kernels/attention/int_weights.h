@@ -7,7 +7,7 @@
 
 #include "kernels/attention/int_dots.h"
 #include "kernels/attention/queries.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -12,10 +12,10 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/segments.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/activate.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -5,10 +5,10 @@
 #include <cstddef>
 
 #include "kernels/attention/attention.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/row_ops.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "kernels/attention/attention.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/quantize.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

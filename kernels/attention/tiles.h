@@ -7,9 +7,9 @@
 
 #include "kernels/attention/int_tiles.h"
 #include "kernels/attention/queries.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/outer_product.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -11,7 +11,7 @@
 #include "kernels/encode/q8_0.h"
 #include "kernels/encode/row_scale.h"
 #include "kernels/encode/symmetric.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -3,7 +3,7 @@
 
 #include "kernels/encode/symmetric.h"
 #include "kernels/formats/ik.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

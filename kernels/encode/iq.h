@@ -8,7 +8,7 @@
 #include "kernels/encode/iq_search.h"
 #include "kernels/encode/lanes.h"
 #include "kernels/formats/iq.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "kernels/encode/iq_books.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

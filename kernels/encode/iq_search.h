@@ -9,9 +9,9 @@
 #include "kernels/encode/iq_books.h"
 #include "kernels/encode/iq_entries.h"
 #include "kernels/encode/lanes.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels/formats/formats.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

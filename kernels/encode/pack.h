@@ -5,7 +5,7 @@
 #include "kernels/encode/lanes.h"
 #include "kernels/encode/search.h"
 #include "kernels/formats/formats.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
@@ -320,8 +320,8 @@ void pack(const SuperCodes& c, BlockTQ1_0& block) {
 }
 
 /// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i
-/// in lanes; scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a
-/// super-block; those of a row are not stored.
+/// in lanes; scales, mins: integers from 0, one per lane; d, dmin: one value for all lanes of a
+/// super-block, which is not stored if the row's header has it.
 template <class Isa, class Block, std::size_t N, class Code>
 void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin,
                         const F32x16<Isa>& scales, const F32x16<Isa>& mins, std::size_t n_blocks,

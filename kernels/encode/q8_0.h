@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "kernels/encode/lanes.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -6,7 +6,7 @@
 #include "kernels/encode/lanes.h"
 #include "kernels/encode/pack.h"
 #include "kernels/encode/search.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
@@ -236,7 +236,8 @@ float row_scale_of(float largest, float size) {
   return d;
 }
 
-/// The blocks of a row; the scales that they want wait where they will be, which is longer.
+/// The blocks of a row. Until the row's scale is known, their memory holds the scales that fit
+/// them best.
 template <class Isa, DType type, bool weighted>
 class RowScaleRow {
   using V = F32x16<Isa>;
@@ -253,7 +254,7 @@ class RowScaleRow {
   /// Fits the scales; the return value is the largest.
   float fit() const {
     float most = 0;
-    each([&](Lanes lanes, std::size_t n_blocks, std::byte* out) {
+    each([&](Lanes&& lanes, std::size_t n_blocks, std::byte* out) {
       Fits fits;
       const float scale = lanes.fit(fits);
       most = __builtin_fabsf(scale) > __builtin_fabsf(most) ? scale : most;
@@ -268,14 +269,14 @@ class RowScaleRow {
   }
   [[nodiscard]] double error(float d) const {
     double sum = 0;
-    each([&](Lanes lanes, std::size_t n_blocks, const std::byte* out) {
+    each([&](Lanes&& lanes, std::size_t n_blocks, const std::byte* out) {
       choose(lanes, d, n_blocks, out);
       sum += lanes.error(n_blocks);
     });
     return sum;
   }
   void store(float d) const {
-    each([&](Lanes lanes, std::size_t n_blocks, std::byte* out) {
+    each([&](Lanes&& lanes, std::size_t n_blocks, std::byte* out) {
       choose(lanes, d, n_blocks, out);
       lanes.store(n_blocks, out);
     });

@@ -5,8 +5,8 @@
 #include "kernels/encode/lanes.h"
 #include "kernels/formats/blocks32.h"
 #include "kernels/formats/iq_tables.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -5,7 +5,7 @@
 #include "kernels/encode/lanes.h"
 #include "kernels/encode/pack.h"
 #include "kernels/encode/search.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/formats/format.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

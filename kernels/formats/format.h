@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "kernels/formats/dtype.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 
@@ -69,7 +69,7 @@ inline namespace CRIA_ISA_NAMESPACE {
 static_assert(std::endian::native == std::endian::little,
               "blocks are read as they lie in the file");
 
-using F16Bits = std::uint16_t;           ///< IEEE binary16, see kernels/formats/round.h
+using F16Bits = std::uint16_t;           ///< IEEE binary16, see kernels/simd/round.h
 inline constexpr float kF16Max = 65504;  ///< the largest finite
 
 /// The block at p, whatever its alignment.

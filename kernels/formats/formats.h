@@ -10,7 +10,7 @@
 #include "kernels/formats/iq4.h"          // IWYU pragma: export
 #include "kernels/formats/k.h"            // IWYU pragma: export
 #include "kernels/formats/trellis.h"      // IWYU pragma: export
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

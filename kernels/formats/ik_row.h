@@ -6,7 +6,7 @@
 
 #include "kernels/formats/ik.h"
 #include "kernels/formats/k.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 

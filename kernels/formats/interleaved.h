@@ -8,7 +8,7 @@
 #include "kernels/formats/ik_row.h"
 #include "kernels/formats/iq4.h"
 #include "kernels/formats/k.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 
@@ -85,7 +85,7 @@ struct BlockQ8_0_R8 {
 };
 #pragma pack(pop)
 
-/// An interleaved type. Bytes per block and header are those of the plain type. kClass: products
+/// An interleaved type. A block and a header have the size of the plain type's. kClass: products
 /// cannot read these weights.
 template <DType type, DType plain, class Together_, std::uint32_t rows, std::uint32_t header_bytes>
 struct InterleavedFormat {

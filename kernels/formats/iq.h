@@ -5,7 +5,7 @@
 
 #include "kernels/formats/format.h"
 #include "kernels/formats/iq_tables.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

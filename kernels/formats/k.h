@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/formats/format.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

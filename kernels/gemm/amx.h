@@ -8,12 +8,12 @@
 #include <atomic>
 #include <cstring>
 
-#include "kernels/formats/round.h"
 #include "kernels/gemm/amx_super.h"
 #include "kernels/gemm/avx512.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

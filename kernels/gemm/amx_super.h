@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -10,8 +10,8 @@
 #include "kernels/gemm/avx2_pack.h"
 #include "kernels/gemm/columns256.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -7,7 +7,7 @@
 #include <bit>
 
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -6,8 +6,8 @@
 
 #include "kernels/gemm/avx512_tokens.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

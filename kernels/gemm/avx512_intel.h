@@ -11,8 +11,8 @@
 #include "kernels/gemm/avx512.h"
 #include "kernels/gemm/avx512_tokens.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -4,9 +4,9 @@
 #include <immintrin.h>
 
 #include "kernels/formats/formats.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

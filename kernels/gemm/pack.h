@@ -5,10 +5,10 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

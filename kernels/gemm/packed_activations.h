@@ -8,10 +8,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

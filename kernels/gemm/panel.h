@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "kernels/formats/format.h"
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/activations.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -15,12 +15,12 @@
 #include "kernels/gemm/pack.h"
 #include "kernels/gemm/packed_activations.h"
 #include "kernels/gemm/small256_products.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
 #include "kernels/rows/activations.h"
 #include "kernels/simd/avx2.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "kernels/gemm/packed_activations.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx2.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

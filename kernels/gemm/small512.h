@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/formats/round.h"
 #include "kernels/gemm/small512_products.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

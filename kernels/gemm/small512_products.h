@@ -11,11 +11,11 @@
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/avx512.h"
 #include "kernels/gemm/packed_activations.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
 #include "kernels/simd/avx512_parts.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 
 namespace cria {

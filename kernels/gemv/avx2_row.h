@@ -9,10 +9,10 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemv/gemv.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq4.h"
 #include "kernels/lanes/k.h"
 #include "kernels/simd/avx2.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

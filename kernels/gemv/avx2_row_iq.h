@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "kernels/gemv/avx2_row.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

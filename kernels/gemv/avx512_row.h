@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "kernels/gemv/gemv.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512_parts.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

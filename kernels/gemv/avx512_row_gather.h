@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/gemv/avx512_row.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

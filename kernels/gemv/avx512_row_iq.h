@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/gemv/avx512_row_codes.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/gemv/avx512_row.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/iq4.h"
 #include "kernels/lanes/k.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

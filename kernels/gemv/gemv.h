@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "kernels/formats/formats.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/iq.h"
 #include "kernels/lanes/iq4.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 #include "kernels/simd/row_lanes.h"
 

@@ -5,7 +5,6 @@
 #include "kernels/attention/tiles.h"
 #include "kernels/encode/lanes.h"
 #include "kernels/isa/instruction_set.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/isa/peak.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/floats.h"
@@ -17,6 +16,7 @@
 #include "kernels/rows/log_softmax.h"
 #include "kernels/rows/quantize.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

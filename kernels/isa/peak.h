@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/float_convert.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

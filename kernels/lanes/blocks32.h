@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/formats/blocks32.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/lane_type.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/formats/ik_row.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/ik.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "kernels/formats/iq.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/ik.h"      // IWYU pragma: export
 #include "kernels/lanes/ik_row.h"  // IWYU pragma: export
 #include "kernels/lanes/k.h"
 #include "kernels/lanes/trellis.h"  // IWYU pragma: export
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/formats/k.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/blocks32.h"
 #include "kernels/lanes/lane_type.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "kernels/formats/dtype.h"
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

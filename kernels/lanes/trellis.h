@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/formats/trellis.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/lanes/ik.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

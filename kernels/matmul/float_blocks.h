@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 
 namespace cria {

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
 #include "kernels/matmul/float_panel.h"
@@ -15,6 +14,7 @@
 #include "kernels/matmul/float_tiles.h"
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/float_mode.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -6,8 +6,8 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/isa/instruction_set.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 
 namespace cria {

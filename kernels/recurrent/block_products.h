@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

@@ -6,10 +6,10 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/recurrent/block_products.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 
 namespace cria {

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

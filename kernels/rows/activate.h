@@ -1,9 +1,9 @@
 // Activation functions of feed-forward networks over rows of floats. Numerics: kernels/README.md.
 #pragma once
 
-#include "kernels/isa/namespace.h"
 #include "kernels/kernels.h"
 #include "kernels/rows/row_ops.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

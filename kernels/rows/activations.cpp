@@ -1,5 +1,5 @@
 #include "kernels/rows/activations.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 #include <cassert>
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

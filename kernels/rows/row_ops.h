@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

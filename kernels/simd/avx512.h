@@ -6,8 +6,8 @@
 #include <array>
 #include <bit>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx2.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -2,8 +2,8 @@
 // constants and tables are loaded once for all. See simd/row_lanes.h.
 #pragma once
 
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/avx512.h"
+#include "kernels/simd/namespace.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {

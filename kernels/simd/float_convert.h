@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/formats/round.h"
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
+#include "kernels/simd/round.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)

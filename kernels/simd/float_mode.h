@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif

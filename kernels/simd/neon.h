@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

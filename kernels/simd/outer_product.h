@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
 
 namespace cria {

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstddef>
 
-#include "kernels/isa/namespace.h"
+#include "kernels/simd/namespace.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/isa/namespace.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/namespace.h"
 
 // A kernel is fast when type code and vocabulary melt into one loop. Sanitizers and debuggers want
 // the functions: inlining everything under ASan takes the compiler minutes and gigabytes.

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/malformed/refusal.h"
 
 namespace cria::test {

@@ -1,7 +1,7 @@
 // Cases 65 to 75: tensors that do not fit the model, NaN and infinity.
 #include <gtest/gtest.h>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/malformed/refusal.h"
 
 namespace cria::test {

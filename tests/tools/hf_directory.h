@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/model/safetensors/bytes.h"
 #include "tests/tools/process.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "engine/convert/row_stream.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/kernels/attention/head_bytes.h"
 #include "tests/kernels/kernel_test.h"
 

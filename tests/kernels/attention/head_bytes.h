@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/attention/attention.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria::test {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "kernels/formats/formats.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {

@@ -8,7 +8,7 @@
 
 #include "kernels/encode/iq_entries.h"
 #include "kernels/formats/iq_tables.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/formats/format.h"
-#include "kernels/formats/round.h"
+#include "kernels/simd/round.h"
 
 namespace cria {
 namespace {

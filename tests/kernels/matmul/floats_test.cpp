@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/formats/round.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/float_mode.h"
+#include "kernels/simd/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "kernels/formats/format.h"
-#include "kernels/formats/round.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/round.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
