@@ -217,6 +217,59 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
   return values;
 }
 
+namespace {
+
+/// Returns the source's row that becomes row `row`, among rows of an expert.
+std::uint64_t source_row(HfRows kind, std::uint64_t row, std::uint64_t of_expert,
+                         const HfConfig& config) {
+  const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
+  switch (kind) {
+    case HfRows::BehindTwo:
+      return row + 2;
+    case HfRows::Pairs:
+      return hf_row(row, config.head_dim);
+    case HfRows::GroupQueries:
+    case HfRows::GroupKeys:
+    case HfRows::GroupValues:
+      return row_in_groups(kind, row, config);
+    case HfRows::FirstHalf:
+      return before + i;
+    case HfRows::SecondHalf:
+      return before + of_expert + i;
+    case HfRows::EvenRows:
+      return before + 2 * i;
+    case HfRows::OddRows:
+      return before + 2 * i + 1;
+    default:
+      return row;
+  }
+}
+
+/// Returns the rows of a GGUF tensor from the parts of its source.
+WeightRowsPtr in_order(std::vector<WeightRowsPtr> parts, HfRows kind, std::uint64_t rows,
+                       std::uint64_t cols, std::uint64_t of_expert, const HfConfig& config) {
+  const HfLinearHeads heads = config.linear;
+  if (kind == HfRows::PlusOne)
+    return mapped_rows(std::move(parts.front()), [](float x) { return x + 1; });
+  if (kind == HfRows::ValueColumns)
+    return arranged_columns(std::move(parts.front()), [cols, heads](std::uint64_t column) {
+      return hf_linear_row(HfRows::ValueColumns, column, cols, heads);
+    });
+  if (is_linear(kind))
+    parts = one(arranged_rows(std::move(parts), rows, [kind, rows, heads](std::uint64_t row) {
+      return hf_linear_row(kind, row, rows, heads);
+    }));
+  if (is_decay(kind))
+    return mapped_rows(std::move(parts.front()), [](float x) { return -std::exp(x); });
+  if (is_linear(kind)) return std::move(parts.front());
+  if (!reorders(kind) && parts.size() == 1) return std::move(parts.front());
+  return arranged_rows(std::move(parts), rows, [kind, of_expert, &config](std::uint64_t row) {
+    return source_row(kind, row, of_expert, config);
+  });
+}
+
+}  // namespace
+
 WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
   if (found == sources_.end())
@@ -248,47 +301,7 @@ WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   }
   for (const SafeTensor* const part : source.parts)
     parts.push_back(part_rows(*part, source_rows / source.parts.size(), cols));
-  if (source.rows == HfRows::PlusOne)
-    return mapped_rows(std::move(parts.front()), [](float x) { return x + 1; });
-  if (source.rows == HfRows::ValueColumns)
-    return arranged_columns(std::move(parts.front()),
-                            [cols, heads = config_.linear](std::uint64_t column) {
-                              return hf_linear_row(HfRows::ValueColumns, column, cols, heads);
-                            });
-  if (is_linear(source.rows))
-    parts = one(arranged_rows(std::move(parts), rows,
-                              [kind = source.rows, rows, heads = config_.linear](auto row) {
-                                return hf_linear_row(kind, row, rows, heads);
-                              }));
-  if (is_decay(source.rows))
-    return mapped_rows(std::move(parts.front()), [](float x) { return -std::exp(x); });
-  if (is_linear(source.rows)) return std::move(parts.front());
-  if (!reorders(source.rows) && parts.size() == 1) return std::move(parts.front());
-  return arranged_rows(
-      std::move(parts), rows,
-      [kind = source.rows, of_expert, &config = config_](std::uint64_t row) -> std::uint64_t {
-        const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
-        switch (kind) {
-          case HfRows::BehindTwo:
-            return row + 2;
-          case HfRows::Pairs:
-            return hf_row(row, config.head_dim);
-          case HfRows::GroupQueries:
-          case HfRows::GroupKeys:
-          case HfRows::GroupValues:
-            return row_in_groups(kind, row, config);
-          case HfRows::FirstHalf:
-            return before + i;
-          case HfRows::SecondHalf:
-            return before + of_expert + i;
-          case HfRows::EvenRows:
-            return before + 2 * i;
-          case HfRows::OddRows:
-            return before + 2 * i + 1;
-          default:
-            return row;
-        }
-      });
+  return in_order(std::move(parts), source.rows, rows, cols, of_expert, config_);
 }
 
 }  // namespace cria

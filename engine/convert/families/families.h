@@ -71,5 +71,27 @@ inline constexpr HfTensor kMixtralExperts[] = {
     {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.gate_proj.weight"},
     {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.up_proj.weight"},
     {"blk.#.ffn_down_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.down_proj.weight"}};
+inline constexpr HfTensor kQwenShared[] = {
+    {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
+    {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
+    {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_expert.up_proj"},
+    {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_expert.down_proj"}};
+inline constexpr HfTensor kGraniteMlp[] = {
+    {"blk.#.ffn_gate.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::FirstHalf},
+    {"blk.#.ffn_up.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::SecondHalf},
+    {"blk.#.ffn_down", "model.layers.#.shared_mlp.output_linear"}};
+inline constexpr HfTensor kGraniteExperts[] = {
+    {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.router.layer"},
+    {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
+     HfRows::FirstHalf},
+    {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
+     HfRows::SecondHalf},
+    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.output_linear"}};
+inline constexpr HfTensor kGraniteShared[] = {
+    {"blk.#.ffn_gate_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
+     HfRows::FirstHalf},
+    {"blk.#.ffn_up_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
+     HfRows::SecondHalf},
+    {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"}};
 
 }  // namespace cria::hf

@@ -40,11 +40,7 @@ constexpr HfTensor kQwen[] = {
     {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm", HfRows::PlusOne},
     {"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm", HfRows::PlusOne},
     {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm", HfRows::PlusOne},
-    {"blk.#.ssm_norm", "model.layers.#.linear_attn.norm"},
-    {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
-    {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
-    {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_expert.up_proj"},
-    {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_expert.down_proj"}};
+    {"blk.#.ssm_norm", "model.layers.#.linear_attn.norm"}};
 constexpr HfTensor kQwen3Next[] = {
     {"blk.#.attn_qkv", "model.layers.#.linear_attn.in_proj_qkvz", HfRows::NextQkv},
     {"blk.#.attn_gate", "model.layers.#.linear_attn.in_proj_qkvz", HfRows::NextGates},
@@ -66,7 +62,7 @@ constexpr HfTensor kQwen35[] = {
     {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.experts.gate_up_proj", HfRows::SecondHalf},
     {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.experts.down_proj"}};
 
-constexpr HfTensor kGraniteHybrid[] = {
+constexpr HfTensor kGraniteMamba[] = {
     {"blk.#.ssm_in", "model.layers.#.mamba.in_proj"},
     {"blk.#.ssm_conv1d.weight", "model.layers.#.mamba.conv1d.weight", HfRows::Taps},
     {"blk.#.ssm_conv1d.bias", "model.layers.#.mamba.conv1d.bias"},
@@ -74,21 +70,7 @@ constexpr HfTensor kGraniteHybrid[] = {
     {"blk.#.ssm_a", "model.layers.#.mamba.A_log", HfRows::Decays},
     {"blk.#.ssm_d", "model.layers.#.mamba.D", HfRows::Flat},
     {"blk.#.ssm_norm.weight", "model.layers.#.mamba.norm.weight", HfRows::Flat},
-    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"},
-    {"blk.#.ffn_gate.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::FirstHalf},
-    {"blk.#.ffn_up.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::SecondHalf},
-    {"blk.#.ffn_down", "model.layers.#.shared_mlp.output_linear"},
-    {"blk.#.ffn_gate_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
-     HfRows::FirstHalf},
-    {"blk.#.ffn_up_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
-     HfRows::SecondHalf},
-    {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"},
-    {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.router.layer"},
-    {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
-     HfRows::FirstHalf},
-    {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
-     HfRows::SecondHalf},
-    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.output_linear"}};
+    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"}};
 
 constexpr HfTensor kNemotronH[] = {
     {"token_embd", "backbone.embeddings"},
@@ -470,17 +452,19 @@ std::vector<HfClass> hybrid() {
             {nullptr,
              [](HfExport& k) { k.set("use_expert_bias", any_has(k, "exp_probs_b.bias")); }}}),
       qwen("Qwen3NextForCausalLM", "qwen3next", "qwen3_next",
-           join({kQwen, kAttention, kMlp, kExperts, kQwen3Next}),
+           join({kQwen, kAttention, kMlp, kExperts, kQwenShared, kQwen3Next}),
            {qwen_experts(), write_dense_layers()}),
       qwen("Qwen3_5ForCausalLM", "qwen35", "qwen3_5_text", join({kQwen, kAttention, kMlp, kQwen35}),
            {rope_sections()}),
       qwen("Qwen3_5MoeForCausalLM", "qwen35moe", "qwen3_5_moe_text",
-           join({kQwen, kAttention, kMlp, kQwen35, kExperts}), {qwen_experts(), rope_sections()}),
+           join({kQwen, kAttention, kMlp, kQwen35, kExperts, kQwenShared}),
+           {qwen_experts(), rope_sections()}),
       {.name = "GraniteMoeHybridForCausalLM",
        .arch = "granitehybrid",
        .model_type = "granitemoehybrid",
        .by_layer = true,
-       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteHybrid}),
+       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteMamba, kGraniteMlp,
+                        kGraniteExperts, kGraniteShared}),
        .rules = {granite_hybrid_layers()},
        .only_with = "mamba"},
       nemotron(

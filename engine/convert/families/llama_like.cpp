@@ -38,28 +38,6 @@ constexpr HfTensor kExaone3[] = {{"token_embd", "transformer.wte"},
                                  {"blk.#.ffn_gate", "transformer.h.#.mlp.c_fc_0"},
                                  {"blk.#.ffn_up", "transformer.h.#.mlp.c_fc_1"},
                                  {"blk.#.ffn_down", "transformer.h.#.mlp.c_proj"}};
-constexpr HfTensor kQwenShared[] = {
-    {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
-    {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
-    {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_expert.up_proj"},
-    {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_expert.down_proj"}};
-constexpr HfTensor kGraniteHybridMlp[] = {
-    {"blk.#.ffn_gate.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::FirstHalf},
-    {"blk.#.ffn_up.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::SecondHalf},
-    {"blk.#.ffn_down", "model.layers.#.shared_mlp.output_linear"}};
-constexpr HfTensor kGraniteExperts[] = {
-    {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.router.layer"},
-    {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
-     HfRows::FirstHalf},
-    {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.input_linear.weight",
-     HfRows::SecondHalf},
-    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.output_linear"}};
-constexpr HfTensor kGraniteShared[] = {
-    {"blk.#.ffn_gate_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
-     HfRows::FirstHalf},
-    {"blk.#.ffn_up_shexp.weight", "model.layers.#.shared_mlp.input_linear.weight",
-     HfRows::SecondHalf},
-    {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"}};
 constexpr HfTensor kHunyuanNorms[] = {
     {"blk.#.attn_q_norm", "model.layers.#.self_attn.query_layernorm"},
     {"blk.#.attn_k_norm", "model.layers.#.self_attn.key_layernorm"}};
@@ -306,7 +284,7 @@ std::vector<HfClass> llama_like() {
       {.name = "GraniteMoeHybridForCausalLM",
        .arch = "granite",
        .model_type = "granitemoehybrid",
-       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteHybridMlp}),
+       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteMlp}),
        .rules = {granite_hybrid()}},
       {.name = "GraniteMoeForCausalLM",
        .arch = "granitemoe",
