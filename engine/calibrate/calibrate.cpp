@@ -197,13 +197,11 @@ class Calibration {
     }
     moments = moments_of(squares.take_mean(), options_.feedback, true);
     if (!moments) return;
-    const std::vector<float> answer = times_inverse(errors.take_mean(), moments->take_inverse(), n);
-    if (std::isinf(largest_magnitude(answer))) {
-      note(node.name + ": earlier errors are not finite and stay unanswered");
-      return;
-    }
-    (residual ? correction.by_output : correction.by_input) =
-        residual ? answer : transposed(answer, n);
+    std::vector<float> answer = answer_to(errors.take_mean(), *moments, n, node);
+    if (residual)
+      correction.by_output = std::move(answer);
+    else
+      correction.by_input = transposed(answer, n);
   }
 
   static std::vector<float> difference(std::span<const float> a, std::span<const float> b) {
@@ -212,19 +210,21 @@ class Calibration {
     return c;
   }
   static std::vector<float> transposed(const std::vector<float>& a, std::size_t n) {
-    std::vector<float> b(n * n);
-    for (std::size_t i = 0; i < n; ++i)
+    std::vector<float> b(a.size());
+    for (std::size_t i = 0; i < a.size() / n; ++i)
       for (std::size_t j = 0; j < n; ++j) b[j * n + i] = a[i * n + j];
     return b;
   }
 
-  // Returns a·H⁻¹; a [rows][n].
-  [[nodiscard]] std::vector<float> times_inverse(const std::vector<float>& a,
-                                                 const std::vector<float>& inverse,
-                                                 std::size_t n) const {
-    std::vector<float> out(a.size());
-    add_products_of(inverse, n, a, out);
-    return out;
+  // Returns errors·H⁻¹, [rows][n]; nothing if that is not finite.
+  [[nodiscard]] std::vector<float> answer_to(const std::vector<float>& errors,
+                                             InputMoments& moments, std::size_t n,
+                                             const Node& node) const {
+    std::vector<float> answer(errors.size());
+    add_products_of(moments.take_inverse(), n, errors, answer);
+    if (!std::isinf(largest_magnitude(answer))) return answer;
+    note(node.name + ": earlier errors are not finite and stay unanswered");
+    return {};
   }
   // out[r] += x[r]·aᵀ for a of rows of width n.
   void add_products_of(const std::vector<float>& a, std::size_t n, const std::vector<float>& x,
@@ -319,45 +319,54 @@ class Calibration {
     present_.replace(node, matrix, rows);
   }
 
-  // Quantizes each expert with its own tokens. Its moments are mixed with the moments of all
-  // experts, whose weight equals that of as many tokens as the input has columns.
+  // Means over the inputs of all experts.
+  struct Pooled {
+    Triangle squares{0};
+    std::vector<float> errors;  // of the first products only
+  };
+
+  // The moments of an expert are its own, mixed with those of all experts. These weigh as much as
+  // n tokens, the number of columns.
+  void read_expert(const Node& node, const std::vector<std::uint32_t>& rows, const Pooled& pooled,
+                   std::unique_ptr<InputMoments>& moments, Correction& correction) const {
+    const std::size_t n = width_of(node.in);
+    const bool has_errors = !pooled.errors.empty();
+    SquareSums own = expert_sums(node.in, {rows});
+    const double part = static_cast<double>(own.rows()) / static_cast<double>(own.rows() + n);
+    const auto mix = [&](double a, double b) { return part * a + (1 - part) * b; };
+    Triangle h = own.take_mean();
+    std::ranges::transform(h.values(), pooled.squares.values(), h.values().begin(), mix);
+    moments = moments_of(std::move(h), options_.feedback, has_errors);
+    if (!has_errors || !moments) return;
+    std::vector<float> errors = expert_errors(node.in, rows);
+    std::ranges::transform(errors, pooled.errors, errors.begin(), mix);
+    correction.by_input = transposed(answer_to(errors, *moments, n, node), n);
+  }
+
+  // Quantizes each expert with its own tokens.
   bool quantize_experts(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
     const bool down = node.as<ExpertsDownOp>() != nullptr;
     const std::size_t experts = down ? node.as<ExpertsDownOp>()->n : node.as<ExpertsUpOp>()->n;
-    const std::size_t n = width_of(node.in);
     std::vector<std::vector<std::uint32_t>> rows;  // of the value, by expert
-    Triangle all(0);
-    std::vector<float> all_errors;
+    Pooled pooled;
     if (!is_finished(node)) {
       present_.run_to(i);
       rows = rows_of_experts(i, experts, down);
-      all = expert_sums(node.in, down ? rows : every_row(node.in)).take_mean();
+      pooled.squares = expert_sums(node.in, down ? rows : every_row(node.in)).take_mean();
       if (!down) {
         exact_.run_to(i);
-        all_errors = expert_errors(node.in, every_row(node.in).front());
+        pooled.errors = expert_errors(node.in, every_row(node.in).front());
       }
     }
     for (std::size_t e = 0; e < experts; ++e) {
       std::unique_ptr<InputMoments> moments;
       Correction correction;
-      if (!rows.empty() && rows[e].empty()) {
+      if (!rows.empty() && rows[e].empty())
         note(node.name + ": no token takes expert " + std::to_string(e) +
              ": the encoder alone is used");
-      } else if (!rows.empty()) {
-        SquareSums own = expert_sums(node.in, {rows[e]});
-        const double part = static_cast<double>(own.rows()) / static_cast<double>(own.rows() + n);
-        const auto mix = [&](double a, double b) { return part * a + (1 - part) * b; };
-        Triangle h = own.take_mean();
-        std::ranges::transform(h.values(), all.values(), h.values().begin(), mix);
-        moments = moments_of(std::move(h), options_.feedback, !down);
-        if (!down && moments) {
-          std::vector<float> errors = expert_errors(node.in, rows[e]);
-          std::ranges::transform(errors, all_errors, errors.begin(), mix);
-          const std::vector<float> answer = times_inverse(errors, moments->take_inverse(), n);
-          if (!std::isinf(largest_magnitude(answer))) correction.by_input = transposed(answer, n);
-        }
-      }
+      else if (!rows.empty())
+        read_expert(node, rows[e], pooled, moments, correction);
       for (std::size_t k = e; k < node.matrices.size(); k += experts) {
         if (!type_of(node.matrices[k])) continue;
         if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
