@@ -345,11 +345,10 @@ int run(QuantizeCommand command) {
   if (command.type.empty() && !chosen && !command.output.empty() &&
       command.output.find('.') == std::string::npos)
     command.type = std::exchange(command.output, {});
-  if (find_mix(command.output) != nullptr)
-    throw UsageError(command.output + " is a quantization, not a file" +
-                     (chosen ? ": --size, --bits and --plan choose types themselves"
-                             : "; the order is IN OUT TYPE"));
-  if (!command.type.empty() && chosen)
+  const bool swapped = find_mix(command.output) != nullptr;
+  if (swapped && !chosen)
+    throw UsageError(command.output + " is a quantization, not a file; the order is IN OUT TYPE");
+  if (chosen && (swapped || !command.type.empty()))
     throw UsageError("TYPE",
                      "--size, --bits, --plan and --plain choose types themselves: leave it out");
   if (command.output.empty()) {

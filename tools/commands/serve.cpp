@@ -1,6 +1,5 @@
 // `cria serve`: a model for many clients, over HTTP.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -50,10 +49,6 @@ struct ServeCommand {
   double read_timeout = 30, write_timeout = 30, keep_alive = 75, grace = 10;
   bool no_web = false;
 };
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
-}
 
 /// Keys of a file, one a line. Their texts stand in no error.
 std::vector<std::string> read_keys(const std::string& path) {

@@ -21,10 +21,6 @@ using serve::ServedModel;
 
 constexpr const char* kPlaces = "--models";
 
-std::chrono::milliseconds in_milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
-}
-
 serve::ServiceOptions service_options(const ServeModels& all, const Model& model) {
   serve::ServiceOptions service;
   EngineOptions& engine = service.engine;
@@ -36,7 +32,7 @@ serve::ServiceOptions service_options(const ServeModels& all, const Model& model
   engine.prefix_cache_bytes = std::uint64_t{all.cache_mib} << 20;
   service.scheduler.prompt_tokens = all.prefill_chunk;
   service.queue = all.queue;
-  service.request_timeout = in_milliseconds(all.request_timeout);
+  service.request_timeout = milliseconds(all.request_timeout);
   return service;
 }
 
@@ -61,7 +57,6 @@ std::unique_ptr<ServedModel> described(const ServeModels& all, const std::string
       engine.n_ctx != 0 ? engine.n_ctx : std::min(model->context_length(), kDefaultContext);
   served->card.slots = engine.sequences;
   served->card.memory = engine_memory(*model, engine).total();
-  served->loras = parse_loras(all.model.loras);
   served->defaults = default_answer(all.sampling, *model);
   served->pooling = all.pooling.empty() ? default_pooling(*model) : parse_pooling(all.pooling);
   return served;
@@ -136,13 +131,17 @@ serve::PoolOptions pool_options(const ServeModels& all) {
   options.max_loaded = all.max_loaded;
   options.max_memory =
       all.memory_mib != 0 ? std::uint64_t{all.memory_mib} << 20U : machine_memory() / 4 * 3;
-  options.idle = all.idle == 0 ? std::chrono::milliseconds(-1) : in_milliseconds(all.idle);
+  options.idle = all.idle == 0 ? std::chrono::milliseconds(-1) : milliseconds(all.idle);
   options.queue = all.queue;
-  options.request_timeout = in_milliseconds(all.request_timeout);
+  options.request_timeout = milliseconds(all.request_timeout);
   return options;
 }
 
 }  // namespace
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
 
 Flags ServeModels::flags() {
   return in_group(

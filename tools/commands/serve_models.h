@@ -1,6 +1,7 @@
 // The models that `cria serve` may load, and how each is loaded.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "tools/serve/models/model_pool.h"
 
 namespace cria::tools {
+
+/// Returns seconds as milliseconds, rounded.
+std::chrono::milliseconds milliseconds(double seconds);
 
 /// Flags of the models of a server.
 struct ServeModels {

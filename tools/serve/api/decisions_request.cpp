@@ -86,11 +86,7 @@ DecisionQuestion read_question(const Fields& fields) {
     refuse_value(fields.path("type"), R"("predicate", "choice" or "score")", type);
   }
   if (const auto name = fields.text("name")) out.name = *name;
-  const RequestJson& instructions = fields.require("instructions", "a string or an array of parts");
-  out.instructions = instructions.is_array()
-                         ? read_text_parts(instructions, fields.path("instructions"),
-                                           {"input_text", "text", "input_json"})
-                         : text_of(instructions);
+  out.instructions = text_of(fields.require("instructions", "a string or other JSON"));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "engine/lora/adapters.h"
 #include "model/vocabulary.h"
 #include "tools/serve/http/message_parser.h"
 #include "tools/serve/http/response.h"
@@ -59,7 +60,7 @@ void slots(Exchange& exchange, const ServedModel& model) {
 
 RequestJson adapters(const ServedModel& model) {
   RequestJson all = RequestJson::array();
-  for (const LoraFile& lora : model.loras)
+  for (const LoraFile& lora : model.model->adapters().files())
     all.push_back({{"id", all.size()},
                    {"path", std::filesystem::path(lora.path).filename().string()},
                    {"scale", RequestJson::parse(number_text(lora.scale))}});

@@ -1,12 +1,12 @@
 #include "tools/serve/models/served_model.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
 #include "engine/model_parts.h"
+#include "engine/quantize/plan.h"
 
 namespace cria::serve {
 
@@ -68,9 +68,7 @@ ModelCard card_of(const Model& model) {
     card.tensor_bytes += tensor.bytes;
     values[tensor.dtype] += tensor.cols() * tensor.rows();
   }
-  const auto most =
-      std::ranges::max_element(values, {}, [](const auto& one) { return one.second; });
-  if (most != values.end()) card.main_type = dtype_info(most->first).name;
+  if (const auto most = most_of(values)) card.main_type = name(*most);
   return card;
 }
 

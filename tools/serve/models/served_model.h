@@ -44,7 +44,6 @@ struct ServedModel {
   ModelCard card;
   GenerateOptions defaults;          ///< for absent fields; no seed: a random one per request
   Pooling pooling = Pooling::Mean;   ///< for embeddings
-  std::vector<LoraFile> loras;       ///< adapters, in the order of their numbers
   std::unique_ptr<Service> service;  ///< computes; null: the model was opened only to look at it
 
   [[nodiscard]] std::size_t n_ctx() const { return service->n_ctx(); }
