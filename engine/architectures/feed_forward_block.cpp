@@ -3,14 +3,19 @@
 
 namespace cria {
 
+// Returns the width of a shared or routed expert: what its tensors have, or else what the key says.
+std::uint64_t ModelBuilder::width_of(std::initializer_list<std::string> downs, const char* key) {
+  for (const std::string& name : downs)
+    if (const auto shape = weights.shape_of(prefix() + name + ".weight")) return shape->front();
+  return keys.get_or(key, config.n_ff[layer], 1, limits::kFeedForward);
+}
+
 ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f,
                                          const std::string& suffix, const std::string& value) {
-  // The tensors say how wide a shared expert is.
   const std::string down_name = "ffn_down" + suffix;
-  std::uint64_t width = config.n_ff[layer];
-  if (const auto shape = weights.shape_of(prefix() + down_name + ".weight");
-      !suffix.empty() && shape)
-    width = shape->front();
+  const std::uint64_t width = suffix.empty()
+                                  ? config.n_ff[layer]
+                                  : width_of({down_name}, "expert_shared_feed_forward_length");
   const std::uint64_t n_embd = config.n_embd;
   std::vector<Matrix> matrices;
   if (f.fused) {
@@ -59,13 +64,6 @@ ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   return e;
 }
 
-// Returns the width of an expert's feed-forward network, from its tensors or else from the keys.
-std::uint64_t ModelBuilder::expert_width() {
-  for (const char* name : {"ffn_down_exps.weight", "ffn_down.0.weight"})
-    if (const auto shape = weights.shape_of(prefix() + name)) return shape->front();
-  return keys.get_or("expert_feed_forward_length", config.n_ff[layer], 1, limits::kFeedForward);
-}
-
 // Experts are stacked in one tensor, or have a tensor each ("ffn_gate.3").
 std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::uint64_t cols,
                                                   std::uint64_t rows, bool bias) {
@@ -103,7 +101,8 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   keys.get("expert_used_count", 1, config.n_experts);
   expect_usual_router(e);
   const std::uint64_t n = config.n_experts, used = config.n_experts_used, n_in = graph.width(in),
-                      width = expert_width();
+                      width =
+                          width_of({"ffn_down_exps", "ffn_down.0"}, "expert_feed_forward_length");
   RouteOp route;
   route.n = n;
   route.used = used;

@@ -1,6 +1,7 @@
 // The blocks that describe families: each takes its tensors by name and adds the nodes of a step.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -209,7 +210,7 @@ class ModelBuilder {
                          bool bias);
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols,
                                       std::uint64_t rows, bool bias);
-  std::uint64_t expert_width();
+  std::uint64_t width_of(std::initializer_list<std::string> downs, const char* key);
   void expect_usual_router(const ExpertsBlock& e) const;
   [[nodiscard]] bool predicts() const { return part_ == GraphPart::Prediction; }
   /// x = the table's rows of tokens, times the scale of embed().

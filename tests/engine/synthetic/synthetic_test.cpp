@@ -209,6 +209,34 @@ TEST(Synthetic, EveryArchitectureOfTheShapesRuns) {
   std::remove(path.c_str());
 }
 
+// llama.cpp reads these keys and tensors: without them, it refuses files or their shared experts.
+TEST(Synthetic, OtherLoadersFindWhatTheyRequire) {
+  const std::string path = ::testing::TempDir() + "cria-required-keys.gguf";
+  std::size_t shared = 0;
+  for (const ModelShape& shape : model_shapes()) {
+    if (shape.keys.empty()) continue;
+    write_hollow(shape, DType::Q4_K, path);
+    const GgufFile file = GgufFile::open(path);
+    const auto has = [&](const char* key) { return file.find(shape.arch + "." + key) != nullptr; };
+    if (shape.arch.starts_with("qwen35")) {
+      EXPECT_EQ(file.find_ints(shape.arch + ".rope.dimension_sections")->size(), 4U) << shape.name;
+    }
+    if (shape.arch.starts_with("nemotron_h")) {
+      EXPECT_TRUE(has("attention.layer_norm_epsilon")) << shape.name;
+      EXPECT_TRUE(has("expert_shared_count") && has("expert_feed_forward_length")) << shape.name;
+      EXPECT_NE(file.tensor("blk.1.exp_probs_b.bias"), nullptr) << shape.name;
+    }
+    for (const TensorView& tensor : file.tensors()) {
+      if (!tensor.name.ends_with(".ffn_down_shexp.weight")) continue;
+      EXPECT_EQ(file.get_uint(shape.arch + ".expert_shared_feed_forward_length"), tensor.cols())
+          << shape.name << " " << tensor.name;
+      ++shared;
+    }
+  }
+  EXPECT_GE(shared, 16U + 40U) << "shared experts of two shapes";
+  std::remove(path.c_str());
+}
+
 TEST(Synthetic, TheMixtureOfExpertsHasThreeBillionParameters) {
   const ModelShape& moe = find_shape("moe");
   const std::string path = ::testing::TempDir() + "cria-moe-plan.gguf";
