@@ -14,7 +14,7 @@ struct Decisive {
   double neutral, also_neutral;
 };
 constexpr Decisive kDecisive[] = {
-    {"expert_count", 0, 0},
+    {"expert_count", 0, 1},
     {"expert_group_count", 0, 1},
     {"embedding_scale", 0, 1},
     {"residual_scale", 0, 1},
