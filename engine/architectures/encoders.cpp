@@ -9,8 +9,8 @@ constexpr FeedForwardBlock kGelu{
 
 // x += a row of a table, chosen by position or segment.
 void add_embedding(ModelBuilder& m, const std::string& name, std::uint64_t rows, EmbedOp::Row row,
-                   TokenId separator = -1) {
-  const TensorView& table = m.weights.matrix(name + ".weight", m.config.n_embd, rows);
+                   TokenId separator = -1, const std::string& prefix = "") {
+  const TensorView& table = m.weights.matrix(prefix + name + ".weight", m.config.n_embd, rows);
   const ValueId value = m.graph.value("embedding", m.config.n_embd);
   m.graph.add(EmbedOp{{}, 1, row, separator}, name, kNoValue, value, {Matrix{table, {}, {}, {}}});
   m.add_scaled(name + "_add", value, m.x, 1);
@@ -47,10 +47,13 @@ void build_bert_like(ModelBuilder& m, bool positions, const FeedForwardBlock& fe
   m.layers([&](std::uint32_t) {
     m.attention(m.x, {.rotated = !positions});
     norm_in_place(m, m.norm_spec("attn_output_norm", n_embd), "attn_output_norm");
-    if (m.has_experts())
+    if (m.has_experts()) {
       m.experts(m.x, {.gated = false, .normalized = false, .activation = kGelu.activation});
-    else
+      if (m.has("ffn_exps_bias"))
+        add_embedding(m, "ffn_exps_bias", 1, EmbedOp::Row::Segment, -1, m.prefix());
+    } else {
       m.feed_forward(m.x, feed_forward);
+    }
     norm_in_place(m, m.norm_spec("layer_output_norm", n_embd), "layer_output_norm");
   });
   m.vectors(m.x);
@@ -64,7 +67,8 @@ void build_bert(ModelBuilder& m) { build_bert_like(m, true, kGelu); }
 // RoPE and a gated feed-forward.
 void build_nomic_bert(ModelBuilder& m) { build_bert_like(m, false, {.biases = true}); }
 
-// RoPE; every second layer has experts without gates.
+// RoPE; every second layer has experts without gates, whose sum has a bias. Other converters leave
+// the bias out.
 void build_nomic_bert_moe(ModelBuilder& m) { build_bert_like(m, false, kGelu); }
 
 }  // namespace cria

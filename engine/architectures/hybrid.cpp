@@ -105,7 +105,7 @@ void build_falcon_h1(ModelBuilder& m) {
     m.graph.add(norm, "ffn_norm", m.x, g);
     m.feed_forward(g, {});
   });
-  m.output();
+  m.output(m.keys.positive_or("logit_scale", 1));
 }
 
 void build_mamba2(ModelBuilder& m) {

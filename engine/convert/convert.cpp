@@ -52,6 +52,7 @@ struct Conversion::State {
   std::optional<HfVocabulary> vocabulary;
   std::optional<GgufWriter> writer;
   std::map<std::string, std::vector<float>> computed;  // tensors computed from config.json
+  std::map<std::string, SafetensorsDirectory, std::less<>> projections;  // by GGUF name
   std::vector<Planned> planned;
   std::vector<ConvertedTensor> tensors;
   std::vector<std::string> warnings;
@@ -93,7 +94,7 @@ struct Conversion::State {
     if (!fs::exists(config_path()))
       throw Error(options.directory,
                   "no config.json: expected the directory of a Hugging Face or MLX model");
-    json = with_usual_names(text_part(read_json(config_path())));
+    json = with_usual_names(text_part(read_python_json(config_path())));
     return HfConfig::from_json(json, config_path(), hf_classes());
   }
 
@@ -150,7 +151,9 @@ struct Conversion::State {
     for (const HfNumber& number : config.model_class->numbers)
       writer->set(std::string(number.gguf), GgufArray::of(sources.numbers_of(number)));
     set_pooling(*writer, options.directory, config.model_class->arch);
-    require_no_projections(options.directory);
+    for (const HfProjection& one :
+         projections_of(options.directory, config.model_class->projections))
+      projections.emplace(one.gguf, SafetensorsDirectory::open(one.directory));
     if (auto factors = config.rope_factors(); !factors.empty())
       computed.emplace("rope_freqs.weight", std::move(factors));
     if (config.rope_scaling.kind != HfRopeScaling::Kind::LongRope) return;
@@ -177,13 +180,25 @@ struct Conversion::State {
     const auto known = [&](std::string_view name) -> std::optional<std::vector<std::uint64_t>> {
       if (name == "output.weight" && config.tied_embeddings) return std::nullopt;
       const auto found = computed.find(std::string(name));
-      return found != computed.end() ? std::vector<std::uint64_t>{found->second.size()}
-                                     : sources.shape_of(name);
+      if (found != computed.end()) return std::vector<std::uint64_t>{found->second.size()};
+      const SafeTensor* const matrix = projection(name);
+      if (matrix == nullptr) return sources.shape_of(name);
+      return std::vector<std::uint64_t>{matrix->shape.rbegin(), matrix->shape.rend()};
     };
     for (const WantedTensors::Wanted& wanted : wanted_tensors(metadata, known)) {
       if (!computed.contains(wanted.name)) add(wanted);
     }
     drop_unused();
+  }
+
+  /// Returns the matrix of a projection of vectors, or null.
+  [[nodiscard]] const SafeTensor* projection(std::string_view gguf) const {
+    const auto found = projections.find(gguf);
+    if (found == projections.end()) return nullptr;
+    const SafeTensor* const matrix = found->second.tensor("linear.weight");
+    if (matrix == nullptr || matrix->shape.size() != 2 || found->second.tensors().size() != 1)
+      throw found->second.error("expected one matrix", "tensor linear.weight");
+    return matrix;
   }
 
   /// Numbers of config.json size lists: the tensors must confirm them.
@@ -273,7 +288,10 @@ struct Conversion::State {
     item.tensor.name = wanted.name;
     item.tensor.shape = wanted.shape;
     try {
-      item.rows = sources.rows_of(wanted);
+      if (const SafeTensor* const matrix = projection(wanted.name))
+        item.rows = float_rows(*matrix, wanted.shape[1], wanted.shape[0]);
+      else
+        item.rows = sources.rows_of(wanted);
     } catch (const Error& error) {
       const std::string text = error.what();
       throw text.starts_with(options.directory) ? error : Error(options.directory, text);

@@ -18,8 +18,8 @@ const HfClass* find_class(Member HfClass::*member, std::string_view value) {
 std::span<const HfClass> hf_classes() {
   static const std::vector<HfClass> classes = [] {
     std::vector<HfClass> all;
-    for (auto family :
-         {hf::hybrid, hf::llama_like, hf::gemma, hf::other_blocks, hf::deepseek_like, hf::encoders})
+    for (auto family : {hf::hybrid, hf::mamba, hf::llama_like, hf::gemma, hf::other_blocks,
+                        hf::deepseek_like, hf::encoders})
       std::ranges::move(family(), std::back_inserter(all));
     return all;
   }();
@@ -70,7 +70,7 @@ std::span<const std::string_view> endings_of(const HfTensor& tensor) {
   static constexpr std::string_view kEndings[] = {".weight", ".bias"}, kNone[] = {""};
   const std::string_view name = tensor.gguf;
   if (name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale") ||
-      is_decay(tensor.rows) || tensor.rows == HfRows::Flat)
+      tensor.hf.ends_with(".weight") || is_decay(tensor.rows) || tensor.rows == HfRows::Flat)
     return kNone;
   return kEndings;
 }

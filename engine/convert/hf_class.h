@@ -20,14 +20,15 @@ class HfImport;
 /// Maps the rows of a Hugging Face tensor to a GGUF tensor.
 enum class HfRows : std::uint8_t {
   Same,
-  Pairs,      ///< in each head, rotated pairs (i, i + d/2) become adjacent
-  PlusOne,    ///< 1 is added to the values
-  OneRow,     ///< a GGUF vector is a matrix of one row there
-  BehindTwo,  ///< the first two rows are left out; convert only
-  Padded,     ///< rows behind the last are 0; convert only
-  Flat,       ///< one dimension there
-  Taps,       ///< a dimension of 1 between channels and taps there
-  Decays,     ///< -e^x of the values; dimensions of 1 are left out there
+  Pairs,       ///< in each head, rotated pairs (i, i + d/2) become adjacent
+  PlusOne,     ///< 1 is added to the values
+  OneRow,      ///< a GGUF vector is a matrix of one row there
+  BehindTwo,   ///< the first two rows are left out; convert only
+  Padded,      ///< rows behind the last are 0; convert only
+  Flat,        ///< one dimension there
+  Taps,        ///< a dimension of 1 between channels and taps there
+  Decays,      ///< -e^x of the values; dimensions of 1 are left out there
+  HeadDecays,  ///< the same, but [1, 1, heads, 1] there
   // Heads of linear attention (HfLinearHeads). There, the value heads of a key head are neighbours;
   // in GGUF, value heads have key heads in turn.
   ValueRows,
@@ -75,7 +76,7 @@ constexpr bool is_linear(HfRows rows) {
   return rows >= HfRows::ValueRows && rows <= HfRows::NextGates;
 }
 constexpr bool is_decay(HfRows rows) {
-  return rows == HfRows::Decays || rows == HfRows::ValueDecays;
+  return rows == HfRows::Decays || rows == HfRows::HeadDecays || rows == HfRows::ValueDecays;
 }
 constexpr bool has_taps(HfRows rows) { return rows == HfRows::Taps || rows == HfRows::ValueTaps; }
 
@@ -139,6 +140,8 @@ struct HfClass {
   bool partial_rotation = false;   ///< RoPE may rotate a part of each head
   double default_part = 1;         ///< default of "partial_rotary_factor"
   HfLongRope longrope = HfLongRope::None;
+  bool attention = true;           ///< false: layers have neither heads nor a feed-forward part
+  bool projections = false;        ///< "2_Dense" and "3_Dense" become dense_2 and dense_3
   bool latent = false;             ///< latent attention: keys of its own give the sizes of heads
   bool mscale = false;             ///< GGUF has a key for "mscale_all_dim"
   bool ropes_by_type = false;      ///< "rope_parameters" may differ by "layer_types"
@@ -159,8 +162,8 @@ struct HfClass {
   bool predicting_layers = false;             ///< drop MTP layers behind the last layer
   std::string_view predicting = {};           ///< prefix of other MTP tensors to drop
   std::vector<std::string_view> unused = {};  ///< endings of tensors that are not used
-  /// "layer_types" or "hybrid_override_pattern" must have it; else another class of this name
-  /// counts.
+  /// "layer_types" or "hybrid_override_pattern" must have it, or a key of this name a number above
+  /// 0; else another class of this name counts.
   std::string_view only_with = {};
   /// Other names of keys of config.json, which count if the usual ones are missing.
   std::vector<std::pair<std::string_view, std::string_view>> aliases = {};

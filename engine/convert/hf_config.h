@@ -40,6 +40,12 @@ struct MlxPacking {
   std::uint32_t group_size = 0, bits = 0;
 };
 
+/// The factor of the rows up to `end`, from the end of the factor before it.
+struct HfRowFactor {
+  std::uint64_t end = ~std::uint64_t{0};
+  double factor = 1;
+};
+
 struct HfConfig {
   const HfClass* model_class = nullptr;
   std::uint32_t n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0,
@@ -49,6 +55,10 @@ struct HfConfig {
   double rope_base = 10000;
   HfRopeScaling rope_scaling;
   HfLinearHeads linear;  ///< set by a rule
+  /// Factors of matrices' rows, by the role of their GGUF names. Convert only; set by a rule.
+  std::map<std::string, std::vector<HfRowFactor>, std::less<>> row_factors;
+  /// Experts whose matrices the directory has in one, row by row; 0: none. Set by a rule.
+  std::uint32_t joined_experts = 0;
   std::optional<std::uint32_t> sliding_window;
   bool tied_embeddings = false, attention_bias = false, mlp_bias = false;
   std::optional<std::uint32_t> bos;
@@ -96,8 +106,14 @@ void set_sampling(GgufWriter& writer, const std::string& directory,
 /// Sets ARCH.pooling_type as the directory's 1_Pooling/config.json says, if it is there. Throws
 /// Error for an unknown pooling.
 void set_pooling(GgufWriter& writer, const std::string& directory, std::string_view arch);
-/// Throws Error if the directory has projections of vectors, which are not converted.
-void require_no_projections(const std::string& directory);
+/// A projection of vectors, which sentence-transformers has in a directory of its own.
+struct HfProjection {
+  std::string gguf;       ///< name in the GGUF file
+  std::string directory;  ///< DIRECTORY/2_Dense
+};
+/// Returns the projections that the directory has, in their order. Throws Error if `allowed` is
+/// false, or if one has a bias or an activation function.
+std::vector<HfProjection> projections_of(const std::string& directory, bool allowed);
 /// Adds the file's values to the text of a generation_config.json. Greedy decoding is "do_sample":
 /// false there. Throws Error for a value of a wrong type or out of range.
 std::string with_sampling(const std::string& generation_config, const GgufFile& file);

@@ -261,6 +261,15 @@ HfRule write_dense_layers() {
           }};
 }
 
+HfRule renamed(std::vector<std::pair<std::string, std::string>> names) {
+  return {nullptr, [names = std::move(names)](HfExport& k) {
+            for (const auto& [from, to] : names) {
+              k.out[to] = HfExport::Json(k.out[from]);
+              k.out.erase(from);
+            }
+          }};
+}
+
 HfRule drop_prediction() {
   return {nullptr, [](HfExport& k) {
             k.config.n_layers -= k.keys.get_or("nextn_predict_layers", 0, 0, k.config.n_layers - 1);

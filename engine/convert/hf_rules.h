@@ -128,6 +128,8 @@ HfRule write_scaling(std::string_view key, nlohmann::ordered_json value);
 HfRule write_unscaled();
 /// "mlp_only_layers": GGUF's tensors show which layers have no experts.
 HfRule write_dense_layers();
+/// Other names of keys that earlier rules have written: pairs {name, other name}.
+HfRule renamed(std::vector<std::pair<std::string, std::string>> names);
 /// MTP layers: the directory has none.
 HfRule drop_prediction();
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/convert/hf_config.h"
 #include "engine/convert/hf_tensors.h"
+#include "engine/quantize/plan.h"
 
 namespace cria {
 namespace {
@@ -91,12 +93,14 @@ void HfSources::resolve(const HfTensor& name, std::string_view ending, std::uint
     sources_.emplace(with_number(name.gguf, '#', layer).append(ending), std::move(source));
 }
 
-// In multimodal models, names of the text model have a prefix.
+// In multimodal models, names of the text model have a prefix; in models of vectors they may lack
+// theirs.
 const SafeTensor* HfSources::find(const std::string& name) const {
   const SafeTensor* tensor = weights_.tensor(name);
   if (tensor == nullptr) tensor = weights_.tensor("language_model." + name);
   if (tensor == nullptr && name.starts_with("model."))
     tensor = weights_.tensor("model.language_model." + name.substr(6));
+  if (tensor == nullptr && name.starts_with("model.")) tensor = weights_.tensor(name.substr(6));
   return tensor;
 }
 
@@ -118,6 +122,17 @@ Shape HfSources::unpacked_shape(const SafeTensor& tensor) const {
   return shape;
 }
 
+Shape HfSources::shape_for(std::string_view gguf, const SafeTensor& tensor) const {
+  Shape shape = unpacked_shape(tensor);
+  const std::uint64_t experts = config_.joined_experts;
+  if (experts == 0 || shape.size() != 2 || gguf.find("_exps.") == std::string_view::npos ||
+      shape[0] % experts != 0)
+    return shape;
+  shape[0] /= experts;
+  shape.insert(shape.begin(), experts);
+  return shape;
+}
+
 std::string HfSources::name_of(std::string_view gguf) const {
   for (const HfTensor& name : config_.model_class->tensors) {
     for (const std::string_view ending : endings_of(name))
@@ -132,7 +147,7 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   const auto found = sources_.find(gguf);
   if (found == sources_.end()) return std::nullopt;
   const Source& source = found->second;
-  Shape shape = unpacked_shape(*source.parts.front());
+  Shape shape = shape_for(gguf, *source.parts.front());
   if (shape.empty()) return shape;
   if (source.stacked) shape.insert(shape.begin(), source.parts.size());
   std::ranges::reverse(shape);
@@ -155,7 +170,7 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   const auto fail = [&](const SafeTensor& tensor) {
     SafeTensor expected, got;
     expected.shape = shape;
-    got.shape = unpacked_shape(tensor);
+    got.shape = shape_for(wanted.name, tensor);
     throw Error("",
                 "wrong shape: expected " + expected.shape_string() + ", got " + got.shape_string(),
                 "tensor " + tensor.name);
@@ -170,11 +185,11 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   }
   for (const SafeTensor* const part : source.parts) {
     if (packing_of(*part) && part->shape.size() < 3) continue;  // mlx_rows() checks it
-    const Shape got = unpacked_shape(*part);
+    const Shape got = shape_for(wanted.name, *part);
     if (source.rows == HfRows::Padded && got.size() == 2 && got[0] < shape[0] && got[1] == shape[1])
       continue;
     if (source.rows == HfRows::Flat && product(part->shape) == product(shape)) continue;
-    if (without_ones(unpacked_shape(*part)) != without_ones(shape)) fail(*part);
+    if (without_ones(got) != without_ones(shape)) fail(*part);
   }
 }
 
@@ -271,6 +286,15 @@ WeightRowsPtr in_order(std::vector<WeightRowsPtr> parts, HfRows kind, std::uint6
 }  // namespace
 
 WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
+  WeightRowsPtr rows = unscaled_rows_of(wanted);
+  const auto factors = config_.row_factors.find(tensor_role(wanted.name).role);
+  if (factors == config_.row_factors.end()) return rows;
+  return scaled_rows(std::move(rows), [list = factors->second](std::uint64_t row) {
+    return std::ranges::upper_bound(list, row, {}, &HfRowFactor::end)->factor;
+  });
+}
+
+WeightRowsPtr HfSources::unscaled_rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
   if (found == sources_.end())
     throw weights_.error("missing tensor", "tensor " + name_of(wanted.name));

@@ -131,7 +131,9 @@ std::vector<std::uint64_t> HfTarget::shape_of_parts() const {
   }
   if (first.rows == HfRows::Flat) lengths = {first.tensor->rows() * first.tensor->cols()};
   if (first.rows == HfRows::Decays) std::erase(lengths, 1);
-  if (has_taps(first.rows)) lengths.insert(lengths.begin() + 1, 1);
+  if (first.rows == HfRows::HeadDecays)
+    lengths = {1, first.tensor->rows() * first.tensor->cols(), 1, 1};
+  if (has_taps(first.rows)) lengths = {first.tensor->cols(), 1, first.tensor->rows()};
   if (is_group(first.rows) || is_next(first.rows)) {
     lengths.back() = 0;
     for (const Part& part : parts_) lengths.back() += part.tensor->shape.back();
@@ -193,8 +195,8 @@ WeightRowsPtr HfTarget::rows() const {
   if (kind == HfRows::PlusOne)
     return mapped_rows(std::move(parts.front()), [](float x) { return x - 1; });
   if (is_linear(kind)) return linear_rows(std::move(parts));
-  if (kind == HfRows::Decays) return mapped_rows(std::move(parts.front()), log_of_decay);
-  if (kind <= HfRows::Decays && kind != HfRows::Pairs) return std::move(parts.front());
+  if (is_decay(kind)) return mapped_rows(std::move(parts.front()), log_of_decay);
+  if (kind <= HfRows::HeadDecays && kind != HfRows::Pairs) return std::move(parts.front());
   std::uint64_t rows = 0;
   for (const auto& part : parts) rows += part->rows();
   if (is_group(kind)) return arranged_rows(std::move(parts), rows, groups_);

@@ -46,6 +46,10 @@ class HfSources {
   [[nodiscard]] std::optional<MlxPacking> packing_of(const SafeTensor& tensor) const;
   /// Shape of the values, rows first.
   [[nodiscard]] std::vector<std::uint64_t> unpacked_shape(const SafeTensor& tensor) const;
+  /// The same for a GGUF tensor: experts have a dimension of their own.
+  [[nodiscard]] std::vector<std::uint64_t> shape_for(std::string_view gguf,
+                                                     const SafeTensor& tensor) const;
+  [[nodiscard]] WeightRowsPtr unscaled_rows_of(const WantedTensors::Wanted& wanted);
   void resolve(const HfTensor& name);
   void resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer);
   WeightRowsPtr part_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);

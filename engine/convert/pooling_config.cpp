@@ -1,9 +1,11 @@
-// The pooling of a directory of the sentence-transformers library: 1_Pooling/config.json.
+// Directories of the sentence-transformers library: the pooling (1_Pooling/config.json) and
+// projections of vectors (2_Dense, 3_Dense).
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/convert/hf_config.h"
+#include "engine/convert/json_keys.h"
 #include "engine/vectors.h"
 #include "model/error.h"
 #include "model/file/json.h"
@@ -31,12 +33,28 @@ void set_pooling(GgufWriter& writer, const std::string& directory, std::string_v
   writer.set(std::string(arch) + ".pooling_type", static_cast<std::uint32_t>(*pooling));
 }
 
-void require_no_projections(const std::string& directory) {
+std::vector<HfProjection> projections_of(const std::string& directory, bool allowed) {
   namespace fs = std::filesystem;
-  for (const char* name : {"2_Dense", "3_Dense"})
-    if (fs::exists(fs::path(directory) / name))
+  constexpr std::pair<const char*, const char*> kNames[] = {{"2_Dense", "dense_2.weight"},
+                                                            {"3_Dense", "dense_3.weight"}};
+  std::vector<HfProjection> found;
+  for (const auto& [name, gguf] : kNames) {
+    const fs::path path = fs::path(directory) / name;
+    if (!fs::exists(path)) continue;
+    if (!allowed)
       throw Error(directory, std::string("a projection of vectors (") + name +
                                  ") cannot be converted: vectors would be wrong without it");
+    const std::string config = (path / "config.json").string();
+    const nlohmann::json json = read_json(config);
+    const JsonKeys keys(json, config);
+    if (keys.flag_or("bias", false)) keys.fail("bias", "not supported here: expected false");
+    const std::string activation = keys.text("activation_function").value_or("Identity");
+    if (!activation.ends_with("Identity"))
+      keys.fail("activation_function",
+                "not supported here: expected Identity, got '" + activation + "'");
+    found.push_back({gguf, path.string()});
+  }
+  return found;
 }
 
 }  // namespace cria

@@ -13,6 +13,8 @@ using Json = nlohmann::json;
 using Kind = HfRopeScaling::Kind;
 
 constexpr const char* kOriginal = "original_max_position_embeddings";
+// Recurrent models have no limit of their own: what other converters write.
+constexpr std::uint32_t kContextOfStates = 1U << 20;
 constexpr const char* kPart = "partial_rotary_factor";
 
 std::string names_of(std::span<const HfClass> classes) {
@@ -33,7 +35,7 @@ class ConfigReader : JsonKeys {
   void read(std::span<const HfClass> classes) {
     model_class(classes);
     sizes();
-    rope();
+    if (out_.model_class->attention) rope();
     window();
     flags();
     special_tokens();
@@ -56,6 +58,8 @@ class ConfigReader : JsonKeys {
   }
 
   [[nodiscard]] bool has_layers(std::string_view type) const {
+    if (const Json* const number = find(type); number != nullptr && number->is_number())
+      return *number > 0;
     const Json* const types = find("layer_types");
     if (types != nullptr && types->is_array()) return std::ranges::count(*types, Json(type)) != 0;
     return text("hybrid_override_pattern").value_or("").find(type) != std::string::npos;
@@ -69,6 +73,16 @@ class ConfigReader : JsonKeys {
     const HfClass& own = *out_.model_class;
     out_.n_layers = size(has("num_layers") ? "num_layers" : "num_hidden_layers", limits::kLayers);
     out_.n_embd = size("hidden_size", limits::kEmbedding);
+    out_.n_vocab = size("vocab_size", limits::kVocabulary);
+    out_.norm_eps = has(own.eps) ? static_cast<float>(number(own.eps)) : own.default_eps;
+    constexpr const char* kContext = "max_position_embeddings";
+    const bool unlimited = !own.attention && !has(kContext);
+    out_.n_ctx = unlimited ? kContextOfStates : size(kContext, limits::kContext);
+    if (own.attention) heads();
+  }
+
+  void heads() {
+    const HfClass& own = *out_.model_class;
     const std::uint32_t heads = out_.n_heads = size("num_attention_heads", limits::kHeads);
     constexpr const char* kKvHeads = "num_key_value_heads";
     out_.n_kv_heads = has(kKvHeads) ? size(kKvHeads, limits::kHeads) : heads;
@@ -79,9 +93,6 @@ class ConfigReader : JsonKeys {
                           widths->front() <= limits::kFeedForward;  // a rule reads the others
     out_.n_ff =
         by_layer ? widths->front().get<std::uint32_t>() : size(kWidth, limits::kFeedForward);
-    out_.n_vocab = size("vocab_size", limits::kVocabulary);
-    out_.n_ctx = size("max_position_embeddings", limits::kContext);
-    out_.norm_eps = has(own.eps) ? static_cast<float>(number(own.eps)) : own.default_eps;
     if (out_.n_kv_heads > heads || heads % out_.n_kv_heads != 0)
       fail(kKvHeads, "KV heads do not divide the heads: expected a divisor of " +
                          std::to_string(heads) + ", got " + std::to_string(out_.n_kv_heads));

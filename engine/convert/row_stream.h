@@ -66,6 +66,8 @@ WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows
 WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n);
 /// map(x) of each value x.
 WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map);
+/// Row i times factor(i).
+WeightRowsPtr scaled_rows(WeightRowsPtr rows, std::function<double(std::uint64_t row)> factor);
 /// Column i is column source(i).
 WeightRowsPtr arranged_columns(WeightRowsPtr rows,
                                std::function<std::uint64_t(std::uint64_t column)> source);

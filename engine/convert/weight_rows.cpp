@@ -97,6 +97,26 @@ class MappedRows : public WeightRows {
   std::function<float(float)> map_;
 };
 
+class ScaledRows : public WeightRows {
+ public:
+  ScaledRows(WeightRowsPtr rows, std::function<double(std::uint64_t)> factor)
+      : WeightRows(rows->rows(), rows->cols()),
+        rows_(std::move(rows)),
+        factor_(std::move(factor)) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    rows_->read(row, out);
+    const double factor = factor_(row);
+    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = static_cast<float>(factor * out[i]);
+  }
+  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
+  [[nodiscard]] std::string form() const override { return rows_->form(); }
+
+ private:
+  WeightRowsPtr rows_;
+  std::function<double(std::uint64_t)> factor_;
+};
+
 class PaddedRows : public WeightRows {
  public:
   PaddedRows(WeightRowsPtr rows, std::uint64_t n)
@@ -324,6 +344,10 @@ WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n) {
 
 WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map) {
   return std::make_unique<MappedRows>(std::move(rows), std::move(map));
+}
+
+WeightRowsPtr scaled_rows(WeightRowsPtr rows, std::function<double(std::uint64_t row)> factor) {
+  return std::make_unique<ScaledRows>(std::move(rows), std::move(factor));
 }
 
 WeightRowsPtr arranged_columns(WeightRowsPtr rows,

@@ -273,6 +273,10 @@ OrderedJson HfConfig::to_json(std::string_view dtype) const {
   if (model_class->mlp_bias) json["mlp_bias"] = mlp_bias;
   if (sliding_window) json["sliding_window"] = *sliding_window;
   if (sliding_window && !model_class->window_by_default) json["use_sliding_window"] = true;
+  if (!model_class->attention)
+    for (const auto key : {"num_attention_heads", "num_key_value_heads", "head_dim",
+                           "intermediate_size", "rope_theta", "rope_scaling", "attention_bias"})
+      json.erase(key);
   if (bos) json["bos_token_id"] = *bos;
   if (eos.size() == 1)
     json["eos_token_id"] = eos.front();
@@ -296,6 +300,7 @@ void HfConfig::write(GgufWriter& writer, NormKind norm) const {
   set("attention.head_count_kv", n_kv_heads);
   set(norm == NormKind::Layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
       norm_eps);
+  if (!model_class->attention) return;
   if (head_dim * n_heads != n_embd) {  // otherwise the default
     set("attention.key_length", head_dim);
     set("attention.value_length", head_dim);

@@ -262,11 +262,11 @@ TensorRole tensor_role(std::string_view name) noexcept {
 }
 
 bool is_quantizable(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 9> kKept{"ffn_gate_inp",         "ffn_gate_inp_shexp",
-                                                  "per_layer_model_proj", "position_embd",
-                                                  "token_types",          "cls",
-                                                  "cls.output",           "ssm_dt",
-                                                  "shortconv.conv"};
+  constexpr std::array<std::string_view, 10> kKept{"ffn_gate_inp",         "ffn_gate_inp_shexp",
+                                                   "per_layer_model_proj", "position_embd",
+                                                   "token_types",          "cls",
+                                                   "cls.output",           "ssm_dt",
+                                                   "ffn_exps_bias",        "shortconv.conv"};
   const std::string_view role = tensor_role(name).role;
   return name.ends_with(kWeight) && !role.ends_with("norm") && !role.starts_with("ssm_conv1d") &&
          !role.starts_with("altup_") && !role.starts_with("laurel_") &&

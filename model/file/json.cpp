@@ -1,5 +1,6 @@
 #include "model/file/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -162,6 +163,31 @@ Json parse_guarded(std::string_view text, const std::string& file, const JsonLim
   return Json::parse(text);
 }
 
+// Replaces numbers that JSON lacks, outside of strings.
+std::string without_special_numbers(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  while (!text.empty()) {
+    std::size_t length = quoted && text[0] == '\\' ? std::min<std::size_t>(2, text.size()) : 1;
+    if (text[0] == '"') quoted = !quoted;
+    bool special = false;
+    for (const std::string_view number : {"-Infinity", "Infinity", "NaN"}) {
+      if (quoted || special || !text.starts_with(number)) continue;
+      special = true;
+      length = number.size();
+    }
+    out += special ? "null" : text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+constexpr const char* kJsonFile = "a JSON file";
+
+std::string_view text_of(const Mapping& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& file,
@@ -193,9 +219,14 @@ std::string exact_json_text(const nlohmann::ordered_json& json, int indent) {
 }
 
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits) {
-  const Mapping file(path, MapMode::Mmap, "a JSON file");
-  return parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path,
-                    limits);
+  const Mapping file(path, MapMode::Mmap, kJsonFile);
+  return parse_json(text_of(file), path, limits);
+}
+
+nlohmann::json read_python_json(const std::string& path, const JsonLimits& limits) {
+  const Mapping file(path, MapMode::Mmap, kJsonFile);
+  if (file.bytes().size() > limits.bytes) return parse_json(text_of(file), path, limits);
+  return parse_json(without_special_numbers(text_of(file)), path, limits);
 }
 
 }  // namespace cria

@@ -30,5 +30,7 @@ nlohmann::ordered_json parse_exact_json(std::string_view text, bool throws = tru
 std::string exact_json_text(const nlohmann::ordered_json& json, int indent = -1);
 /// The same of a file, which must be a regular one.
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits = {});
+/// The same of a file that Python may have written: NaN, Infinity and -Infinity become null.
+nlohmann::json read_python_json(const std::string& path, const JsonLimits& limits = {});
 
 }  // namespace cria

@@ -10,17 +10,6 @@ namespace {
 
 constexpr std::uint32_t kSoftmax = 1, kSigmoid = 2;  // expert_gating_func
 
-constexpr HfTensor kLatent[] = {
-    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
-    {"blk.#.attn_q_a", "model.layers.#.self_attn.q_a_proj"},
-    {"blk.#.attn_q_a_norm", "model.layers.#.self_attn.q_a_layernorm"},
-    {"blk.#.attn_q_b", "model.layers.#.self_attn.q_b_proj"},
-    {"blk.#.attn_kv_a_mqa", "model.layers.#.self_attn.kv_a_proj_with_mqa"},
-    {"blk.#.attn_kv_a_norm", "model.layers.#.self_attn.kv_a_layernorm"},
-    {"blk.#.attn_kv_b", "model.layers.#.self_attn.kv_b_proj"},
-    {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
-    {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
-    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
 constexpr HfTensor kGlm4MoeNorms[] = {
     {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
     {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
@@ -47,16 +36,6 @@ HfRule rotary_dim() {
           [=](HfExport& k) {
             k.set(kKey, k.config.n_rot);
             k.out.erase("partial_rotary_factor");
-          }};
-}
-
-// Export: other names of keys that a rule has written.
-HfRule renamed(std::vector<std::pair<std::string, std::string>> names) {
-  return {nullptr, [names = std::move(names)](HfExport& k) {
-            for (const auto& [from, to] : names) {
-              k.out[to] = HfExport::Json(k.out[from]);
-              k.out.erase(from);
-            }
           }};
 }
 

@@ -43,6 +43,13 @@ constexpr HfTensor kNomic[] = {{"token_embd", "embeddings.word_embeddings"},
                                {"blk.#.ffn_down", "encoder.layers.#.mlp.fc2"},
                                {"blk.#.layer_output_norm", "encoder.layers.#.norm2"}};
 
+constexpr HfTensor kNomicExperts[] = {
+    {"blk.#.ffn_up", "encoder.layers.#.mlp.fc1"},
+    {"blk.#.ffn_gate_inp", "encoder.layers.#.mlp.router.layer"},
+    {"blk.#.ffn_up_exps.weight", "encoder.layers.#.mlp.experts.mlp.w1"},
+    {"blk.#.ffn_down_exps.weight", "encoder.layers.#.mlp.experts.mlp.w2", HfRows::Columns},
+    {"blk.#.ffn_exps_bias.weight", "encoder.layers.#.mlp.experts.bias"}};
+
 HfRule to_gguf(std::function<void(HfImport&)> rule) { return {std::move(rule), nullptr}; }
 
 HfRule encoder() {
@@ -77,6 +84,42 @@ HfRule classifier() {
   });
 }
 
+// Experts of every second layer. Each of their two matrices has the rows of all.
+HfRule nomic_experts() {
+  const HfRule routed = experts("num_experts", "moe_top_k", "intermediate_size");
+  return to_gguf([=](HfImport& k) {
+    routed.to_gguf(k);
+    k.config.joined_experts = k.uint("num_experts", 1, limits::kExperts);
+    k.set("moe_every_n_layers", k.uint_or("moe_every_n_layers", 0, limits::kLayers));
+    only("moe_normalize_expert_weights", false).to_gguf(k);
+  });
+}
+
+HfClass nomic_class(std::string_view arch, std::string_view activation,
+                    std::vector<HfTensor> tensors, std::vector<HfRule> rules) {
+  rules.push_back(encoder());
+  for (const char* key : {"prenorm", "use_rms_norm", "rotary_emb_interleaved"})
+    rules.push_back({only(key, false).to_gguf, nullptr});
+  rules.push_back({only("rotary_emb_fraction", 1.0).to_gguf, nullptr});
+  return {.name = "NomicBertModel",
+          .arch = arch,
+          .model_type = "nomic_bert",
+          .tied = true,
+          .eps = "layer_norm_epsilon",
+          .default_eps = 1e-12F,
+          .activations = activation,
+          .tensors = std::move(tensors),
+          .rules = std::move(rules),
+          .unused = {"position_ids"},
+          .aliases = {{"n_embd", "hidden_size"},
+                      {"n_layer", "num_hidden_layers"},
+                      {"n_head", "num_attention_heads"},
+                      {"n_inner", "intermediate_size"},
+                      {"max_trained_positions", "max_position_embeddings"},
+                      {"n_positions", "max_position_embeddings"},
+                      {"rotary_emb_base", "rope_theta"}}};
+}
+
 HfClass bert_class(std::string_view name, std::string_view model_type,
                    std::vector<HfTensor> tensors, std::vector<HfRule> rules) {
   rules.push_back(encoder());
@@ -106,27 +149,10 @@ std::vector<HfClass> encoders() {
       bert_class("XLMRobertaForSequenceClassification", "xlm-roberta",
                  join({kRoberta, kRobertaPositions, kRobertaHead}),
                  {positions_behind_two(), classifier()}),
-      {.name = "NomicBertModel",
-       .arch = "nomic-bert",
-       .model_type = "nomic_bert",
-       .tied = true,
-       .eps = "layer_norm_epsilon",
-       .default_eps = 1e-12F,
-       .activations = "swiglu",
-       .tensors = join({kNomic}),
-       .rules = {encoder(),
-                 {only("prenorm", false).to_gguf, nullptr},
-                 {only("use_rms_norm", false).to_gguf, nullptr},
-                 {only("rotary_emb_interleaved", false).to_gguf, nullptr},
-                 {only("rotary_emb_fraction", 1.0).to_gguf, nullptr}},
-       .unused = {"position_ids"},
-       .aliases = {{"n_embd", "hidden_size"},
-                   {"n_layer", "num_hidden_layers"},
-                   {"n_head", "num_attention_heads"},
-                   {"n_inner", "intermediate_size"},
-                   {"max_trained_positions", "max_position_embeddings"},
-                   {"n_positions", "max_position_embeddings"},
-                   {"rotary_emb_base", "rope_theta"}}}};
+      nomic_class("nomic-bert-moe", "gelu", join({kNomicExperts, kNomic}), {nomic_experts()}),
+      nomic_class("nomic-bert", "swiglu", join({kNomic}), {})};
+  HfClass& experts = out[out.size() - 2];
+  experts.only_with = "num_experts";
   return out;
 }
 

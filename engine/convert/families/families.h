@@ -9,15 +9,32 @@
 
 namespace cria::hf {
 
-std::vector<HfClass> llama_like();     ///< llama_like.cpp: pre-norm layers like Llama's
-std::vector<HfClass> gemma();          ///< gemma.cpp
-std::vector<HfClass> hybrid();         ///< hybrid.cpp: some layers are recurrent
+std::vector<HfClass> llama_like();  ///< llama_like.cpp: pre-norm layers like Llama's
+std::vector<HfClass> gemma();       ///< gemma.cpp
+std::vector<HfClass> hybrid();  ///< hybrid.cpp: some layers are convolutions or linear attention
+std::vector<HfClass> mamba();   ///< mamba.cpp: Mamba 1 and 2 in all or some layers
 std::vector<HfClass> other_blocks();   ///< other_blocks.cpp: other norms, biases or layouts
 std::vector<HfClass> encoders();       ///< encoders.cpp: BERT, XLM-RoBERTa, nomic-bert
 std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of experts
 
 /// Granite's factors of embeddings, branches, attention and logits (llama_like.cpp).
 HfRule granite_factors();
+
+// hybrid.cpp: rules of layers of several kinds
+
+inline constexpr std::string_view kKvHeads = "attention.head_count_kv";
+/// "layer_types" has these two names. Recurrent layers have no KV heads in GGUF.
+HfRule mixed_layers(std::string_view attention, std::string_view recurrent);
+/// Returns the KV heads of all layers that have some. Throws Error if they differ.
+std::uint32_t common_kv_heads(const HfExport& k, const std::vector<std::uint32_t>& heads);
+/// True if a layer has the tensor: "ssm_conv1d.bias".
+bool any_has(const HfExport& k, const std::string& tensor);
+/// Sigmoid routers, for which the class has no key.
+HfRule sigmoid_router();
+/// The width of the shared expert.
+HfRule shared_width(std::string_view key);
+/// Concatenates lists of rules.
+std::vector<HfRule> with(std::vector<HfRule> rules, std::vector<HfRule> more);
 
 /// Concatenates lists of names.
 inline std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists) {
@@ -71,6 +88,17 @@ inline constexpr HfTensor kMixtralExperts[] = {
     {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.gate_proj.weight"},
     {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.up_proj.weight"},
     {"blk.#.ffn_down_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.down_proj.weight"}};
+inline constexpr HfTensor kLatent[] = {
+    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
+    {"blk.#.attn_q_a", "model.layers.#.self_attn.q_a_proj"},
+    {"blk.#.attn_q_a_norm", "model.layers.#.self_attn.q_a_layernorm"},
+    {"blk.#.attn_q_b", "model.layers.#.self_attn.q_b_proj"},
+    {"blk.#.attn_kv_a_mqa", "model.layers.#.self_attn.kv_a_proj_with_mqa"},
+    {"blk.#.attn_kv_a_norm", "model.layers.#.self_attn.kv_a_layernorm"},
+    {"blk.#.attn_kv_b", "model.layers.#.self_attn.kv_b_proj"},
+    {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
+    {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
+    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
 inline constexpr HfTensor kQwenShared[] = {
     {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
     {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},

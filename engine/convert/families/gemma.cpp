@@ -345,6 +345,14 @@ std::vector<HfClass> gemma() {
                    gemma3_ropes(),
                    {only("attn_logit_softcapping", 0.0).to_gguf, nullptr},
                    final_cap(0)}),
+      // EmbeddingGemma; its tensors' names lack "model.".
+      gemma_class("Gemma3TextModel", "gemma-embedding", "gemma3_text",
+                  join({kGemmaEnds, kBothSides, kHeadNorms, kAttention, kMlp}),
+                  {{only("use_bidirectional_attention", true, false).to_gguf, nullptr},
+                   {windows_if_any(kPeriod, true).to_gguf, nullptr},
+                   {attention_scale(62).to_gguf, nullptr},
+                   {gemma3_ropes().to_gguf, nullptr},
+                   {[](HfImport& k) { k.set("attention.causal", false); }, nullptr}}),
       gemma_class("Gemma3nForCausalLM", "gemma3n", "gemma3n_text",
                   join({kEnds, kGemma3n, kAttention, kQkNorms, kMlp}),
                   {windows(5, 0, true), widths_by_layer(), gemma3n_sizes(), gate_sparsity(),
@@ -360,7 +368,8 @@ std::vector<HfClass> gemma() {
                    gemma4_experts(),
                    gemma4_ropes(),
                    final_cap(30)})};
-  HfClass &gemma3 = out[2], &gemma3n = out[3], &gemma4 = out[4];
+  HfClass &gemma3 = out[2], &embedding = out[3], &gemma3n = out[4], &gemma4 = out[5];
+  embedding.ropes_by_type = embedding.projections = true;
   gemma3.defaults = kGemma3Defaults;
   gemma3.ropes_by_type = true;
   gemma4.defaults = kGemma4Defaults;

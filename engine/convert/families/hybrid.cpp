@@ -1,4 +1,5 @@
-// Classes in which some or all layers are recurrent: short convolutions, linear attention, Mamba.
+// Classes in which some layers are short convolutions or linear attention, and the rules that all
+// classes with recurrent layers share.
 #include <algorithm>
 
 #include "engine/convert/families/families.h"
@@ -62,46 +63,24 @@ constexpr HfTensor kQwen35[] = {
     {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.experts.gate_up_proj", HfRows::SecondHalf},
     {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.experts.down_proj"}};
 
-constexpr HfTensor kGraniteMamba[] = {
-    {"blk.#.ssm_in", "model.layers.#.mamba.in_proj"},
-    {"blk.#.ssm_conv1d.weight", "model.layers.#.mamba.conv1d.weight", HfRows::Taps},
-    {"blk.#.ssm_conv1d.bias", "model.layers.#.mamba.conv1d.bias"},
-    {"blk.#.ssm_dt.bias", "model.layers.#.mamba.dt_bias"},
-    {"blk.#.ssm_a", "model.layers.#.mamba.A_log", HfRows::Decays},
-    {"blk.#.ssm_d", "model.layers.#.mamba.D", HfRows::Flat},
-    {"blk.#.ssm_norm.weight", "model.layers.#.mamba.norm.weight", HfRows::Flat},
-    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"}};
+constexpr HfTensor kKimiLinear[] = {
+    {"blk.#.ssm_conv1d_q.weight", "model.layers.#.self_attn.q_conv1d.weight", HfRows::Taps},
+    {"blk.#.ssm_conv1d_k.weight", "model.layers.#.self_attn.k_conv1d.weight", HfRows::Taps},
+    {"blk.#.ssm_conv1d_v.weight", "model.layers.#.self_attn.v_conv1d.weight", HfRows::Taps},
+    {"blk.#.ssm_a", "model.layers.#.self_attn.A_log", HfRows::HeadDecays},
+    {"blk.#.ssm_dt.bias", "model.layers.#.self_attn.dt_bias"},
+    {"blk.#.ssm_beta", "model.layers.#.self_attn.b_proj"},
+    {"blk.#.ssm_f_a", "model.layers.#.self_attn.f_a_proj"},
+    {"blk.#.ssm_f_b", "model.layers.#.self_attn.f_b_proj"},
+    {"blk.#.ssm_g_a", "model.layers.#.self_attn.g_a_proj"},
+    {"blk.#.ssm_g_b", "model.layers.#.self_attn.g_b_proj"},
+    {"blk.#.ssm_norm", "model.layers.#.self_attn.o_norm"},
+    {"blk.#.exp_probs_b.bias", "model.layers.#.block_sparse_moe.gate.e_score_correction_bias"},
+    {"blk.#.ffn_gate_shexp", "model.layers.#.block_sparse_moe.shared_experts.gate_proj"},
+    {"blk.#.ffn_up_shexp", "model.layers.#.block_sparse_moe.shared_experts.up_proj"},
+    {"blk.#.ffn_down_shexp", "model.layers.#.block_sparse_moe.shared_experts.down_proj"}};
 
-constexpr HfTensor kNemotronH[] = {
-    {"token_embd", "backbone.embeddings"},
-    {"output_norm", "backbone.norm_f"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.#.attn_norm", "backbone.layers.#.norm"},
-    {"blk.#.attn_q", "backbone.layers.#.mixer.q_proj"},
-    {"blk.#.attn_k", "backbone.layers.#.mixer.k_proj"},
-    {"blk.#.attn_v", "backbone.layers.#.mixer.v_proj"},
-    {"blk.#.attn_output", "backbone.layers.#.mixer.o_proj"},
-    {"blk.#.ssm_in", "backbone.layers.#.mixer.in_proj"},
-    {"blk.#.ssm_conv1d.weight", "backbone.layers.#.mixer.conv1d.weight", HfRows::Taps},
-    {"blk.#.ssm_conv1d.bias", "backbone.layers.#.mixer.conv1d.bias"},
-    {"blk.#.ssm_dt.bias", "backbone.layers.#.mixer.dt_bias"},
-    {"blk.#.ssm_a", "backbone.layers.#.mixer.A_log", HfRows::Decays},
-    {"blk.#.ssm_d", "backbone.layers.#.mixer.D", HfRows::Flat},
-    {"blk.#.ssm_norm.weight", "backbone.layers.#.mixer.norm.weight", HfRows::Flat},
-    {"blk.#.ssm_out", "backbone.layers.#.mixer.out_proj"},
-    {"blk.#.ffn_up", "backbone.layers.#.mixer.up_proj"},
-    {"blk.#.ffn_down", "backbone.layers.#.mixer.down_proj"},
-    {"blk.#.ffn_gate_inp", "backbone.layers.#.mixer.gate"},
-    {"blk.#.exp_probs_b.bias", "backbone.layers.#.mixer.gate.e_score_correction_bias"},
-    {"blk.#.ffn_up_exps", "backbone.layers.#.mixer.experts.%.up_proj"},
-    {"blk.#.ffn_down_exps", "backbone.layers.#.mixer.experts.%.down_proj"},
-    {"blk.#.ffn_latent_down", "backbone.layers.#.mixer.fc1_latent_proj"},
-    {"blk.#.ffn_latent_up", "backbone.layers.#.mixer.fc2_latent_proj"},
-    {"blk.#.ffn_up_shexp", "backbone.layers.#.mixer.shared_experts.up_proj"},
-    {"blk.#.ffn_down_shexp", "backbone.layers.#.mixer.shared_experts.down_proj"}};
-
-constexpr std::string_view kKvHeads = "attention.head_count_kv", kTypes = "layer_types",
-                           kFull = "full_attention";
+constexpr std::string_view kTypes = "layer_types", kFull = "full_attention";
 
 std::vector<std::string> layer_types(const HfImport& k) {
   const nlohmann::json* const list = k.find(kTypes);
@@ -113,50 +92,6 @@ std::vector<std::string> layer_types(const HfImport& k) {
     types.push_back(type.get<std::string>());
   }
   return types;
-}
-
-// Returns the KV heads of all layers that have some.
-std::uint32_t common_kv_heads(const HfExport& k, const std::vector<std::uint32_t>& heads) {
-  const std::uint32_t most = *std::ranges::max_element(heads);
-  if (most == 0 || std::ranges::any_of(heads, [&](auto n) { return n != 0 && n != most; }))
-    k.fail(kKvHeads, "expected the same number in all layers with attention");
-  return most;
-}
-
-bool any_has(const HfExport& k, const std::string& tensor) {
-  for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
-    if (k.has_tensor("blk." + std::to_string(i) + "." + tensor)) return true;
-  return false;
-}
-
-// Sigmoid routers, for which these classes have no key.
-HfRule sigmoid_router() {
-  constexpr std::string_view kGating = "expert_gating_func";
-  return {[=](HfImport& k) { k.set(kGating, 2U); },
-          [=](HfExport& k) {
-            if (k.keys.get_or(kGating, 2, 0, 16) % 2 != 0) k.fail(kGating, "expected 2");
-          }};
-}
-
-// Recurrent layers have no KV heads in GGUF.
-HfRule mixed_layers(std::string_view attention, std::string_view recurrent) {
-  return {[=](HfImport& k) {
-            std::vector<std::uint32_t> heads;
-            for (const std::string& type : layer_types(k)) {
-              if (type != attention && type != recurrent)
-                k.fail(kTypes, "expected " + std::string(attention) + " or " +
-                                   std::string(recurrent) + ", got '" + type + "'");
-              heads.push_back(type == attention ? k.config.n_kv_heads : 0);
-            }
-            k.set(kKvHeads, GgufArray::of(heads));
-          },
-          [=](HfExport& k) {
-            const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
-            nlohmann::ordered_json types = nlohmann::ordered_json::array();
-            for (const std::uint32_t n : heads) types.push_back(n == 0 ? recurrent : attention);
-            k.set("num_key_value_heads", common_kv_heads(k, heads));
-            k.set(kTypes, std::move(types));
-          }};
 }
 
 // Directories may have a width that is still to be adjusted.
@@ -240,15 +175,6 @@ HfRule linear_heads() {
         }}});
 }
 
-HfRule shared_width(std::string_view key) {
-  constexpr std::string_view kWidth = "expert_shared_feed_forward_length";
-  return {[=](HfImport& k) { k.set(kWidth, k.uint_or(key, 0, limits::kFeedForward)); },
-          [=](HfExport& k) {
-            static_cast<void>(k.keys.has(kWidth));
-            k.set(key, k.cols_of("ffn_down_shexp"));
-          }};
-}
-
 // Images give positions of three axes; text has equal ones.
 HfRule rope_sections() {
   constexpr std::string_view kSections = "rope.dimension_sections", kKey = "mrope_section";
@@ -265,125 +191,43 @@ HfRule rope_sections() {
           [=](HfExport& k) { static_cast<void>(k.keys.any(kSections)); }};
 }
 
-struct MambaKeys {
-  const char *heads, *head_dim, *groups, *state, *taps;
-};
-
-// Mamba-2. "mamba_d_head" may be "auto".
-HfRule mamba2_sizes(const MambaKeys& names) {
-  return all({integer("ssm.conv_kernel", names.taps, limits::kConvolution),
-              integer("ssm.state_size", names.state, limits::kStateSize),
-              integer("ssm.group_count", names.groups, limits::kFeedForward),
-              integer("ssm.time_step_rank", names.heads, limits::kFeedForward),
-              {[=](HfImport& k) {
-                 const std::uint64_t heads = k.uint(names.heads, 1, limits::kFeedForward);
-                 const nlohmann::json* const dim = k.find(names.head_dim);
-                 const bool automatic = dim != nullptr && dim->is_string();
-                 const std::uint64_t inner =
-                     automatic ? std::uint64_t{k.config.n_embd} *
-                                     k.uint_or("mamba_expand", 2, limits::kEmbedding)
-                               : heads * k.uint(names.head_dim, 1, limits::kFeedForward);
-                 if (inner > limits::kFeedForward) k.fail(names.head_dim, "too large");
-                 k.set("ssm.inner_size", static_cast<std::uint32_t>(inner));
-               },
-               [=](HfExport& k) {
-                 const std::uint32_t inner = k.keys.get("ssm.inner_size", 1, limits::kFeedForward);
-                 k.set(names.head_dim, inner / k.keys.get("ssm.time_step_rank", 1, inner));
-               }}});
-}
-
-HfRule granite_hybrid_layers() {
-  constexpr std::string_view kRotated = "rope.scaling.finetuned",
-                             kPositions = "position_embedding_type", kRope = "rope",
-                             kCount = "num_local_experts", kShared = "shared_intermediate_size";
-  const HfRule routed = experts(kCount, "num_experts_per_tok", "intermediate_size"),
-               shared = shared_width(kShared);
-  return all({granite_factors(),
-              mixed_layers("attention", "mamba"),
-              mamba2_sizes({"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state",
-                            "mamba_d_conv"}),
-              only("mamba_proj_bias", false),
-              {[=](HfImport& k) {
-                 k.set(kRotated, k.text(kPositions) == kRope);
-                 if (k.uint_or(kCount, 0, limits::kExperts) != 0) {
-                   routed.to_gguf(k);
-                   shared.to_gguf(k);
-                 } else {  // the shared expert is the feed-forward part
-                   k.set("feed_forward_length", k.uint(kShared, 1, limits::kFeedForward));
-                 }
-               },
-               [=](HfExport& k) {
-                 k.set(kPositions,
-                       k.keys.flag_or(kRotated, true) ? HfExport::Json(kRope) : nullptr);
-                 k.set("mamba_expand", k.keys.get("ssm.inner_size", 1, limits::kFeedForward) /
-                                           std::max(1U, k.config.n_embd));
-                 k.set("mamba_conv_bias", any_has(k, "ssm_conv1d.bias"));
-                 if (k.keys.get_or("expert_count", 0, 0, limits::kExperts) != 0) {
-                   routed.to_json(k);
-                   shared.to_json(k);
-                 } else {
-                   for (const char* key : {"num_local_experts", "num_experts_per_tok"})
-                     k.set(key, 0);
-                   k.set(kShared, k.config.n_ff);
-                 }
-               }}});
-}
-
-// "hybrid_override_pattern" has a letter per layer: M Mamba-2, * attention, - feed-forward part,
-// E experts.
-HfRule nemotron_layers() {
-  constexpr std::string_view kPattern = "hybrid_override_pattern", kWidth = "feed_forward_length";
+// "linear_attn_config" numbers layers from 1.
+HfRule kimi_layers() {
+  constexpr const char *kConfig = "linear_attn_config", *kFullLayers = "full_attn_layers",
+                       *kLinearLayers = "kda_layers", *kHeadDim = "head_dim", *kHeads = "num_heads",
+                       *kTaps = "short_conv_kernel_size";
+  constexpr std::string_view kGgufDim = "kda.head_dim", kGgufTaps = "ssm.conv_kernel";
   return {[=](HfImport& k) {
-            const std::string pattern = k.text(kPattern).value_or("");
-            if (pattern.size() != k.config.n_layers ||
-                pattern.find_first_not_of("M*-E") != std::string::npos)
-              k.fail(kPattern, "expected one of M, *, - and E per layer");
-            const std::uint32_t experts =
-                k.uint_or("moe_intermediate_size", 0, limits::kFeedForward);
-            std::vector<std::uint32_t> heads, widths;
-            for (const char layer : pattern) {
-              heads.push_back(layer == '*' ? k.config.n_kv_heads : 0);
-              widths.push_back(layer == '-' ? k.config.n_ff : layer == 'E' ? experts : 0);
-            }
+            const nlohmann::json* const own = k.find(kConfig);
+            if (own == nullptr || !own->is_object()) k.fail(kConfig, "expected an object");
+            const JsonKeys linear(*own, k.file(), kConfig);
+            if (linear.uint(kHeads, 1, limits::kHeads) != k.config.n_heads)
+              linear.fail(kHeads, "expected the same as num_attention_heads");
+            k.set(kGgufDim, linear.uint(kHeadDim, 1, limits::kStateSize));
+            k.set(kGgufTaps, linear.uint(kTaps, 1, limits::kConvolution));
+            const nlohmann::json* const full = linear.find(kFullLayers);
+            if (full == nullptr || !full->is_array())
+              linear.fail(kFullLayers, "expected a list of layers");
+            std::vector<std::uint32_t> heads;
+            for (std::uint32_t i = 1; i <= k.config.n_layers; ++i)
+              heads.push_back(std::ranges::count(*full, nlohmann::json(i)) != 0 ? 1 : 0);
             k.set(kKvHeads, GgufArray::of(heads));
-            k.set(kWidth, GgufArray::of(widths));
           },
           [=](HfExport& k) {
-            const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads),
-                       widths = k.keys.per_layer(kWidth, 0, limits::kFeedForward);
-            std::string pattern;
-            std::uint32_t width = 0;
-            for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
-              const bool routed = k.has_tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight");
-              pattern += heads[i] != 0 ? '*' : widths[i] == 0 ? 'M' : routed ? 'E' : '-';
-              if (pattern.back() != '-') continue;
-              if (width != 0 && widths[i] != width) k.fail(kWidth, "expected one width");
-              width = widths[i];
-            }
-            k.set(kPattern, pattern);
-            k.set("num_key_value_heads", common_kv_heads(k, heads));
-            k.set("intermediate_size", std::max(1U, width));
+            HfExport::Json linear = {{kHeads, k.config.n_heads},
+                                     {kHeadDim, k.keys.get(kGgufDim, 1, limits::kStateSize)},
+                                     {kTaps, k.keys.get(kGgufTaps, 1, limits::kConvolution)},
+                                     {kFullLayers, HfExport::Json::array()},
+                                     {kLinearLayers, HfExport::Json::array()}};
+            const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
+            for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
+              linear[heads[i] != 0 ? kFullLayers : kLinearLayers].push_back(i + 1);
+            k.set(kConfig, std::move(linear));
           }};
-}
-
-constexpr MambaKeys kNemotronKeys{"mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size",
-                                  "conv_kernel"};
-
-std::vector<HfRule> nemotron_rules() {
-  // Other readers want both kinds of epsilon.
-  const HfRule eps{
-      [](HfImport& k) { k.set("attention.layer_norm_epsilon", k.config.norm_eps); },
-      [](HfExport& k) { static_cast<void>(k.keys.number_or("attention.layer_norm_epsilon", 0)); }};
-  return {nemotron_layers(), mamba2_sizes(kNemotronKeys), eps};
 }
 
 std::vector<HfRule> qwen_rules(std::vector<HfRule> more) {
   std::vector<HfRule> rules = {drop_prediction(), linear_layers(), linear_heads()};
-  rules.insert(rules.end(), more.begin(), more.end());
-  return rules;
-}
-
-std::vector<HfRule> with(std::vector<HfRule> rules, std::vector<HfRule> more) {
   rules.insert(rules.end(), more.begin(), more.end());
   return rules;
 }
@@ -394,6 +238,64 @@ HfRule qwen_experts() {
 }
 
 }  // namespace
+
+// Returns the KV heads of all layers that have some.
+std::uint32_t common_kv_heads(const HfExport& k, const std::vector<std::uint32_t>& heads) {
+  const std::uint32_t most = *std::ranges::max_element(heads);
+  if (most == 0 || std::ranges::any_of(heads, [&](auto n) { return n != 0 && n != most; }))
+    k.fail(kKvHeads, "expected the same number in all layers with attention");
+  return most;
+}
+
+bool any_has(const HfExport& k, const std::string& tensor) {
+  for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
+    if (k.has_tensor("blk." + std::to_string(i) + "." + tensor)) return true;
+  return false;
+}
+
+// Sigmoid routers, for which these classes have no key.
+HfRule sigmoid_router() {
+  constexpr std::string_view kGating = "expert_gating_func";
+  return {[=](HfImport& k) { k.set(kGating, 2U); },
+          [=](HfExport& k) {
+            if (k.keys.get_or(kGating, 2, 0, 16) % 2 != 0) k.fail(kGating, "expected 2");
+          }};
+}
+
+// Recurrent layers have no KV heads in GGUF.
+HfRule mixed_layers(std::string_view attention, std::string_view recurrent) {
+  return {[=](HfImport& k) {
+            std::vector<std::uint32_t> heads;
+            for (const std::string& type : layer_types(k)) {
+              if (type != attention && type != recurrent)
+                k.fail(kTypes, "expected " + std::string(attention) + " or " +
+                                   std::string(recurrent) + ", got '" + type + "'");
+              heads.push_back(type == attention ? k.config.n_kv_heads : 0);
+            }
+            k.set(kKvHeads, GgufArray::of(heads));
+          },
+          [=](HfExport& k) {
+            const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
+            nlohmann::ordered_json types = nlohmann::ordered_json::array();
+            for (const std::uint32_t n : heads) types.push_back(n == 0 ? recurrent : attention);
+            k.set("num_key_value_heads", common_kv_heads(k, heads));
+            k.set(kTypes, std::move(types));
+          }};
+}
+
+HfRule shared_width(std::string_view key) {
+  constexpr std::string_view kWidth = "expert_shared_feed_forward_length";
+  return {[=](HfImport& k) { k.set(kWidth, k.uint_or(key, 0, limits::kFeedForward)); },
+          [=](HfExport& k) {
+            static_cast<void>(k.keys.has(kWidth));
+            k.set(key, k.cols_of("ffn_down_shexp"));
+          }};
+}
+
+std::vector<HfRule> with(std::vector<HfRule> rules, std::vector<HfRule> more) {
+  rules.insert(rules.end(), more.begin(), more.end());
+  return rules;
+}
 
 std::vector<HfClass> hybrid() {
   const auto lfm2 = [](std::string_view name, std::string_view arch, std::string_view type,
@@ -424,23 +326,6 @@ std::vector<HfClass> hybrid() {
                    .rules = qwen_rules(std::move(rules)),
                    .predicting = "mtp."};
   };
-  const auto nemotron = [](std::string_view arch, std::string_view pattern,
-                           std::vector<HfRule> rules) {
-    return HfClass{
-        .name = "NemotronHForCausalLM",
-        .arch = arch,
-        .model_type = "nemotron_h",
-        .mlp_bias = true,
-        .by_layer = true,
-        .eps = "layer_norm_epsilon",
-        .default_eps = 1e-5F,
-        .activations = "relu2",
-        .activation_key = "mlp_hidden_act",
-        .tensors = join({kNemotronH}),
-        .rules = with(nemotron_rules(), std::move(rules)),
-        .only_with = pattern,
-        .aliases = {{"attention_head_dim", "head_dim"}, {"norm_eps", "layer_norm_epsilon"}}};
-  };
   return {
       lfm2("Lfm2ForCausalLM", "lfm2", "lfm2", {lfm2_width()}),
       lfm2("Lfm2MoeForCausalLM", "lfm2moe", "lfm2_moe",
@@ -459,22 +344,29 @@ std::vector<HfClass> hybrid() {
       qwen("Qwen3_5MoeForCausalLM", "qwen35moe", "qwen3_5_moe_text",
            join({kQwen, kAttention, kMlp, kQwen35, kExperts, kQwenShared}),
            {qwen_experts(), rope_sections()}),
-      {.name = "GraniteMoeHybridForCausalLM",
-       .arch = "granitehybrid",
-       .model_type = "granitemoehybrid",
+      {.name = "KimiLinearForCausalLM",
+       .arch = "kimi-linear",
+       .model_type = "kimi_linear",
+       .latent = true,
        .by_layer = true,
-       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteMamba, kGraniteMlp,
-                        kGraniteExperts, kGraniteShared}),
-       .rules = {granite_hybrid_layers()},
-       .only_with = "mamba"},
-      nemotron(
-          "nemotron_h_moe", "E",
-          {experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"),
-           shared_width("moe_shared_expert_intermediate_size"), shared_experts("n_shared_experts"),
-           sigmoid_router(), flag_or("expert_weights_norm", "norm_topk_prob", true),
-           scale("expert_weights_scale", "routed_scaling_factor"), expert_groups(),
-           integer_if_present("moe_latent_size", "moe_latent_size", limits::kEmbedding)}),
-      nemotron("nemotron_h", "", {}),
+       .default_eps = 1e-5F,
+       .tensors = join({kEnds, kNorms, kAttention, kLatent, kKimiLinear, kMlp, kMixtralExperts}),
+       .rules = {latent_attention(), kimi_layers(), routed_experts(2), expert_groups(),
+                 only("mla_use_nope", true, false),
+                 renamed({{"n_routed_experts", "num_experts"},
+                          {"num_experts_per_tok", "num_experts_per_token"},
+                          {"n_shared_experts", "num_shared_experts"},
+                          {"norm_topk_prob", "moe_renormalize"},
+                          {"n_group", "num_expert_group"},
+                          {"max_position_embeddings", "model_max_length"}}),
+                 only_text("moe_router_activation_func", "sigmoid"), write("moe_layer_freq", 1),
+                 write("use_grouped_topk", true)},
+       .aliases = {{"num_experts", "n_routed_experts"},
+                   {"num_experts_per_token", "num_experts_per_tok"},
+                   {"num_shared_experts", "n_shared_experts"},
+                   {"moe_renormalize", "norm_topk_prob"},
+                   {"num_expert_group", "n_group"},
+                   {"model_max_length", "max_position_embeddings"}}},
   };
 }
 

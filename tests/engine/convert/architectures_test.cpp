@@ -97,11 +97,62 @@ TEST(ConvertArchitectures, EveryClassHasACase) {
   for (const HfCase& c : hf_cases())
     tested.insert(nlohmann::json::parse(c.config)["architectures"][0].get<std::string>());
   // Encoders have theirs in encoders_test.cpp.
-  for (const char* name : {"BertModel", "BertForSequenceClassification", "XLMRobertaModel",
-                           "XLMRobertaForSequenceClassification", "NomicBertModel"})
+  for (const char* name :
+       {"BertModel", "BertForSequenceClassification", "XLMRobertaModel",
+        "XLMRobertaForSequenceClassification", "NomicBertModel", "Gemma3TextModel"})
     tested.insert(name);
   for (const HfClass& one : hf_classes())
     EXPECT_TRUE(tested.contains(std::string(one.name))) << one.name;
+}
+
+// Falcon-H1's factors are in the weights, the one of tied logits is a key.
+TEST(ConvertArchitectures, FactorsBecomePartOfTheWeights) {
+  HfModel hf(hf_case("falcon_h1"));
+  const std::map<std::string, double> ones = {
+      {"embedding_multiplier", 4},     {"lm_head_multiplier", 0.5},      {"key_multiplier", 0.25},
+      {"ssm_in_multiplier", 2},        {"attention_in_multiplier", 0.5}, {"ssm_out_multiplier", 8},
+      {"attention_out_multiplier", 16}};
+  for (const auto& [key, value] : ones) hf.config[key] = value;
+  hf.config["mlp_multipliers"] = {0.25, 32};
+  hf.config["ssm_multipliers"] = {1, 2, 4, 8, 16};
+  hf.convert(DType::F32);
+  const GgufFile want = GgufFile::open(hf.reference()), got = GgufFile::open(hf.output());
+  const auto expect = [&](const std::string& name, const std::function<float(std::uint64_t)>& of) {
+    const TensorView &a = *want.tensor(name), &b = *got.tensor(name);
+    const auto* from = reinterpret_cast<const float*>(a.data);
+    const auto* to = reinterpret_cast<const float*>(b.data);
+    for (std::uint64_t i = 0; i < a.rows() * a.cols(); ++i)
+      ASSERT_EQ(to[i], from[i] * of(i / a.cols())) << name << " " << i;
+  };
+  const std::map<std::string, float> all = {{"token_embd", 4},      {"output", 0.5F},
+                                            {"blk.1.attn_q", 0.5F}, {"blk.1.attn_k", 0.125F},
+                                            {"blk.1.attn_v", 0.5F}, {"blk.1.attn_output", 16},
+                                            {"blk.1.ssm_out", 8},   {"blk.1.ffn_gate", 0.25F},
+                                            {"blk.1.ffn_up", 1},    {"blk.1.ffn_down", 32}};
+  for (const auto& [name, factor] : all)
+    expect(name + ".weight", [factor = factor](std::uint64_t) { return factor; });
+  expect("blk.1.ssm_in.weight", [](std::uint64_t row) {
+    const std::size_t part = row < 64 ? 0 : row < 128 ? 1 : row < 160 ? 2 : row < 192 ? 3 : 4;
+    return std::array{2.0F, 4.0F, 8.0F, 16.0F, 32.0F}.at(part);
+  });
+  EXPECT_EQ(got.find_float("falcon-h1.logit_scale"), std::nullopt);
+  hf.tensors.erase("lm_head.weight");
+  hf.config["tie_word_embeddings"] = true;
+  hf.convert(DType::F32);
+  EXPECT_EQ(GgufFile::open(hf.output()).find_float("falcon-h1.logit_scale"), 0.125F);
+}
+
+// Python writes numbers that JSON lacks.
+TEST(ConvertArchitectures, ReadsInfinityInConfigs) {
+  HfModel hf(hf_case("mamba2"));
+  hf.config["time_step_limit"] = {0.0, "Infinity"};
+  hf.config["name"] = "\\\"NaN";
+  hf.text_of_config = [](std::string text) {
+    const std::string quoted = "\"Infinity\"";
+    return text.replace(text.find(quoted), quoted.size(), "-Infinity");
+  };
+  hf.convert(DType::F32);
+  EXPECT_EQ(Model::load(hf.output())->config().n_layers, 4U);
 }
 
 // The codes of a block lie in another order; nothing is rounded.

@@ -1,6 +1,7 @@
 // `cria convert` for encoders: names, positions, poolings and classifiers.
 #include <gtest/gtest.h>
 
+#include "engine/engine.h"
 #include "engine/vectors.h"
 #include "tests/engine/convert/hf_model.h"
 
@@ -120,6 +121,94 @@ TEST(ConvertEncoders, NomicBertHasOtherKeys) {
            kNoOutput});
   hf.convert(DType::F32);
   expect_same_tensors(hf);
+}
+
+TEST(ConvertEncoders, NomicBertWithExperts) {
+  const std::string layer = "encoder.layers.#.";
+  HfModel hf({{"nomic_bert_moe",
+               "nomic-bert-moe",
+               {{"attention.head_count_kv", 4U}, {"expert_count", 6U}, {"expert_used_count", 2U}},
+               {{"*.attn_qkv.weight", {64, 192}},
+                {"*.attn_qkv.bias", {192}},
+                {"*.attn_output.bias", {64}},
+                {"blk.0.ffn_up.bias", {96}},
+                {"blk.0.ffn_down.bias", {64}},
+                {"blk.2.ffn_up.bias", {96}},
+                {"blk.2.ffn_down.bias", {64}},
+                {"blk.1.ffn_gate_inp.weight", {64, 6}},
+                {"blk.1.ffn_down_exps.weight", {96, 64, 6}},
+                {"blk.1.ffn_exps_bias.weight", {64}},
+                {"blk.3.ffn_gate_inp.weight", {64, 6}},
+                {"blk.3.ffn_down_exps.weight", {96, 64, 6}},
+                {"blk.3.ffn_exps_bias.weight", {64}},
+                {"*.attn_output_norm.bias", {64}},
+                {"*.layer_output_norm.bias", {64}}}},
+              R"({"architectures": ["NomicBertModel"], "n_inner": 96, "intermediate_size": null,
+           "num_key_value_heads": null, "head_dim": null, "activation_function": "gelu",
+           "num_experts": 6, "moe_top_k": 2, "moe_every_n_layers": 2,
+           "moe_normalize_expert_weights": false})",
+              "token_embd embeddings.word_embeddings\ntoken_types "
+              "embeddings.token_type_embeddings\ntoken_embd_norm emb_ln\nattn_qkv " +
+                  layer + "attn.Wqkv\nattn_output_norm " + layer + "norm1\nattn_output " + layer +
+                  "attn.out_proj\nffn_up " + layer + "mlp.fc1\nffn_down " + layer +
+                  "mlp.fc2\nlayer_output_norm " + layer + "norm2\nffn_gate_inp " + layer +
+                  "mlp.router.layer\nffn_up_exps.weight joined " + layer +
+                  "mlp.experts.mlp.w1\nffn_down_exps.weight joined_column " + layer +
+                  "mlp.experts.mlp.w2\nffn_exps_bias.weight " + layer + "mlp.experts.bias\n" +
+                  kNoOutput});
+  hf.convert(DType::F32);
+  expect_same_tensors(hf);
+  const auto vectors = [](const std::string& path) {
+    const auto model = Model::load(path);
+    Engine engine(*model, {.n_ctx = 64, .threads = 1});
+    const std::vector<TokenId> text = {3, 1, 4, 1, 5, 9, 2, 6};
+    return embed(engine, {&text, 1}, Pooling::Mean);
+  };
+  EXPECT_EQ(vectors(hf.output()), vectors(hf.reference()));
+  for (float& value : hf.tensors["encoder.layers.1.mlp.experts.bias"].values) value += 1;
+  hf.convert(DType::F32);
+  EXPECT_NE(vectors(hf.output()), vectors(hf.reference())) << "the bias of experts counts";
+}
+
+// EmbeddingGemma: two projections lie in directories of their own.
+TEST(ConvertEncoders, GemmaWithProjections) {
+  const std::string layer = "layers.#.";
+  HfModel hf({{"gemma_embedding",
+               "gemma-embedding",
+               {{"attention.sliding_window", 8U}, {"rope.freq_base_swa", 20000.0F}},
+               {{"dense_2.weight", {64, 96}}, {"dense_3.weight", {96, 32}}}},
+              R"({"architectures": ["Gemma3TextModel"], "use_bidirectional_attention": true,
+                  "sliding_window": 8, "layer_types": ["sliding_attention", "sliding_attention",
+                  "sliding_attention", "sliding_attention"], "rope_local_base_freq": 20000.0,
+                  "query_pre_attn_scalar": 16, "tie_word_embeddings": true})",
+              "token_embd embed_tokens\noutput_norm minus1 norm\nattn_norm minus1 " + layer +
+                  "input_layernorm\npost_attention_norm minus1 " + layer +
+                  "post_attention_layernorm\nffn_norm minus1 " + layer +
+                  "pre_feedforward_layernorm\npost_ffw_norm minus1 " + layer +
+                  "post_feedforward_layernorm\nattn_q_norm minus1 " + layer +
+                  "self_attn.q_norm\nattn_k_norm minus1 " + layer + "self_attn.k_norm\nattn_q " +
+                  layer + "self_attn.q_proj\nattn_k " + layer + "self_attn.k_proj\nattn_v " +
+                  layer + "self_attn.v_proj\nattn_output " + layer + "self_attn.o_proj\nffn_gate " +
+                  layer + "mlp.gate_proj\nffn_up " + layer + "mlp.up_proj\nffn_down " + layer +
+                  "mlp.down_proj\ndense_2 2_Dense\ndense_3 3_Dense\n" + kNoOutput});
+  const fs::path directory = fs::path(hf.reference()).parent_path();
+  for (const std::string name : {"2_Dense", "3_Dense"}) {
+    const HfData matrix = hf.tensors.at(name + ".weight");
+    hf.tensors.erase(name + ".weight");
+    fs::create_directories(directory / name);
+    SafetensorsBytes file;
+    file.add("linear.weight", "F32", matrix.shape, bytes_of(matrix.values));
+    std::ofstream(directory / name / "model.safetensors", std::ios::binary) << file.file();
+    std::ofstream(directory / name / "config.json")
+        << R"({"bias": false, "activation_function": "torch.nn.modules.linear.Identity"})";
+  }
+  hf.convert(DType::F32);
+  expect_same_tensors(hf);
+  hf.config["use_bidirectional_attention"] = false;
+  EXPECT_THROW(hf.convert(DType::F32), Error);
+  hf.config["use_bidirectional_attention"] = true;
+  std::ofstream(directory / "3_Dense" / "config.json") << R"({"bias": true})";
+  EXPECT_THROW(hf.convert(DType::F32), Error);
 }
 
 }  // namespace

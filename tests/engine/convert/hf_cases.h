@@ -120,6 +120,39 @@ inline const std::string kNemotron =
     kB + "mixer.fc2_latent_proj\nffn_up_shexp " + kB +
     "mixer.shared_experts.up_proj\nffn_down_shexp " + kB + "mixer.shared_experts.down_proj\n";
 
+inline const std::string kMixers = "ssm_conv1d.bias " + kB + "mixer.conv1d.bias\nssm_x " + kB +
+                                   "mixer.x_proj\nssm_dt " + kB + "mixer.dt_proj\n" + kNemotron;
+inline const std::string kFalcon =
+    "token_embd model.embed_tokens\noutput_norm model.final_layernorm\noutput lm_head\nattn_norm " +
+    kL + "input_layernorm\nffn_norm " + kL + "pre_ff_layernorm.weight\nffn_gate " + kL +
+    "feed_forward.gate_proj\nffn_up " + kL + "feed_forward.up_proj\nffn_down " + kL +
+    "feed_forward.down_proj\n" + kAttention + kMamba;
+inline const std::string kJamba =
+    "token_embd model.embed_tokens\noutput_norm model.final_layernorm\noutput lm_head\nattn_norm " +
+    kL + "input_layernorm\nffn_norm " + kL + "pre_ff_layernorm\nffn_gate " + kL +
+    "feed_forward.gate_proj\nffn_up " + kL + "feed_forward.up_proj\nffn_down " + kL +
+    "feed_forward.down_proj\nffn_gate_inp " + kL + "feed_forward.router\nffn_gate_exps parts " +
+    kL + "feed_forward.experts.%.gate_proj\nffn_up_exps parts " + kL +
+    "feed_forward.experts.%.up_proj\nffn_down_exps parts " + kL +
+    "feed_forward.experts.%.down_proj\nssm_x " + kL + "mamba.x_proj\nssm_dt " + kL +
+    "mamba.dt_proj\nssm_dt_norm " + kL + "mamba.dt_layernorm\nssm_b_norm " + kL +
+    "mamba.b_layernorm\nssm_c_norm " + kL + "mamba.c_layernorm\n" + kAttention + kMamba;
+inline const std::string kKimi =
+    kEnds + kNorms + kAttention + kMlp + kMixtral + "attn_kv_a_mqa " + kL +
+    "self_attn.kv_a_proj_with_mqa\nattn_kv_a_norm " + kL + "self_attn.kv_a_layernorm\nattn_kv_b " +
+    kL + "self_attn.kv_b_proj\nssm_conv1d_q.weight taps " + kL +
+    "self_attn.q_conv1d.weight\nssm_conv1d_k.weight taps " + kL +
+    "self_attn.k_conv1d.weight\nssm_conv1d_v.weight taps " + kL +
+    "self_attn.v_conv1d.weight\nssm_a head_decay " + kL + "self_attn.A_log\nssm_dt.bias " + kL +
+    "self_attn.dt_bias\nssm_beta " + kL + "self_attn.b_proj\nssm_f_a " + kL +
+    "self_attn.f_a_proj\nssm_f_b " + kL + "self_attn.f_b_proj\nssm_g_a " + kL +
+    "self_attn.g_a_proj\nssm_g_b " + kL + "self_attn.g_b_proj\nssm_norm " + kL +
+    "self_attn.o_norm\nexp_probs_b.bias " + kL +
+    "block_sparse_moe.gate.e_score_correction_bias\nffn_gate_shexp " + kL +
+    "block_sparse_moe.shared_experts.gate_proj\nffn_up_shexp " + kL +
+    "block_sparse_moe.shared_experts.up_proj\nffn_down_shexp " + kL +
+    "block_sparse_moe.shared_experts.down_proj\n";
+
 using TensorShapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 using KeyValues = std::map<std::string, GgufData>;
 
@@ -186,6 +219,25 @@ inline std::vector<HfCase> hf_cases() {
          "mamba_expand": 1, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4, )";
   const std::string nemotron_json =
       R"("mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, )";
+  const KeyValues no_attention = {
+      {"attention.head_count", 0U}, {"attention.head_count_kv", 0U}, {"feed_forward_length", 0U}};
+  const std::string mamba2_json =
+      R"("num_heads": 4, "head_dim": 16, "n_groups": 2, "state_size": 16, "conv_kernel": 4)";
+  const std::string mamba_json =
+      R"("intermediate_size": 64, "state_size": 16, "conv_kernel": 4, "time_step_rank": 4)";
+  const std::string falcon_json =
+      R"("mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16,
+         "mamba_d_conv": 4, "mamba_rms_norm": true, "mamba_norm_before_gate": false)";
+  const std::string jamba_json =
+      R"("attn_layer_period": 2, "attn_layer_offset": 1, "mamba_expand": 1, "mamba_d_state": 16, "mamba_d_conv": 4,
+         "mamba_dt_rank": 4, )";
+  const std::string kimi_json =
+      R"("num_experts": 6, "num_experts_per_token": 2, "moe_intermediate_size": 32, "num_shared_experts": 2,
+         "moe_renormalize": true, "routed_scaling_factor": 1.5, "num_expert_group": 3, "topk_group": 2,
+         "first_k_dense_replace": 1, "mla_use_nope": true, "num_key_value_heads": 4, "kv_lora_rank": 32,
+         "qk_rope_head_dim": 8, "qk_nope_head_dim": 32, "v_head_dim": 16, "max_position_embeddings": null,
+         "model_max_length": 256, "linear_attn_config": {"kda_layers": [1, 3], "full_attn_layers": [2, 4],
+         "num_heads": 4, "head_dim": 16, "short_conv_kernel_size": 4})";
 #include "tests/engine/convert/hf_cases.inc"
 }
 

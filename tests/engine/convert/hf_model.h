@@ -86,6 +86,9 @@ class HfWriter {
     } else if (how == "decay") {
       for (float& value : values) value = std::log(-value);
       std::erase(shape, 1);
+    } else if (how == "head_decay") {
+      for (float& value : values) value = std::log(-value);
+      shape = {1, 1, values.size(), 1};
     } else if (how == "flat") {
       shape = {values.size()};
     } else if (how == "taps") {
@@ -98,6 +101,12 @@ class HfWriter {
       if (shape.size() == 1) shape.insert(shape.begin(), 1);
     } else if (how.starts_with("group")) {
       return put_in_groups(values, how, hf);
+    } else if (how == "joined") {
+      shape = {shape[0] * shape[1], shape[2]};
+    } else if (how == "joined_column") {
+      put_half(shape, values, "column", hf);
+      tensors[hf].shape = {shape[0] * shape[2], shape[1]};
+      return;
     } else if (how == "parts") {
       const std::vector<std::uint64_t> rest(shape.begin() + 1, shape.end());
       const auto size = static_cast<std::ptrdiff_t>(values.size() / shape[0]);
@@ -264,6 +273,7 @@ class HfModel {
   HfModel& operator=(const HfModel&) = delete;
 
   nlohmann::json config;
+  std::function<std::string(std::string)> text_of_config;  ///< changes the text of config.json
   HfTensors tensors;
   struct Bytes {
     std::vector<std::uint64_t> shape;
@@ -273,7 +283,7 @@ class HfModel {
 
   /// Throws Error if the directory is rejected.
   void convert(std::optional<DType> type) {
-    write("config.json", config.dump());
+    write("config.json", text_of_config ? text_of_config(config.dump()) : config.dump());
     write("tokenizer.json",
           R"({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
