@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/convert/convert.h"
+#include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 
 namespace cria::test {
@@ -115,6 +116,11 @@ struct LoraCase {
   std::vector<std::string> matrices;  ///< short names: layer 1
 };
 
+std::vector<std::string> in_first_layer(std::vector<std::string> names) {
+  for (std::string& name : names) name = "blk.0." + name + ".weight";
+  return names;
+}
+
 std::vector<LoraCase> lora_cases() {
   const std::vector<std::string> usual = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                           "ffn_gate", "ffn_up", "ffn_down"};
@@ -139,7 +145,14 @@ std::vector<LoraCase> lora_cases() {
              {"*.ffn_down_exps.weight", {32, 64, 6}},
              {"*.ffn_gate_inp_shexp.weight", {64}}},
             0},
-           {"attn_q", "ffn_gate_inp_shexp"}}};
+           {"attn_q", "ffn_gate_inp_shexp"}},
+          {architecture_case("lfm2"), in_first_layer({"shortconv.in_proj", "shortconv.out_proj"})},
+          {architecture_case("qwen35"),
+           in_first_layer({"attn_qkv", "attn_gate", "ssm_alpha", "ssm_beta", "ssm_out"})},
+          {architecture_case("mamba2"), in_first_layer({"ssm_in", "ssm_out"})},
+          {architecture_case("jamba"), in_first_layer({"ssm_in", "ssm_x", "ssm_dt", "ssm_out"})},
+          {architecture_case("kimi_linear"),
+           in_first_layer({"attn_q", "ssm_f_a", "ssm_f_b", "ssm_g_b", "ssm_beta", "attn_output"})}};
 }
 
 std::vector<std::string> names_of(const LoraCase& c) {
