@@ -63,7 +63,8 @@ std::string prediction_tensor(const GgufFile& file, const ModelConfig& config);
 /// Returns GraphPart::Prediction. Throws Error as build_graph() does.
 Graph build_prediction(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels);
 
-/// Every tensor of a model with these metadata. known: as for WantedTensors. Throws Error as
+/// Every tensor of a model with these metadata, with the prediction layer if its tensor is known.
+/// known: as for WantedTensors. Throws Error as
 /// build_graph() does.
 std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
                                                  WantedTensors::Known known);

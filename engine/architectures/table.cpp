@@ -141,10 +141,14 @@ std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
   keys.set_layers(config.n_layers);
   WantedTensors wanted(std::move(known));
   Weights weights(metadata, config.n_layers, &wanted);
-  GraphBuilder graph(*available_kernels().back());
   const Architecture& architecture = architecture_of(metadata);
-  ModelBuilder model(architecture, config, keys, weights, graph);
-  architecture.build(model);
+  const std::string prediction = prediction_tensor(metadata, config);
+  for (const GraphPart part : {GraphPart::Trunk, GraphPart::Prediction}) {
+    if (part == GraphPart::Prediction && (prediction.empty() || !wanted.known(prediction))) break;
+    GraphBuilder graph(*available_kernels().back());
+    ModelBuilder model(architecture, config, keys, weights, graph, part);
+    architecture.build(model);
+  }
   refuse_unread(architecture, keys);
   return wanted.list();
 }

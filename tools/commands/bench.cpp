@@ -326,7 +326,7 @@ Flags mode_flags(BenchOptions& o) {
       {"--speculate-rates",
        "PERCENT,...",
        "speed of decoding when this percentage of draft tokens is accepted, compared with decoding "
-       "without drafts",
+       "without drafts; a model with a prediction layer drafts by it",
        into::number(o.speculate, 0, 100),
        {.excludes = "--depth,--threads-prefill,--roofline"}},
   };

@@ -7,6 +7,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/session/draft_control.h"
+#include "engine/session/draft_model.h"
 #include "model/error.h"
 #include "model/plural.h"
 #include "tools/terminal/terminal.h"
@@ -113,7 +114,8 @@ class Together {
   std::vector<TokenId> tokens_;
 };
 
-/// A known text, so that every draft token can be made right or wrong.
+/// A known text, so that every draft token can be made right or wrong. A model with a prediction
+/// layer drafts by it, as in an answer.
 class Oracle {
  public:
   Oracle(const Model& model, const PassBench& how)
@@ -123,7 +125,18 @@ class Oracle {
         sequence_(engine_),
         text_(random_tokens(model, how.prompt + how.decode)),
         wrong_(static_cast<TokenId>(model.config().n_vocab - 1)) {
-    append(batch_, sequence_, std::span(text_).first(how.prompt), 1);
+    if (model.prediction() != nullptr && model.cluster() == nullptr) {
+      layer_.emplace(model, engine_options(how, how.prompt + how.decode + kMaxDraft + 1, 1));
+      drafted_.emplace(layer_->text(0, false));
+    }
+    for (std::size_t at = 0; at < how.prompt;) {
+      batch_.clear();
+      const std::size_t n = std::min(batch_.capacity_left(), how.prompt - at);
+      batch_.add(sequence_, std::span(text_).subspan(at, n), layer_ ? 0 : n);
+      batch_.forward();
+      take(at, n);
+      at += n;
+    }
   }
 
   struct Run {
@@ -136,12 +149,21 @@ class Oracle {
     std::mt19937 random(7);
     DraftControl control;
     Run run;
-    constexpr std::size_t kAgree = 2;  // drafts of unknown quality
+    // Drafts of unknown quality if they are n-grams.
+    const std::size_t agree = layer_ ? kModelAgrees : 2;
+    batch_.clear();
+    const std::size_t most = batch_.capacity_left() - 1;
     const auto start = Clock::now();
     for (std::size_t at = how_.prompt; at < text_.size();) {
       const auto begin = Clock::now();
       const std::size_t left = text_.size() - at - 1;
-      const std::size_t length = right ? std::min(left, control.length(kAgree)) : 0;
+      const std::size_t length =
+          right ? std::min({left, control.length(agree), engine_.graph().rollback(), most}) : 0;
+      if (layer_ && length != 0) {  // the layer's draft costs its time, the oracle's counts
+        const DraftModel::DraftRequest request{&*drafted_, std::span(text_).first(at + 1), length,
+                                               &draft_};
+        layer_->write({&request, 1}, how_.batch, nullptr);
+      }
       std::vector<TokenId> tokens{text_[at]};
       std::size_t kept = 0;
       for (std::size_t i = 0; i < length; ++i) {
@@ -151,9 +173,10 @@ class Oracle {
         tokens.push_back(hit ? truth : truth == wrong_ ? wrong_ - 1 : wrong_);
       }
       append(batch_, sequence_, tokens, tokens.size());
+      if (right) take(at, kept + 1);
       at += kept + 1;
       sequence_.truncate(at);
-      control.passed(kAgree, length, kept, seconds_since(begin));
+      control.passed(agree, length, kept, seconds_since(begin));
       ++run.passes;
       run.drafted += length;
       run.kept += kept;
@@ -163,10 +186,20 @@ class Oracle {
   }
 
  private:
+  // Hands the layer the hidden states of n positions of the last batch.
+  void take(std::size_t first, std::size_t n) {
+    if (!layer_) return;
+    const std::size_t known = std::min(text_.size(), first + n + 1);
+    layer_->take(*drafted_, std::span(text_).first(known), first, batch_.hidden(0, n));
+  }
+
   const PassBench& how_;
   Engine engine_;
   Batch batch_;
   Sequence sequence_;
+  std::optional<DraftModel> layer_;  // the model's own prediction layer
+  std::optional<DraftModel::Text> drafted_;
+  std::vector<TokenId> draft_;
   std::vector<TokenId> text_;
   TokenId wrong_;
 };
