@@ -1,6 +1,8 @@
 // Every architecture as a small model.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "tests/engine/architectures/tiny_architecture.h"
 
 namespace cria::test {
@@ -80,6 +82,47 @@ inline ArchitectureCase architecture_case(std::string_view name) {
   const std::vector<ArchitectureCase> cases = architecture_cases();
   return *std::ranges::find_if(cases,
                                [&](const ArchitectureCase& one) { return one.name == name; });
+}
+
+/// Together these have every operation and option of the graph that an architecture uses.
+inline constexpr const char* kCoveringCases[] = {
+    "llama",           // the plain layer
+    "llama_biases",    // biases of all products
+    "mistral3",        // attention temperature, YaRN
+    "qwen3moe",        // norms per head, experts
+    "gemma2",          // post-norms, soft caps, sliding windows
+    "gemma3n",         // parallel residual streams, sparse gates
+    "gemma4",          // shared KV caches, head sizes per layer, per-layer inputs
+    "gemma4_experts",  // experts with a dense branch and scales
+    "phi3",            // joint projections, LongRoPE
+    "gpt_oss",         // attention sinks, biases of experts
+    "olmo",            // layer norm without weights, clamped products
+    "glm4moe",         // sigmoid routers, shared experts
+    "deepseek2",       // latent attention
+    "cohere2",         // parallel layers, layer norm
+    "starcoder2",      // feed-forward without a gate
+    "apertus",         // xIELU
+    "llama4",          // chunked attention, layers without RoPE
+    "lfm2",            // short convolutions
+    "qwen3next",       // the delta rule, old and new files, gated attention
+    "qwen35",          // key heads in turn
+    "granitehybrid",   // Mamba-2
+    "nemotron_h_moe",  // experts without gates, on smaller vectors
+    "mamba",           // no attention, Mamba-1
+    "kimi_linear",     // a decay per key dimension
+};
+
+inline std::vector<ArchitectureCase> covering_cases() {
+  std::vector<ArchitectureCase> cases = architecture_cases();
+  std::erase_if(cases, [](const ArchitectureCase& c) {
+    return std::ranges::find(kCoveringCases, c.name) == std::end(kCoveringCases);
+  });
+  return cases;
+}
+
+/// The name of a parameterized test.
+inline std::string name_of_case(const testing::TestParamInfo<ArchitectureCase>& one) {
+  return one.param.name;
 }
 
 }  // namespace cria::test

@@ -32,42 +32,6 @@ TEST_P(Architectures, LogitsAreKnown) {
   EXPECT_NEAR(checksum(logits), GetParam().golden, 2e-3 * std::sqrt(squares));
 }
 
-/// Together these have every operation and option of the graph that an architecture uses.
-constexpr const char* kCoveringCases[] = {
-    "llama",           // the plain layer
-    "llama_biases",    // biases of all products
-    "mistral3",        // attention temperature, YaRN
-    "qwen3moe",        // norms per head, experts
-    "gemma2",          // post-norms, soft caps, sliding windows
-    "gemma3n",         // parallel residual streams, sparse gates
-    "gemma4",          // shared KV caches, head sizes per layer, per-layer inputs
-    "gemma4_experts",  // experts with a dense branch and scales
-    "phi3",            // joint projections, LongRoPE
-    "gpt_oss",         // attention sinks, biases of experts
-    "olmo",            // layer norm without weights, clamped products
-    "glm4moe",         // sigmoid routers, shared experts
-    "deepseek2",       // latent attention
-    "cohere2",         // parallel layers, layer norm
-    "starcoder2",      // feed-forward without a gate
-    "apertus",         // xIELU
-    "llama4",          // chunked attention, layers without RoPE
-    "lfm2",            // short convolutions
-    "qwen3next",       // the delta rule, old and new files, gated attention
-    "qwen35",          // key heads in turn
-    "granitehybrid",   // Mamba-2
-    "nemotron_h_moe",  // experts without gates, on smaller vectors
-    "mamba",           // no attention, Mamba-1
-    "kimi_linear",     // a decay per key dimension
-};
-
-std::vector<ArchitectureCase> covering_cases() {
-  std::vector<ArchitectureCase> cases = architecture_cases();
-  std::erase_if(cases, [](const ArchitectureCase& c) {
-    return std::ranges::find(kCoveringCases, c.name) == std::end(kCoveringCases);
-  });
-  return cases;
-}
-
 /// Every setting is tried with these, one with each of the others.
 class CoveringArchitectures : public testing::TestWithParam<ArchitectureCase> {};
 
@@ -288,12 +252,9 @@ TEST_P(Architectures, ChangedFilesAreErrorsOrModels) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<ArchitectureCase>& test) {
-  return test.param.name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Architectures, testing::ValuesIn(architecture_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(All, CoveringArchitectures, testing::ValuesIn(covering_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, Architectures, testing::ValuesIn(architecture_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(All, CoveringArchitectures, testing::ValuesIn(covering_cases()),
+                         name_of_case);
 
 }  // namespace
 }  // namespace cria::test

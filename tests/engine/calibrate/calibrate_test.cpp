@@ -103,12 +103,7 @@ TEST_P(CalibratedArchitectures, StreamsMayStopAtAnyMatrix) {
   for (const std::size_t step : {1U, 2U, 3U, 5U}) EXPECT_EQ(rows_at(last, step), expected) << step;
 }
 INSTANTIATE_TEST_SUITE_P(, CalibratedArchitectures, testing::ValuesIn(architecture_cases()),
-                         [](const auto& one) {
-                           std::string name = one.param.name;
-                           std::ranges::replace_if(
-                               name, [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+                         name_of_case);
 
 TEST(Calibrate, GivesTheSameBytesForEachInstructionSet) {
   const auto model = TinyArchitecture(architecture_case("qwen3moe")).load();

@@ -28,13 +28,10 @@ std::vector<const TensorView*> matrices(const GgufFile& file) {
 }
 
 class DamagedArchitectures : public testing::TestWithParam<ArchitectureCase> {};
-INSTANTIATE_TEST_SUITE_P(, DamagedArchitectures, testing::ValuesIn(architecture_cases()),
-                         [](const auto& one) {
-                           std::string name = one.param.name;
-                           std::ranges::replace_if(
-                               name, [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(, DamagedArchitectures, testing::ValuesIn(covering_cases()), name_of_case);
+class StreamedArchitectures : public testing::TestWithParam<ArchitectureCase> {};
+INSTANTIATE_TEST_SUITE_P(, StreamedArchitectures, testing::ValuesIn(architecture_cases()),
+                         name_of_case);
 
 TEST_P(DamagedArchitectures, LoseLessInLargerTypes) {
   const auto model = TinyArchitecture(GetParam()).load();
@@ -67,7 +64,7 @@ TEST_P(DamagedArchitectures, LoseLessInLargerTypes) {
 
 // Windows are run node by node, one after the other; keys of layers that share them must be those
 // of the window.
-TEST_P(DamagedArchitectures, StreamEachWindowAsIfItWereAlone) {
+TEST_P(StreamedArchitectures, WindowsAreAsIfAlone) {
   const auto model = TinyArchitecture(GetParam()).load();
   const CalibrationTokens both = windows_of_random_tokens(2);
   CalibrationTokens second = both;
