@@ -222,9 +222,15 @@ bool is_repository(const std::string& named) {
          !named.starts_with("~");
 }
 
-/// Fetches one quantization: a repository may hold twenty of them.
+/// Fetches one quantization: a repository may hold twenty of them. One that is not named after GGUF
+/// holds a model to convert.
 std::string hub_command(const std::string& named) {
   const auto [repository, tag] = repository_and_tag(named);
+  if (tag.empty() && lower(repository).find("gguf") == std::string::npos) {
+    const std::string name = repository.substr(repository.find('/') + 1);
+    return "hf download " + repository + " --local-dir " + name + " && cria convert " + name +
+           " -o " + name + ".gguf";
+  }
   return "hf download " + repository + " --include '*" + (tag.empty() ? "Q4_K_M" : tag) + "*'";
 }
 

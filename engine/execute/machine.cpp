@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -124,14 +125,22 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-unsigned cores_of_mask() {
+// Returns the logical CPUs of the affinity mask, at least one.
+std::vector<int> cpus_of_mask() {
   cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-    return std::max(1U, std::thread::hardware_concurrency());
   std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
-  return physical_cores(cpus);
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  if (!cpus.empty()) return cpus;
+  cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
+  std::iota(cpus.begin(), cpus.end(), 0);
+  return cpus;
+}
+
+unsigned within_quota(std::size_t cpus, const CgroupTree& tree) {
+  const unsigned quota = cgroup_cpus(tree), all = static_cast<unsigned>(cpus);
+  return quota > 0 ? std::min(all, quota) : all;
 }
 
 }  // namespace
@@ -148,9 +157,11 @@ unsigned physical_cores(std::span<const int> cpus, const std::string& topology) 
 }
 
 unsigned usable_cores(const CgroupTree& tree) {
-  const unsigned cores = cores_of_mask();
-  const unsigned quota = cgroup_cpus(tree);
-  return quota > 0 ? std::min(cores, quota) : cores;
+  return within_quota(physical_cores(cpus_of_mask()), tree);
+}
+
+unsigned usable_processors(const CgroupTree& tree) {
+  return within_quota(cpus_of_mask().size(), tree);
 }
 
 bool step_aside(int cpu) {

@@ -31,6 +31,9 @@ unsigned cgroup_cpus(const CgroupTree& tree = {});
 /// Returns the number of cores that this process may use: physical ones (hyper-threads share one),
 /// within the affinity mask and the CPU quotas of its cgroups.
 unsigned usable_cores(const CgroupTree& tree = {});
+/// Returns the number of logical CPUs that it may use, in the same limits. More threads than that
+/// compute no faster.
+unsigned usable_processors(const CgroupTree& tree = {});
 /// Returns the number of physical cores of logical CPUs, at least 1. topology: the system's
 /// directory of CPUs; one that it does not describe counts as a core.
 unsigned physical_cores(std::span<const int> cpus,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <regex>
+#include <tuple>
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
@@ -35,6 +36,14 @@ bool names_model(const std::string& word) {
   if (word.size() > kLongest || word.find_first_of(" \n") != std::string::npos) return false;
   return std::regex_match(word, registry_name) ||
          std::ranges::count(known_models(), word, &KnownModel::name) != 0;
+}
+
+/// True for the bare name of a family of models, such as "llama3.2" or "deepseek-r1".
+bool resembles_model(const std::string& word) {
+  static const std::regex family(
+      R"((llama|qwen|gemma|phi|mistral|mixtral|deepseek|gpt-oss|codellama|smollm|granite|olmo)(-?[rv]?\d[\w.-]*)?)");
+  constexpr std::size_t kLongest = 40;
+  return word.size() <= kLongest && std::regex_match(word, family);
 }
 
 /// Reads the words of one command from left to right.
@@ -99,21 +108,33 @@ class Reader {
   bool read_foreign(const ForeignName& foreign, const std::string& name, const std::string& word) {
     const bool on_terminal = is_terminal(stdin) && is_terminal(stdout);
     const bool has_value = word.size() > name.size();
+    const std::string why(foreign.why), ours(foreign.ours);
     if (foreign.harmless)
-      print_note(name + " is ignored: " + std::string(foreign.why));
-    else if (!foreign.why.empty() && !(foreign.pipe_only && on_terminal))
-      throw UsageError(name + " does not apply: " + std::string(foreign.why));
+      print_note(name + (ours.empty() ? " is ignored: " : " is " + ours + " here: ") + why);
+    else if (!why.empty() && !(foreign.pipe_only && on_terminal))
+      throw UsageError(name + " does not apply: " + why);
     if (foreign.harmless && foreign.values == 0 && at_ + 1 < typed_.size() &&
         switch_value(typed_[at_ + 1] == "auto" ? "on" : typed_[at_ + 1]))
-      ++at_;                     // -fa on
-    if (foreign.ours.empty()) {  // cria always does so
+      ++at_;             // -fa on
+    if (ours.empty()) {  // cria always does so
       if (!has_value) at_ += foreign.values;
       return true;
     }
-    Flag* const flag = command_.find(foreign.ours);
+    Flag* const flag = command_.find(ours);
     if (flag == nullptr) return false;
     take_word(*flag, word, name.size());
+    if (flag->target.takes == Target::Takes::One) check_same_value(*flag, name);
     return true;
+  }
+
+  /// Two names of another program may set what is one value here: -ctk f16 -ctv q8_0.
+  void check_same_value(const Flag& flag, const std::string& name) {
+    const std::string& value = flag.given.back();
+    for (const auto& [other, other_name, other_value] : foreign_)
+      if (other == &flag && other_name != name && other_value != value)
+        throw UsageError(other_name + " " + other_value + " and " + name + " " + value +
+                         " differ, but cria has one value for both: " + flag.shown_name());
+    foreign_.emplace_back(&flag, name, value);
   }
 
   /// A word of a name, and perhaps "=VALUE".
@@ -139,12 +160,32 @@ class Reader {
     return count > arguments_.size() ? count - arguments_.size() : 0;
   }
 
-  /// True if the first argument is the model: a GGUF file, or the name of a known model.
+  /// True if the first argument is the model: a GGUF file, the name of a known model, or anything
+  /// for a command that takes no other text.
   [[nodiscard]] bool begins_with_model() const {
     const Flag* const model = command_.find("--model");
     if (model == nullptr || model->is_given || arguments_.empty()) return false;
     if (command_.find("FILE") != nullptr || command_.find("files") != nullptr) return false;
-    return names_model(arguments_.front());
+    const Flag* const prompt = command_.find("--prompt");
+    const bool takes_text =
+        std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
+    if (!takes_text || names_model(arguments_.front())) return true;
+    if (command_.find("PROMPT") != nullptr && resembles_model(arguments_.front()))
+      print_note(arguments_.front() + " is part of the prompt; -m " + arguments_.front() +
+                 " would choose a model");
+    return false;
+  }
+
+  static bool takes_prompt(const Flag* prompt) {
+    return prompt != nullptr && prompt->value == "TEXT";
+  }
+
+  /// Returns what may have been meant by an argument that the command does not take.
+  [[nodiscard]] std::string argument_hint(const std::string& argument) const {
+    if (takes_prompt(command_.find("--prompt"))) return " (-p TEXT takes a text)";
+    if (is_whole_number(argument) && command_.find("--threads") != nullptr)
+      return " (-t " + argument + " sets the threads)";
+    return "";
   }
 
   void give_arguments() {
@@ -160,17 +201,24 @@ class Reader {
         if (!flag.is_list()) break;
       }
     if (next == arguments_.size()) return;
-    const Flag* const prompt = command_.find("--prompt");
-    throw UsageError(
-        "unexpected argument: " + arguments_[next] +
-        (prompt != nullptr && prompt->value == "TEXT" ? " (-p TEXT takes a text)" : ""));
+    throw UsageError("unexpected argument: " + arguments_[next] + argument_hint(arguments_[next]));
   }
 
   Command& command_;
   const Words& typed_;
   std::size_t at_ = 1;  // after the command
   Words arguments_;
+  std::vector<std::tuple<const Flag*, std::string, std::string>> foreign_;  // name, value
 };
+
+/// Other programs mean the default by 0 or -1.
+std::string default_hint(const Flag& flag) {
+  constexpr std::string_view kDefault = "(default: ";
+  const std::size_t at = flag.help.find(kDefault);
+  if ((flag.given.back() != "0" && flag.given.back() != "-1") || at == std::string::npos) return "";
+  const std::size_t begin = at + kDefault.size();
+  return "; the default is " + flag.help.substr(begin, flag.help.find(')', begin) - begin);
+}
 
 /// Both flags are given.
 UsageError exclusion(const Flag& a, const Flag& b) {
@@ -192,22 +240,25 @@ std::string unknown_command(const Program& program, const std::string& name) {
 }
 
 Command* read_arguments(Program& program, const Words& typed) {
-  const auto fail = [&](const std::string& message) {
-    throw UsageError(message + "The commands are:\n" + command_list(program, help_columns(stderr)));
-  };
-  if (typed.empty()) fail("a command is missing. ");
+  if (typed.empty())
+    throw UsageError("a command is missing. The commands are:\n" +
+                     command_list(program, help_columns(stderr)));
   const std::string& first = typed.front();
   if (program.find(first) == nullptr && first.ends_with(".gguf")) {  // cria model.gguf [PROMPT]
     Words words = typed;
     words.insert(words.begin(), typed.size() == 1 ? "chat" : "run");
     return read_arguments(program, words);
   }
-  if (first == "-h" || first == "--help" || first == "-v" || first == "--version") return nullptr;
+  const auto asks_version = [](const std::string& word) {
+    return word == "-V" || word == "--version";
+  };
+  if (first == "-h" || first == "--help" || first == "-v" || asks_version(first)) return nullptr;
   if (is_flag_word(first))
-    fail("put a command before " + name_of(first) + ", for example: cria run " + name_of(first) +
-         " …\n");
+    throw UsageError("put a command before " + name_of(first) + ", for example: cria run " +
+                     name_of(first) + " … (cria help lists the commands)");
   Command* const command = program.find(first);
   if (command == nullptr) throw UsageError(unknown_command(program, first));
+  if (typed.size() > 1 && asks_version(typed[1])) return nullptr;
   Reader(*command, typed).read();
   return command;
 }
@@ -226,7 +277,7 @@ void set_values(Command& command) {
     try {
       flag.target.set(flag.given);
     } catch (const Error& error) {
-      fail(error.what());
+      fail(error.what() + default_hint(flag));
     }
   }
   for (const Flag& flag : command.flags) {

@@ -53,15 +53,15 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
 /// "; did you mean NAME?", or "" if no name is near.
 std::string suggestion(std::string_view word, const std::vector<std::string>& names);
 
-/// The meaning of a llama.cpp flag.
+/// The meaning of another program's flag. Lists of names are separated by commas.
 struct ForeignName {
-  std::string_view name;          ///< as typed there: "--ctx-size", "-ngl"
-  std::string_view ours;          ///< the equivalent flag of cria, "--ctx", or ""
-  std::string_view why;           ///< without one: why it does not apply; "" if cria always does so
-  unsigned values = 0;            ///< the number of values that it takes, without one of ours
-  std::string_view command = {};  ///< the only command of this row; "": all that no row names
-  bool pipe_only = false;         ///< `why` holds in a pipe; on a terminal cria always does so
-  bool harmless = false;          ///< the answer is the same without it: a note, not an error
+  std::string_view names;          ///< as typed there: "-ngl,--gpu-layers"
+  std::string_view ours;           ///< the equivalent flag of cria, "--ctx", or ""
+  std::string_view why;            ///< why it does not apply; "" if cria does so anyway
+  unsigned values = 0;             ///< the number of values that it takes, without one of ours
+  std::string_view commands = {};  ///< the commands of this row; "": all that no row names
+  bool pipe_only = false;          ///< `why` holds in a pipe; on a terminal cria always does so
+  bool harmless = false;           ///< `why` is a note, not an error
 };
 
 /// Null for an unknown name. Underscores count as hyphens.

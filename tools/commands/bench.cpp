@@ -358,7 +358,8 @@ void add_bench(Program& program) {
   auto options = std::make_shared<BenchOptions>();
   BenchOptions& o = *options;
   command.add({
-      {"-m,--model", "FILE", "GGUF files (default: the bundled demo model)", into::words(o.models)},
+      {"-m,--model", "FILE", "GGUF files (default: the bundled demo model)",
+       into::words_or_list(o.models)},
       {"--synthetic", "SHAPE:TYPE",
        "a model with random weights in the shape of a real one, such as 1.1b:Q4_K; may be repeated",
        into::words(o.synthetic, parse_synthetic)},

@@ -1,4 +1,5 @@
 // `cria convert` and `cria export`: Hugging Face and MLX models to GGUF files, and back.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/convert.h"
@@ -36,6 +37,10 @@ std::string line(const ConvertedTensor& tensor) {
 int run(ConvertCommand command) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   ConvertOptions& options = command.convert;
+  if (std::error_code error; !std::filesystem::exists(options.directory, error))
+    throw Error(options.directory,
+                "no such directory; hf download USER/REPO --local-dir DIR "
+                "fetches one");
   if (command.type != "auto") options.type = find_dtype(command.type)->id;
   options.threads = command.threads != 0 ? command.threads : usable_cores();
   options.kernels = &kernels_in_use();

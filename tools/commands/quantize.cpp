@@ -238,7 +238,15 @@ class Quantization {
     require_other_file(job_.file(), state);
   }
 
+  void note_large_budget() const {
+    const std::uint64_t have = job_.file().file_bytes();
+    if (!command_.budget.size.empty() && parse_size("--size", command_.budget.size) >= have)
+      print_note("--size " + command_.budget.size + " is not below the size of IN (" +
+                 human_bytes(have) + "): every tensor gets the best of --types");
+  }
+
   QuantizePlan chosen_plan() {
+    note_large_budget();
     if (command_.budget.given()) return job_.plan(options_, command_.budget);
     if (command_.plain) return job_.plain_plan(options_);
     if (command_.plan.empty()) return plan_quantize(job_.file(), options_);
@@ -340,6 +348,9 @@ int run(QuantizeCommand command) {
     write_text(mixes_text(file ? &*file : nullptr) + (command.verbose ? rules_text() : ""));
     return 0;
   }
+  if (std::error_code error; command.output.empty() && find_mix(command.input) != nullptr &&
+                             !std::filesystem::exists(command.input, error))
+    throw UsageError("IN is missing; cria quantize IN [OUT] " + command.input);
   const std::string named = std::exchange(command.input, find_model(command.input));
   const bool chosen = command.budget.given() || !command.plan.empty() || command.plain;
   if (command.type.empty() && !chosen && !command.output.empty() &&

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
-#include <thread>
 #include <type_traits>
 
 #include "engine/distribute/leader.h"
+#include "engine/execute/machine.h"
 #include "kernels/attention/attention.h"
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -33,6 +33,13 @@ void check_pre_name(const std::string& name) {
   if (std::ranges::count(known, name) == 0)
     throw Error("", "unknown pre-tokenizer: " + without_controls(name) +
                         suggestion(name, Words(known.begin(), known.end())));
+}
+
+/// In llama.cpp the option is a number of tokens.
+void check_draft(const std::string& text) {
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
+    throw Error("", "expected the file of a draft model, got " + text +
+                        "; cria chooses how many tokens to draft");
 }
 
 /// A colon before a slash belongs to the path.
@@ -236,7 +243,7 @@ Flags speculation_flags(ModelOptions& options, GenerateOptions& generate) {
       {"--draft", "FILE",
        "draft model for speculative decoding: smaller, with the same vocabulary; never changes "
        "an answer",
-       into::text(options.draft)}};
+       into::text(options.draft, check_draft)}};
 }
 
 Flag session_flag(std::string& file, const std::string& help) {
@@ -292,7 +299,7 @@ void warn(const std::vector<std::string>& warnings) {
 /// Threads that wait for one another are slower than fewer of them.
 void note_many_threads(const ModelOptions& options) {
   const unsigned wanted = std::max(options.session.threads, options.session.threads_prefill),
-                 here = std::max(1U, std::thread::hardware_concurrency());
+                 here = usable_processors();
   if (wanted > here && (options.verbose || is_terminal(stderr)))
     print_note(counted(wanted, "thread") + " on " + counted(here, "processor") +
                ": this is slower than -t " + std::to_string(here));

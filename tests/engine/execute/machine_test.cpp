@@ -136,6 +136,18 @@ TEST_F(Affinity, BoundsTheCores) {
   EXPECT_LE(usable_cores(no_quota), static_cast<unsigned>(CPU_COUNT(&before_)));
   run_only_on(sched_getcpu());
   EXPECT_EQ(usable_cores(no_quota), 1U);
+  EXPECT_EQ(usable_processors(no_quota), 1U);
+}
+
+// Half a processor and one and a half: one thread, and two, of which each waits at times.
+TEST_F(Affinity, QuotasMayBeFractions) {
+  const TemporaryDirectory directory;
+  const CgroupTree tree = {directory.file(""), directory.file("membership")};
+  std::ofstream(directory.file("cpu.max")) << "50000 100000\n";
+  EXPECT_EQ(usable_cores(tree), 1U);
+  std::ofstream(directory.file("cpu.max")) << "150000 100000\n";
+  EXPECT_EQ(cgroup_cpus(tree), 2U);
+  EXPECT_EQ(usable_processors(tree), std::min(2U, static_cast<unsigned>(CPU_COUNT(&before_))));
 }
 
 TEST_F(Affinity, AndSoDoesTheQuota) {
@@ -143,6 +155,7 @@ TEST_F(Affinity, AndSoDoesTheQuota) {
   const CgroupTree tree = {directory.file(""), directory.file("membership")};
   std::ofstream(directory.file("cpu.max")) << "100000 100000\n";
   EXPECT_EQ(usable_cores(tree), 1U);
+  EXPECT_EQ(usable_processors(tree), 1U);
   const unsigned all = usable_cores({directory.file("none"), directory.file("membership")});
   std::ofstream(directory.file("cpu.max")) << "409600000 100000\n";
   EXPECT_EQ(usable_cores(tree), all) << "a quota gives no cores that are not there";

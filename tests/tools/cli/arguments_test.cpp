@@ -27,7 +27,7 @@ TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
                      {"unknown command: rnu; did you mean run? (cria help lists the commands)"});
   expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
   expect_usage_error({"-m", "x.gguf"},
-                     {"put a command before -m, for example: cria run -m …", "\n  run "});
+                     {"put a command before -m, for example: cria run -m … (cria help lists"});
   expect_usage_error({"help", "rnu"}, {"did you mean run?"});
   expect_usage_error({"config", "rnu"}, {"did you mean run?"});
 }
@@ -36,7 +36,10 @@ TEST(Arguments, HelpAndVersionAreCommandsToo) {
   EXPECT_EQ(cria({"help"}).out, cria({"--help"}).out);
   EXPECT_EQ(cria({"help", "quantize"}).out, cria({"quantize", "--help"}).out);
   EXPECT_EQ(cria({"version"}).out, cria({"--version"}).out);
-  EXPECT_EQ(cria({"-v"}).out, cria({"--version"}).out);
+  const std::vector<std::vector<std::string>> versions = {
+      {"-v"}, {"-V"}, {"run", "--version"}, {"bench", "-V"}};
+  for (const auto& asked : versions)
+    EXPECT_EQ(cria(asked).out, cria({"--version"}).out) << asked.front();
   EXPECT_EQ(cria({"help"}).code, 0);
 }
 
@@ -107,6 +110,14 @@ TEST(Arguments, ReportsHarmlessLlamaCppFlags) {
       << more.err;
 }
 
+// Keys and values have one type, so two different ones cannot be had.
+TEST(Arguments, RejectsTwoValuesOfOneSetting) {
+  expect_usage_error({"run", "-ctk", "f32", "-ctv", "q8_0", "a"},
+                     {"-ctk f32 and -ctv q8_0 differ", "--kv-type"});
+  EXPECT_EQ(cria({"run", "-ctk", "f32", "-ctv", "f32", "-n", "1", "a"}).code, 0);
+  EXPECT_EQ(cria({"run", "-ctk", "f32", "-ctk", "q8_0", "-n", "1", "a"}).code, 0) << "the last";
+}
+
 TEST(Arguments, TakesAModelAsFirstArgument) {
   const Result named = cria({"run", "-m", kDemo, "Hi", "there", "-n", "4", "--temp", "0"});
   EXPECT_EQ(named.code, 0) << named.err;
@@ -114,6 +125,13 @@ TEST(Arguments, TakesAModelAsFirstArgument) {
   EXPECT_EQ(cria({kDemo, "Hi", "there", "-n", "4", "--temp", "0"}).out, named.out);
   EXPECT_EQ(cria({"tokenize", kDemo, "--ids", "-p", "a"}).code, 0);
   EXPECT_EQ(cria({"run", "no-such.gguf"}).code, 1) << "it is not a prompt";
+  const Result bench = cria({"bench", "cria-demo", "-p", "8", "-n", "0", "-r", "1"});
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  EXPECT_NE(cria({"serve", "Org/Name"}).err.find("hf download Org/Name"), std::string::npos);
+  const Result text = cria({"run", "llama3.2", "Hi", "-n", "1"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.err.find("note: llama3.2 is part of the prompt; -m llama3.2"), std::string::npos);
+  EXPECT_EQ(cria({"run", "Llamas", "eat", "-n", "1"}).err, "");
 }
 
 TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
@@ -122,6 +140,7 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"pull", "x"}, {"does not download models"});
   expect_usage_error({"CHAT"}, {"did you mean chat?"});
   expect_usage_error({"run", "-np", "2", "a"}, {"no option -np"});
+  expect_usage_error({"run", "--draft", "16", "a"}, {"expected the file of a draft model, got 16"});
   expect_usage_error({"run", "--reasoning-budget", "0", "a"}, {"--no-think"});
 }
 
@@ -137,6 +156,10 @@ TEST(Arguments, WrongValuesSayWhatWasExpected) {
   expect_usage_error({"run", "-p", "a", "-t", "2.5"},
                      {"--threads: expected a whole number from 1 to", "2.5"});
   expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: needs a value"});
+  expect_usage_error({"run", "-p", "a", "-c", "0"}, {"; the default is the model's, up to 4096"});
+  expect_usage_error({"run", "-p", "a", "-t", "-1"}, {"; the default is the physical cores"});
+  expect_usage_error({"quantize", "a.gguf", "b.gguf", "Q4_0", "4"}, {"(-t 4 sets the threads)"});
+  expect_usage_error({"quantize", "Q4_K_M"}, {"IN is missing; cria quantize IN [OUT] Q4_K_M"});
   expect_usage_error({"run", "-p", "a", "-f", "b"},
                      {"--prompt cannot be used together with --file"});
   expect_usage_error({"logits", "-o", "x"}, {"--tokens is missing"});

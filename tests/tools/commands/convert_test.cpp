@@ -392,6 +392,10 @@ TEST(Convert, RejectsOtherDirectories) {
   EXPECT_EQ(result.err,
             "cria: error: " + empty.path() +
                 ": no config.json: expected the directory of a Hugging Face or MLX model\n");
+  const std::string none = empty.path("none");
+  EXPECT_EQ(cria({"convert", none, "-o", empty.path("x.gguf")}).err,
+            "cria: error: " + none +
+                ": no such directory; hf download USER/REPO --local-dir DIR fetches one\n");
   EXPECT_EQ(cria({"convert", empty.path()}).code, 2) << "no -o";
   EXPECT_EQ(cria({"convert", empty.path(), "-o", "x", "--type", "q4_k"}).code, 2);
 }

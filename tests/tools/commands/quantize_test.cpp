@@ -150,6 +150,11 @@ TEST(Quantize, ChoosesTypesUnderABudget) {
   for (const Json& tensor : done.at("tensors")) types.insert(tensor.at("type"));
   EXPECT_GT(types.size(), 3U) << "F32 norms and at least three types";
 
+  const Result large = cria({"quantize", f16, made, "--size", "1GB", "--types", "Q8_0", "--imatrix",
+                             importance, "--dry-run"});
+  EXPECT_NE(large.err.find("note: --size 1GB is not below the size of IN ("), std::string::npos)
+      << large.err;
+
   const std::string again = directory.path("again.gguf");
   ASSERT_EQ(cria({"quantize", f16, again, "--plan", plan, "--imatrix", importance}).code, 0);
   EXPECT_EQ(read_file(again), read_file(made));

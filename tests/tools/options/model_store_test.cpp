@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/error.h"
 #include "tests/tools/process.h"
 #include "tools/model_store.h"
 
@@ -137,7 +138,9 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
             std::string::npos);
   EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"),
             std::string::npos);
-  EXPECT_NE(tokenize("Org/Elsewhere").err.find("hf download Org/Elsewhere --include '*Q4_K_M*'\n"),
+  EXPECT_NE(tokenize("Org/Elsewhere")
+                .err.find("hf download Org/Elsewhere --local-dir Elsewhere && "
+                          "cria convert Elsewhere -o Elsewhere.gguf\n"),
             std::string::npos);
   EXPECT_NE(
       tokenize("Org/Elsewhere:Q8_0").err.find("hf download Org/Elsewhere --include '*Q8_0*'\n"),

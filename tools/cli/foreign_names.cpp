@@ -1,0 +1,407 @@
+// What llama.cpp, ik_llama.cpp, llamafile, ollama and vLLM call their options and commands.
+#include <algorithm>
+
+#include "tools/cli/command_line.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::string_view kNoGpu = "cria runs on the CPU only";
+constexpr std::string_view kNoDownload =
+    "cria does not download models; -m USER/REPO:Q4_K_M finds one that is here, or tells how to "
+    "get it";
+constexpr std::string_view kOneWay = "cria chooses how to compute; the result is exact";
+constexpr std::string_view kPhysicalBatch =
+    "--batch alone sets how many tokens are evaluated at once";
+constexpr std::string_view kSystemPlaces =
+    "the system places threads and memory (see taskset, numactl, nice)";
+constexpr std::string_view kCache = "cria manages the KV cache itself";
+constexpr std::string_view kDrafts =
+    "cria chooses how many tokens to draft, which never changes an answer (see --speculate)";
+constexpr std::string_view kLog = "messages go to stderr; 2>FILE writes them to a file";
+constexpr std::string_view kMmap = "the file is mapped; --no-mmap and --mlock change that";
+constexpr std::string_view kRanks = "mpirun -n N cria computes on N machines";
+constexpr std::string_view kTextOnly = "cria reads and writes text only";
+constexpr std::string_view kOneFile = "a GGUF file holds model, tokenizer and settings";
+constexpr std::string_view kTls = "cria serve speaks HTTP; a proxy adds TLS (see --public-url)";
+constexpr std::string_view kRunsNoTools = "cria serve runs no tools; clients do";
+constexpr std::string_view kTemplate = "the chat template does that (see --chat-template)";
+constexpr std::string_view kConstrain = "--grammar, --regex and --logit-bias constrain an answer";
+constexpr std::string_view kNoSampler = "cria has no such sampler; --samplers lists those it has";
+constexpr std::string_view kTypes = "--tensor-type 'attn_q=Q6_K' sets the type of such tensors";
+constexpr std::string_view kSystemFile = "-s \"$(cat FILE)\" takes the system message from a file";
+constexpr std::string_view kPerLine = "each line is a text; --json prints JSON";
+constexpr std::string_view kAnswerForm = "answers come as thinking, text and tool calls";
+constexpr std::string_view kMetadata = "cria edit changes metadata";
+constexpr std::string_view kSizes = "-p, -n and -d of cria bench take lists of sizes";
+
+/// The same option by another name.
+constexpr ForeignName same(std::string_view names, std::string_view ours,
+                           std::string_view commands = {}) {
+  return {names, ours, {}, 0, commands};
+}
+/// cria always does so.
+constexpr ForeignName usual(std::string_view names, std::string_view commands = {}) {
+  return {names, {}, {}, 0, commands};
+}
+/// Changes no answer: a note.
+constexpr ForeignName harmless(std::string_view names, std::string_view why, unsigned values,
+                               std::string_view commands = {}) {
+  return {names, {}, why, values, commands, false, true};
+}
+/// An error that says what to do instead.
+constexpr ForeignName refused(std::string_view names, std::string_view why,
+                              std::string_view commands = {}) {
+  return {names, {}, why, 0, commands};
+}
+
+// Rows of some commands stand before the rows of all others.
+constexpr ForeignName kForeignNames[] = {
+    // A conversation
+    refused("-st,--single-turn", "cria run answers one message", "chat"),
+    usual("-st,--single-turn", "run"),
+    refused("-i,--interactive,-if,--interactive-first,-ins,--instruct",
+            "cria chat is the conversation", "run"),
+    usual("-i,--interactive,-if,--interactive-first,-ins,--instruct,-cnv,--conversation", "chat"),
+    {"-cnv,--conversation", "--chat",
+     "cria run answers one message, and cria chat is the conversation", 0, "run", false, true},
+    same("-no-cnv,--no-conversation", "--no-template", "chat"),
+    same("-no-cnv,--no-conversation", "--raw"),
+    {"--no-context-shift",
+     {},
+     "from a pipe, cria chat forgets the oldest part when the context is full",
+     0,
+     "chat",
+     true},
+    usual("--no-context-shift"),
+    usual("--nowordwrap,--simple-io,--color,-co,--no-display-prompt,--ascii,--nologo,--cli"),
+    usual("-mli,--multiline-input", "run,chat"),
+    same("--verbose-prompt", "--show-prompt", "chat"),
+    harmless("--verbose-prompt,-ptc,--print-token-count",
+             "cria template prints a prompt and cria tokenize its tokens", 0, "run"),
+    same("--hidethinking", "--hide-thinking", "chat"),
+    usual("--hidethinking", "run"),
+    same("--system-prompt,-sys", "--system"),
+    refused("-sysf,--system-prompt-file", kSystemFile),
+    refused("--in-prefix,--in-suffix,--in-prefix-bos", kTemplate),
+    refused("--image,--audio,--video,--mmproj,-mm,--mmproj-url,-mmu,--media-path,"
+            "--image-min-tokens,--image-max-tokens,--limit-mm-per-prompt,-mv,--model-vocoder,"
+            "--allowed-local-media-path",
+            kTextOnly),
+    harmless("--no-mmproj,--mmproj-auto,--no-mmproj-auto,--mmproj-offload,--no-mmproj-offload",
+             kTextOnly, 0),
+    // Prompts
+    usual("--jinja,--no-escape,--prompt-cache-all"),
+    refused("--no-jinja", "chat templates are Jinja templates; --chat-template chatml is plain"),
+    same("--chat-template-file", "--chat-template"),
+    refused("--default-chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
+    refused("--chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
+    harmless("--chat-template-content-format", "cria finds out what the template takes", 1),
+    same("--prompt-cache", "--session"),
+    refused("--prompt-cache-ro", "--session FILE is read and written"),
+    same("-bf,--binary-file", "--file"),
+    usual("--spm-infill", "serve"),
+    refused("--infill", "cria serve fills in the middle at /infill"),
+    refused("--server,--v2", "cria serve is the server", "run,chat"),
+    // Thinking
+    refused("-rea,--reasoning,--reasoning-budget,--reasoning-budget-message,--reasoning-tokens",
+            "requests turn thinking off, with reasoning_effort none", "serve"),
+    refused("--reasoning-effort", "requests have reasoning_effort", "serve"),
+    refused("-rea,--reasoning,--reasoning-budget,--reasoning-budget-message,--reasoning-tokens",
+            "--no-think turns thinking off, --think on"),
+    refused("--reasoning-format", "answers have the thinking in reasoning_content", "serve"),
+    refused("--reasoning-format", "--json puts the thinking into reasoning_content"),
+    harmless("--reasoning-parser,--tool-call-parser",
+             "cria finds the form in the chat template (see --tool-format)", 1),
+    harmless("--reasoning-preserve,--no-reasoning-preserve", kTemplate, 0),
+    usual("--enable-auto-tool-choice,--enable-reasoning,--prefill-assistant,-ptcall,"
+          "--parallel-tool-calls"),
+    refused("--no-prefill-assistant,--skip-chat-parsing", kAnswerForm),
+    // Sampling and the form of answers
+    same("--n-predict,--predict", "--max-tokens"),
+    same("--temperature", "--temp"),
+    same("--typical-p", "--typical"),
+    same("--top-nsigma", "--top-n-sigma"),
+    same("--reverse-prompt,-r", "--stop"),
+    same("--sampling-seq,--sampler-seq", "--samplers"),
+    same("-l", "--logit-bias"),
+    refused("--tfs,--adaptive-target,--adaptive-decay,--adaptive-updt-w-cur,--penalize-nl,"
+            "--cfg-scale,--cfg-negative-prompt,--cfg-negative-prompt-file",
+            kNoSampler),
+    refused("--banned-string-file,--banned-n,--allowlist-unicode-rule,--allowlist-pieces,"
+            "--allowlist-keyword,--allowlist-keyword-delay,--expiring-logit-bias-file",
+            kConstrain),
+    refused("-j,--json-schema,-jf,--json-schema-file,--grammar,--grammar-file",
+            "requests have response_format and grammar", "serve"),
+    same("--grammar-file", "--grammar"),
+    same("-j,--json-schema-file,-jf", "--json-schema"),
+    refused("--format", "--json-schema constrains the answer to JSON"),
+    refused("-sp", "answers are printed without control tokens", "run,chat,serve"),
+    harmless("-bs,--backend-sampling", kNoGpu, 0),
+    refused("--override-generation-config", "--temp and the other sampling options are defaults"),
+    harmless("--generation-config,--max-logprobs,--guided-decoding-backend,"
+             "--structured-outputs-config",
+             "--temp and the other sampling options are defaults of requests", 1),
+    // Models and adapters
+    refused("-hf,-hfr,--hf-repo,-hff,--hf-file,-hft,--hf-token,-mu,--model-url,-dr,--docker-repo,"
+            "-hfd,-hfrd,--hf-repo-draft,--spec-draft-hf,--download-dir,--revision",
+            kNoDownload),
+    usual("--offline,--trust-remote-code,--warmup,--no-warmup,--insecure"),
+    refused("-cl,--cache-list", "cria list shows the models on this machine"),
+    refused("--list-devices", "cria inspect --cpu shows this machine"),
+    refused("--tokenizer,--hf-config-path", kOneFile),
+    harmless("--tokenizer-mode,--load-format,--config-format,--tokenizer-revision,--dtype",
+             kOneFile, 1),
+    refused("--hf-overrides", "--override-kv replaces a value of the metadata"),
+    refused("--quantization", "cria quantize makes a smaller file", "run,chat,serve"),
+    same("--lora-scaled", "--lora"),
+    refused("--lora-init-without-apply", "--lora FILE:0 loads an adapter without applying it"),
+    refused("--lora-modules", "--lora FILE adds an adapter"),
+    usual("--enable-lora"),
+    harmless("--max-loras,--max-lora-rank", "adapters of any rank and number work", 1),
+    refused("--control-vector,--control-vector-scaled,--control-vector-layer-range",
+            "cria has no control vectors; --lora adds an adapter"),
+    refused("--check-tensors,-vq,--validate-quants", "cria inspect --check checks every value"),
+    harmless("-lm,--load-mode,-lzm,--lazy-mode,--defer-experts", kMmap, 1),
+    harmless("--mmap,-dio,--direct-io,--no-direct-io,-ndio,-thp,--transparent-huge-pages", kMmap,
+             0),
+    {"-mmp", {}, "--no-mmap reads the file into memory", 1},
+    // Context and cache
+    same("--ctx-size,--max-model-len", "--ctx"),
+    same("--cache-type-k,-ctk,--cache-type-v,-ctv", "--kv-type"),
+    refused("--kv-cache-dtype", "--kv-type sets the type of the KV cache"),
+    refused("-gan,--grp-attn-n,-gaw,--grp-attn-w", "--rope-scale extends the context"),
+    refused("--yarn-ext-factor", "YaRN's frequencies are mixed as its paper says"),
+    harmless("--keep", "a context shift keeps the system message and what begins a text", 1),
+    same("-cram,--cache-ram", "--cache-mib", "serve"),
+    refused("--no-cache-prompt,--no-enable-prefix-caching", "--cache-mib 0 turns the cache off",
+            "serve"),
+    usual("--cache-prompt,--enable-prefix-caching,--enable-chunked-prefill"),
+    harmless("-cram,--cache-ram,--cache-reuse,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,"
+             "--checkpoint-min-step,-dt,--defrag-thold,--block-size,--swap-space,-crs,"
+             "--cache-ram-similarity,-cram-n-min,--cache-ram-n-min,-ctx-ckpt,-ctx-ckpt-i,"
+             "--ctx-checkpoints-interval,-ctx-ckpt-t,--ctx-checkpoints-tolerance,-ctx-ckpt-e,"
+             "--ctx-checkpoints-eviction",
+             kCache, 1),
+    harmless("--swa-full,-kvu,--kv-unified,-no-kvu,--no-kv-unified,--cache-idle-slots,"
+             "--no-cache-idle-slots,-dkvc,--dump-kv-cache,-khad,--k-cache-hadamard,-vhad,"
+             "--v-cache-hadamard,--swa-compress",
+             kCache, 0),
+    // Threads and the way of computing
+    same("--batch-size", "--batch"),
+    same("--threads-batch,-tb", "--threads-prefill"),
+    harmless("-ub,--ubatch-size,--max-num-batched-tokens", kPhysicalBatch, 1),
+    harmless("--numa,--poll,--poll-batch,--prio,--prio-batch,-C,--cpu-mask,-Cr,--cpu-range,"
+             "--cpu-strict,-Cb,--cpu-mask-batch,-Crb,--cpu-range-batch,--cpu-strict-batch",
+             kSystemPlaces, 1),
+    harmless("-ngl,--gpu-layers,--n-gpu-layers,-sm,--split-mode,-ts,--tensor-split,-mg,--main-gpu,"
+             "-dev,--device,-ot,--override-tensor,-ncmoe,--n-cpu-moe,-ncffn,--n-cpu-ffn,"
+             "--moe-cache-mib,-fit,--fit,-fitt,--fit-target,-fitc,--fit-ctx,--fit-margin,-mmdev,"
+             "--mmproj-device,--gpu,--max-gpu,-gfm,--gpu-fit-margin,-cuda,--cuda-params,"
+             "--gpu-memory-utilization,--cpu-offload-gb,--compilation-config,--offload-policy,-op,"
+             "-grt,--graph-reduce-type,-gap,--graph-attn-precision",
+             kNoGpu, 1),
+    harmless("-nkvo,--no-kv-offload,-kvo,--kv-offload,-cmoe,--cpu-moe,--op-offload,"
+             "--no-op-offload,--no-host,--enforce-eager,--recompile,--tinyblas,-sas,"
+             "--scheduler-async,-smgs,--split-mode-graph-scheduling,-smf16,--split-mode-f16,"
+             "-smf32,--split-mode-f32,-no-ooae,--no-offload-only-active-experts",
+             kNoGpu, 0),
+    harmless("-fa,--flash-attn,-no-fa,--no-flash-attn,--repack,-nr,--no-repack,-rtr,"
+             "--run-time-repack,-fmoe,--fused-moe,-no-fmoe,--no-fused-moe,-ger,"
+             "--grouped-expert-routing,-no-fug,--no-fused-up-gate,-no-mmad,"
+             "--no-fused-mul-multiadd,-rcache,--rope-cache,-gr,--graph-reuse,-no-gr,"
+             "--no-graph-reuse,-mqkv,--merge-qkv,-muge,--merge-up-gate-experts,-fidx,"
+             "--fused-indexer-topk,--fast,--precise,--async-scheduling",
+             kOneWay, 0),
+    harmless("-mla,--mla-use,-amb,--attention-max-batch,-wgt,--worst-graph-tokens,-fdn,"
+             "--fused-delta-net,-mea,--max-extra-alloc,--prefetch-experts,"
+             "--prefetch-experts-threads,-ictk,--indexer-cache-type-k",
+             kOneWay, 1),
+    refused("-ser,--smart-expert-reduction,-dsatk,--dsa-top-k",
+            "it changes answers, and cria computes what the model says"),
+    harmless("--rpc,-rpc,-tp,--tensor-parallel-size,-pp,--pipeline-parallel-size,-dp,"
+             "--data-parallel-size,--distributed-executor-backend",
+             kRanks, 1),
+    // Drafts
+    same("-md,--model-draft,--spec-draft-model", "--draft"),
+    harmless("--draft-max,--draft-n,--draft-min,--draft-n-min,--draft-p-min,--draft-p-split,-ps,"
+             "--p-split,--spec-draft-n-max,--spec-draft-n-min,--spec-draft-p-min,"
+             "--spec-draft-p-split,--spec-type,--spec-draft-sampling,--spec-stage,"
+             "--spec-ngram-size-n,--spec-ngram-size-m,--spec-ngram-min-hits,"
+             "--spec-ngram-mod-n-min,--spec-ngram-mod-n-max,--spec-ngram-mod-n-match,"
+             "--spec-ngram-simple-size-n,--spec-ngram-simple-size-m,--spec-ngram-simple-min-hits,"
+             "--spec-ngram-map-k-size-n,--spec-ngram-map-k-size-m,--spec-ngram-map-k-min-hits,"
+             "--spec-ngram-map-k4v-size-n,--spec-ngram-map-k4v-size-m,"
+             "--spec-ngram-map-k4v-min-hits,-td,--threads-draft,-tbd,--threads-batch-draft,"
+             "--spec-draft-threads,--spec-draft-threads-batch,-cd,--ctx-size-draft,-ctkd,"
+             "--cache-type-k-draft,--spec-draft-type-k,-ctvd,--cache-type-v-draft,"
+             "--spec-draft-type-v,-ngld,--gpu-layers-draft,--n-gpu-layers-draft,--spec-draft-ngl,"
+             "-devd,--device-draft,--spec-draft-device,-otd,--override-tensor-draft,-ncmoed,"
+             "--n-cpu-moe-draft,-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic,"
+             "--speculative-config,--speculative-model,--num-speculative-tokens,"
+             "--suffix-pattern-len,--suffix-max-depth,--suffix-corpus,-draft,--draft-params",
+             kDrafts, 1),
+    harmless("--spec-default,-cmoed,--cpu-moe-draft,-mtp,--multi-token-prediction,-no-mtp,"
+             "--no-multi-token-prediction,--spec-autotune,--spec-draft-backend-sampling,"
+             "--no-spec-draft-backend-sampling",
+             kDrafts, 0),
+    // Messages and help
+    same("--usage", "--help"),
+    same("--perf,--log-verbose", "--verbose"),
+    refused("--completion-bash", "cria completion bash prints the script"),
+    refused("--log-disable", "2>/dev/null silences what is written to stderr", "serve"),
+    usual("--log-disable,--no-perf"),
+    harmless("--log-file,-lv,--verbosity,--log-verbosity,--log-colors,--logdir,-ld,--log-format,"
+             "--uvicorn-log-level",
+             kLog, 1),
+    same("--log-jsonl", "--log-json", "serve"),
+    harmless("--log-prefix,--no-log-prefix,--log-timestamps,--no-log-timestamps,--log-jsonl,"
+             "--no-log-jsonl,--enable-log-requests,--disable-log-requests,--disable-log-stats,"
+             "--no-enable-log-requests",
+             kLog, 0),
+    refused("--log-prompts-dir", "--log-prompts writes prompts to the log", "serve"),
+    // The server
+    same("-np,--parallel,--max-num-seqs", "--slots", "serve"),
+    same("-a,--served-model-name", "--alias", "serve"),
+    same("--no-webui,--no-ui", "--no-web", "serve"),
+    same("--cors-origins", "--cors-origin", "serve"),
+    same("--models-dir", "--models", "serve"),
+    usual("-cb,--cont-batching,--embedding,--embeddings,--rerank,--reranking,--metrics,--ui,"
+          "--webui,--models-autoload,--no-ui-mcp-proxy,--no-webui-mcp-proxy,-no-ag,--no-agent,"
+          "--nobrowser,--unsecure,--disable-frontend-multiprocessing",
+          "serve"),
+    harmless("--props,--cors-credentials,--no-cors-credentials,"
+             "--allow-credentials,--reuse-port,-nocb,--no-cont-batching",
+             "cria serve does not need it", 0, "serve"),
+    harmless("--threads-http,-sps,--slot-prompt-similarity,--tags,--cors-methods,--cors-headers,"
+             "--allowed-methods,--allowed-headers,--response-role,--api-server-count,--task,"
+             "--runner,--ui-config,--webui-config,--ui-config-file,--webui-config-file",
+             "cria serve does not need it", 1, "serve"),
+    harmless("-to,--timeout", "--read-timeout, --write-timeout and --request-timeout limit times",
+             1, "serve"),
+    harmless("--sse-ping-interval", "a stream that is silent for 10 s sends a sign of life", 1,
+             "serve"),
+    harmless("--sleep-idle-seconds", "--models PLACE --models-idle S unloads idle models", 1,
+             "serve"),
+    refused("--kv-unified-per-slot", "-c is the context of each slot", "serve"),
+    refused("--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs", kTls,
+            "serve"),
+    refused("--path,--api-prefix,--root-path", "a proxy can add other paths (see --public-url)",
+            "serve"),
+    refused("--allowed-origins", "--cors-origin ORIGIN allows one; it may be repeated", "serve"),
+    refused("--tools,--tools-runtime,-ag,--agent,--mcp-servers-config,--mcp-servers-json,"
+            "--ui-mcp-proxy,--webui-mcp-proxy,--tool-server",
+            kRunsNoTools, "serve"),
+    refused("--middleware", "a proxy can change requests", "serve"),
+    refused("--no-slots", "--api-key protects /slots", "serve"),
+    refused("--slot-save-path", "slots are not kept in files; --cache-mib keeps prompts", "serve"),
+    refused("--models-preset", "--preset NAME takes options from the configuration file", "serve"),
+    refused("--no-models-autoload", "models of --models are loaded when a request names them",
+            "serve"),
+    refused("--listen", "--host and --port set the address", "serve"),
+    harmless("--keepalive", "the model is loaded for one command", 1),
+    // Vectors
+    refused("--embd-normalize", "vectors have length 1"),
+    refused("--embd-output-format,--embd-separator", kPerLine),
+    refused("--dimensions", "vectors have all dimensions of the model", "embed"),
+    usual("--truncate,--embedding,--embeddings", "embed"),
+    // Perplexity and importance matrices
+    same("--ppl-stride", "--stride"),
+    same("--kl-divergence-base", "--compare"),
+    same("--save-all-logits,--all-logits", "--save-logits", "perplexity"),
+    refused("--hellaswag,--winogrande,--multiple-choice,--hellaswag-tasks,--winogrande-tasks,"
+            "--multiple-choice-tasks",
+            "--choices FILE scores questions with several answers", "perplexity"),
+    usual("--perplexity,--kl-divergence", "perplexity"),
+    harmless("--ppl-output-type", "--json prints all figures", 1, "perplexity"),
+    same("--in-file", "--merge"),
+    usual("--process-output,--no-ppl"),
+    {"--output-frequency,-ofreq,--save-frequency", {}, "the state is kept by --state", 1},
+    refused("--chunk,--from-chunk", "--chunks N takes the first N", "imatrix"),
+    refused("--show-statistics", "cria inspect shows what a file holds", "imatrix"),
+    harmless("--output-format", "the file is a GGUF file", 1, "imatrix"),
+    refused("--parse-special", "control tokens in the text are read as text", "imatrix"),
+    // Files
+    same("--split-max-size", "--max-size"),
+    same("--split-max-tensors", "--max-tensors"),
+    usual("--split", "split"),
+    usual("--merge", "merge"),
+    refused("--merge", "cria merge joins the parts of a model", "split"),
+    refused("--no-tensor-first-split", "the first part has tensors, too", "split"),
+    refused("--keep-split", "the output is one file; cria split divides it again"),
+    refused("--leave-output-tensor",
+            "--output-type sets the type of the output matrix, for example F16"),
+    same("--output-tensor-type", "--output-type", "quantize"),
+    same("--custom-q", "--tensor-type", "quantize"),
+    refused("--attn-q-type,--attn-k-type,--attn-v-type,--attn-qkv-type,--attn-output-type,"
+            "--ffn-gate-type,--ffn-down-type,--ffn-up-type,--ffn-gate-inp-type,"
+            "--extra-output-tensor,--per-layer-token-embedding-type,--tensor-type-file",
+            kTypes, "quantize"),
+    refused("--include-weights,--exclude-weights,--hide-imatrix,--ignore-imatrix-rules,"
+            "--partial-requant,--prune-layers,--repack-pattern",
+            "cria quantizes all matrices, by the rules of --mixes -v", "quantize"),
+    refused("--override-kv", kMetadata, "quantize"),
+    same("--outfile", "--output", "convert"),
+    same("--outtype", "--type", "convert"),
+    same("--model-name", "--name", "convert"),
+    usual("--use-temp-file,--no-lazy", "convert"),
+    refused("--vocab-only,--bigendian,--remote,--mistral-format,--no-tensor-first-split,"
+            "--split-max-size,--metadata",
+            "cria split and cria edit change the file afterwards", "convert"),
+    // Measurements
+    same("--n-prompt", "--prompt", "bench"),
+    same("--n-gen", "--decode", "bench"),
+    same("--n-depth", "--depth", "bench"),
+    refused("-pg,-gp,-npp,-ntg,-npl,-pps", kSizes, "bench"),
+    refused("-o,--output,-oe,--output-err", "--json, --csv and --md choose the form", "bench"),
+    harmless("-w,-embd,--delay,-tgb,--threads-gen-batch", "cria bench does not need it", 1,
+             "bench"),
+    usual("--progress", "bench"),
+};
+
+bool lists(std::string_view list, std::string_view word) {
+  const Words parts = parts_of(list);
+  return std::ranges::find(parts, word) != parts.end();
+}
+
+}  // namespace
+
+std::string_view foreign_command_hint(std::string_view name) {
+  constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
+  constexpr std::pair<std::string_view, std::string_view> kHints[] = {
+      {"ls,models", "did you mean list?"},
+      {"show,info", "did you mean inspect?"},
+      {"cli,llama-cli,interactive", "did you mean chat?"},
+      {"generate,complete,completions,simple", "did you mean run?"},
+      {"server,llama-server", "did you mean serve?"},
+      {"run-batch", "did you mean batch?"},
+      {"embedding,embeddings", "did you mean embed?"},
+      {"score,rank,reranking", "did you mean rerank?"},
+      {"ppl", "did you mean perplexity?"},
+      {"gguf-split", "did you mean split or merge?"},
+      {"convert_hf_to_gguf,convert_hf_to_gguf.py", "did you mean convert?"},
+      {"collect-env", "cria version and cria inspect --cpu show what is here"},
+      {"ps,stop", kServer},
+      {"pull,download", "cria does not download models; try hf download or ollama pull"},
+      {"push", "cria does not upload models"},
+      {"signin,signout,login", "cria has no account"},
+      {"launch", "cria serve --help says how programs find it"},
+      {"create", "cria edit changes metadata, cria quantize and cria convert make models"},
+      {"rm", "models are files: rm FILE removes one (cria list --paths shows them)"},
+      {"cp", "models are files: cp copies one (cria list --paths shows them)"},
+  };
+  const auto* const found =
+      std::ranges::find_if(kHints, [&](const auto& hint) { return lists(hint.first, name); });
+  return found == std::end(kHints) ? std::string_view() : found->second;
+}
+
+const ForeignName* find_foreign_name(std::string_view name, std::string_view command) {
+  std::string wanted(name);
+  std::ranges::replace(wanted, '_', '-');
+  const auto* const found = std::ranges::find_if(kForeignNames, [&](const ForeignName& known) {
+    return lists(known.names, wanted) && (known.commands.empty() || lists(known.commands, command));
+  });
+  return found == std::end(kForeignNames) ? nullptr : found;
+}
+
+}  // namespace cria::tools
