@@ -1,5 +1,6 @@
 // `cria chat`: a conversation in the terminal, or line by line from a pipe.
 #include <iostream>
+#include <utility>
 
 #include "model/plural.h"
 #include "tools/commands/chat_session.h"
@@ -35,7 +36,12 @@ class Dialogue {
     return true;
   }
 
-  int run() {
+  /// first: the first message, or "".
+  int run(const std::string& first) {
+    if (!first.empty()) {
+      if (interactive_) say("> " + first);
+      if (!handle({.text = first, .literal = true})) return interrupted_exit();
+    }
     TypedText typed;
     while (!state_.ended) {
       const Read read = read_message(*reader_, typed);
@@ -106,11 +112,12 @@ class Dialogue {
       say(result.reasoning.empty() ? "the model ended its answer at once"
                                    : "the model was still thinking at the end");
     if (verbose_) say(speed_line(result));
+    if (result.dropped != 0 && !std::exchange(said_forgotten_, true)) say(chat_.forgotten_text());
     if (result.reason == StopReason::ContextFull) say("the answer ends here: " + chat_.full_text());
   }
 
   ChatSession& chat_;
-  bool interactive_, verbose_, idle_interrupt_ = false;
+  bool interactive_, verbose_, idle_interrupt_ = false, said_forgotten_ = false;
   std::atomic<bool>& interrupted_ = catch_interrupts();
   std::unique_ptr<LineReader> reader_;
   AnswerView view_;
@@ -163,7 +170,7 @@ int run(const ChatArguments& options) {
   if (options.show_thinking || (interactive && !options.hide_thinking))
     chat.on_thinking(
         [&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
-  const int code = dialogue.run();
+  const int code = dialogue.run(options.prompt);
   if (!options.session_file.empty()) chat.keep(session_file.target());
   print_profile(session->profile(), options.model.profile);
   return code;
@@ -176,7 +183,14 @@ void add_chat(Program& program) {
   auto options = std::make_shared<ChatArguments>();
   ChatArguments& o = *options;
   o.sampling.command = &command;
-  command.add({{"-s,--system", "TEXT", "system message", into::text(o.system)},
+  command.add({{"PROMPT",
+                "",
+                "the first message, in one word or several",
+                Target{.takes = Target::Takes::All,
+                       .set = [&o](const Words& given) { o.prompt = joined(given, " "); }},
+                {.excludes = "--prompt"}},
+               {"-p,--prompt", "TEXT", "the first message", into::text(o.prompt)},
+               {"-s,--system", "TEXT", "system message", into::text(o.system)},
                {"--no-template",
                 "",
                 "no chat template: the model continues your text",
@@ -217,6 +231,7 @@ void add_chat(Program& program) {
       "Examples:\n"
       "  cria chat\n"
       "  cria chat -m model.gguf -s \"You are a kind teacher.\" --temp 0\n"
+      "  cria chat -m model.gguf \"Who are you?\"\n"
       "  cria chat < questions.txt";
   command.run = [options] { return run(*options); };
 }

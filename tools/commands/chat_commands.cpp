@@ -69,6 +69,11 @@ void undo(ChatState& state, const std::string&) {
   say("removed: " + shortened(without_controls(begin), kShown));
 }
 
+void reset(ChatState& state, const std::string&) {
+  state.chat.reset();
+  say("forgotten");
+}
+
 void retry(ChatState& state, const std::string&) {
   state.answer = state.chat.retry(state.sink);
   state.answered = true;
@@ -156,11 +161,7 @@ constexpr ChatCommand kChatCommands[] = {
     {"/help", "", "show this list", show_help},
     {"/retry", "", "answer the last message again, differently", retry},
     {"/undo", "", "remove the last message and its answer", undo},
-    {"/reset", "", "forget the conversation; the system message stays",
-     [](ChatState& state, const std::string&) {
-       state.chat.reset();
-       say("forgotten");
-     }},
+    {"/reset", "", "forget the conversation; the system message stays", reset},
     {"/compact", "", "forget the oldest messages until half of the context is free", compact},
     {"/shift", "", "from now on, forget the oldest messages when the context is full",
      [](ChatState& state, const std::string&) {
@@ -179,7 +180,12 @@ constexpr ChatCommand kChatCommands[] = {
     {"/stats", "", "show the speed of the last answer and the context in use",
      [](ChatState& state, const std::string&) { say(state.chat.stats()); }},
     {"/exit", "", "end (as do /quit, exit, quit and Ctrl-D)", end},
+    // Names that ollama and llama.cpp use
     {"/quit", "", "", end},
+    {"/bye", "", "", end},
+    {"/?", "", "", show_help},
+    {"/clear", "", "", reset},
+    {"/regen", "", "", retry},
 };
 
 constexpr std::string_view kEndWords[] = {"exit", "quit"};
@@ -229,6 +235,7 @@ bool is_command(const TypedText& typed) {
   if (typed.literal) return false;
   if (std::ranges::count(kEndWords, trimmed(typed.text)) != 0) return true;
   const std::string word = first_word(typed.text);
+  if (word == "/?") return true;
   return word.size() > 1 && word.front() == '/' &&
          std::all_of(word.begin() + 1, word.end(),
                      [](unsigned char c) { return std::isalpha(c) != 0; });

@@ -164,12 +164,22 @@ std::string ChatSession::stats() const {
 }
 
 std::string ChatSession::full_text() const {
-  const std::uint32_t trained = model_.config().n_ctx_train, n_ctx = session_.options().n_ctx;
-  return "the context of " + counted(n_ctx, "token") +
+  return "the context of " + counted(session_.options().n_ctx, "token") +
          " is full: /compact forgets the oldest half, /shift does so from now on whenever it is "
          "full, "
          "/reset starts a new one" +
-         (n_ctx < trained ? ", -c makes it larger (to " + std::to_string(trained) + ")" : "");
+         larger_context_text();
+}
+
+std::string ChatSession::forgotten_text() const {
+  return "the context of " + counted(session_.options().n_ctx, "token") +
+         " is full: from here on, the oldest messages are forgotten" + larger_context_text();
+}
+
+std::string ChatSession::larger_context_text() const {
+  const std::uint32_t trained = model_.config().n_ctx_train;
+  if (session_.options().n_ctx >= trained) return "";
+  return ", -c makes it larger (to " + std::to_string(trained) + ")";
 }
 
 }  // namespace cria::tools

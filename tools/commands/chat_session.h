@@ -20,6 +20,7 @@ struct ChatArguments {
   SamplingOptions sampling;
   TemplateVariables variables;
   std::string system, chat_template, session_file;
+  std::string prompt;  ///< the first message; "": the user types it
   bool no_template = false, show_prompt = false, show_thinking = false, hide_thinking = false;
 };
 
@@ -67,14 +68,16 @@ class ChatSession {
     return notes_;
   }  ///< notes on the template, for print_and_clear()
   [[nodiscard]] std::string stats() const;
-  [[nodiscard]] std::string full_text() const;     ///< explains a full context and the ways out
-  [[nodiscard]] std::string context_text() const;  ///< "120 of 512 tokens"
+  [[nodiscard]] std::string full_text() const;       ///< explains a full context and the ways out
+  [[nodiscard]] std::string forgotten_text() const;  ///< explains why oldest messages are dropped
+  [[nodiscard]] std::string context_text() const;    ///< "120 of 512 tokens"
 
  private:
   [[nodiscard]] bool has_system() const {
     return !talk_.messages.empty() && talk_.messages.front().role == "system";
   }
   [[nodiscard]] std::size_t tokens() const;
+  [[nodiscard]] std::string larger_context_text() const;
   std::size_t last_question() const;
   GenerateResult answer_last(const GenerateOptions& options, const TextSink& sink);
 

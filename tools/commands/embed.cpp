@@ -20,21 +20,22 @@ constexpr std::size_t kTogether = 64;  // texts that are evaluated at once, at m
 struct EmbedOptions {
   ModelOptions model;
   TextInput input;
+  Words texts;  ///< of -p
   std::string pooling, query;
   bool json = false;
   std::uint32_t top = 0;  ///< documents to print; 0: all
 };
 
-/// A line of the input that is not blank.
+/// A line of the input that is not blank, or a text of the command line.
 struct TextLine {
   std::size_t number;
   std::string text;
   std::vector<TokenId> tokens = {};
 };
 
-std::vector<TextLine> read_lines(const TextInput& input) {
+std::vector<TextLine> read_lines(const EmbedOptions& options) {
   std::vector<TextLine> lines;
-  const std::string all = input.read();
+  const std::string all = options.texts.empty() ? options.input.read() : after_piped_stdin("");
   std::size_t number = 0;
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -45,7 +46,16 @@ std::vector<TextLine> read_lines(const TextInput& input) {
       lines.push_back({number, std::move(text)});
     at = end + 1;
   }
+  for (const std::string& text : options.texts) lines.push_back({++number, text});
   return lines;
+}
+
+/// -p and -f.
+Flags input_flags(EmbedOptions& options, const std::string& what) {
+  Flags flags = options.input.flags(what + "s, one per line");
+  flags.front() = {"-p,--prompt", "TEXT", "a " + what + "; may be repeated",
+                   into::each(options.texts)};
+  return flags;
 }
 
 /// An engine whose context is as long as the longest text. Throws Error for one that is longer than
@@ -97,7 +107,7 @@ int run_embed(EmbedOptions& options) {
       options.pooling.empty() ? default_pooling(*model) : parse_pooling(options.pooling);
   if (pooling == Pooling::Rank)
     throw UsageError("the model scores pairs of texts; use cria rerank, or choose --pooling");
-  std::vector<TextLine> lines = read_lines(options.input);
+  std::vector<TextLine> lines = read_lines(options);
   for (TextLine& line : lines) line.tokens = model->tokenizer().encode(line.text, true, false);
   const auto engine = open_for(*model, options.model, lines);
   const std::size_t width = vector_size(*model, pooling);
@@ -122,7 +132,7 @@ int run_embed(EmbedOptions& options) {
 int run_rerank(EmbedOptions& options) {
   const auto model = load_model(options.model);
   check_output(*model, Pooling::Rank);
-  std::vector<TextLine> lines = read_lines(options.input);
+  std::vector<TextLine> lines = read_lines(options);
   for (TextLine& line : lines) line.tokens = pair_tokens(*model, options.query, line.text);
   const auto engine = open_for(*model, options.model, lines);
   std::vector<float> scores;
@@ -154,7 +164,7 @@ void add_embed(Program& program) {
   Command& command = program.add("embed", "Print the vectors of texts, one text per line");
   auto options = std::make_shared<EmbedOptions>();
   command.add(model_flags(options->model));
-  command.add(options->input.flags("texts, one per line"));
+  command.add(input_flags(*options, "text"));
   command.add({
       {"--pooling", "",
        "the mean of all tokens, the first (cls) or the last one; none: a vector for each token; "
@@ -165,7 +175,7 @@ void add_embed(Program& program) {
   });
   command.notes =
       "Prints the numbers of a vector on a line. Vectors have length 1. Blank lines are "
-      "skipped.\n\n"
+      "skipped. With -p, lines from a pipe come first.\n\n"
       "Examples:\n"
       "  cria embed -m nomic-embed.gguf -p \"search_query: what is a llama?\"\n"
       "  cria embed -m bge-m3.gguf --json -f texts.txt";
@@ -177,7 +187,7 @@ void add_rerank(Program& program) {
   auto options = std::make_shared<EmbedOptions>();
   command.add({{"QUERY", "", "the query", into::text(options->query), {.required = true}}});
   command.add(model_flags(options->model));
-  command.add(options->input.flags("documents, one per line"));
+  command.add(input_flags(*options, "document"));
   command.add({
       {"--top", "N", "print the best N documents only (0: all)",
        into::number(options->top, 0, 1 << 30)},
@@ -186,7 +196,7 @@ void add_rerank(Program& program) {
   });
   command.notes =
       "The model must have a classifier, as rerankers have. Scores are from 0 to 1, the best "
-      "first; blank lines are skipped.\n\n"
+      "first; blank lines are skipped. With -p, lines from a pipe come first.\n\n"
       "Example:\n"
       "  cria rerank -m bge-reranker.gguf \"what do llamas eat?\" < documents.txt";
   command.run = [options] { return run_rerank(*options); };

@@ -28,12 +28,10 @@ std::string unescaped(std::string_view text) {
 /// Returns the prompt with what comes from a pipe before it, a blank line between them:
 /// `cria run "Summarize this:" < notes.txt`.
 std::string read_prompt_text(const RunOptions& options) {
-  std::string text = options.prompt.read();
+  const std::string text = options.prompt.read();
   const bool from_stdin =
       !options.prompt.text && (options.prompt.file.empty() || options.prompt.file == "-");
-  if (from_stdin || options.variables.tools == "-") return text;
-  const std::string before = read_piped_stdin();
-  return before.empty() ? text : before + "\n\n" + text;
+  return from_stdin || options.variables.tools == "-" ? text : after_piped_stdin(text);
 }
 
 /// The message that is read, without the newline that files and `echo` end with.
@@ -250,6 +248,8 @@ void add_run(Program& program) {
   command.add(o.sampling.constraint_flags());
   command.add(speculation_flags(o.model, o.sampling.generate));
   command.notes =
+      "What comes from a pipe or a file on stdin stands before the prompt. A loop that reads lines "
+      "(while read) needs < /dev/null, or the first run takes all of them.\n\n"
       "Examples:\n"
       "  cria run \"What is the capital of France?\"\n"
       "  cria run -m model.gguf --raw -p \"The river rises in\" -n 64 --temp 0\n"

@@ -138,7 +138,8 @@ void decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   write_stdout(options.json ? json_text({{"text", text}}) : for_stream(stdout, text));
 }
 
-int run(const TokenizeOptions& options) {
+int run(TokenizeOptions options) {
+  if (options.input.text) options.input.text = after_piped_stdin(*options.input.text);
   const std::string path = find_model(options.model);
   const GgufFile file = GgufFile::open(path, {.metadata_only = true});
   Vocabulary vocabulary = Vocabulary::from_gguf(file);
@@ -192,7 +193,9 @@ void add_tokenize(Program& program) {
   command.notes =
       "Without --ids or --json, prints a line per token: its id, the offset of its bytes in the "
       "text, and "
-      "the bytes. Input from a pipe is tokenized as it arrives.\n\n"
+      "the bytes. Input from a pipe is tokenized as it arrives; with -p, it stands before that "
+      "text, a blank "
+      "line between.\n\n"
       "Examples:\n"
       "  cria tokenize -p \"Hello world\"\n"
       "  cria tokenize --ids -f text.txt | cria tokenize --decode\n"

@@ -318,18 +318,18 @@ std::string TextInput::read() const {
   return bytes;
 }
 
-std::string read_piped_stdin() {
+std::string after_piped_stdin(const std::string& text) {
   struct stat input = {};
   if (fstat(STDIN_FILENO, &input) != 0 ||
       !(S_ISREG(input.st_mode) || S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode)))
-    return "";
+    return text;
   pollfd ready = {STDIN_FILENO, POLLIN, 0};
   constexpr int kMilliseconds = 1000;
   if (poll(&ready, 1, kMilliseconds) == 0)
-    print_note("waiting for stdin, which comes before the prompt (< /dev/null leaves it out)");
-  std::string text = TextInput().read();
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
+    print_note("waiting for stdin, which comes before the text (< /dev/null leaves it out)");
+  std::string before = TextInput().read();
+  if (before.ends_with('\n')) before.pop_back();
+  return before.empty() ? text : before + "\n\n" + text;
 }
 
 void TextInput::read_pieces(const std::function<void(std::string_view)>& sink) const {

@@ -69,10 +69,10 @@ std::string read_file(const std::string& path);   ///< "-": stdin. Throws Error.
 std::string input_name(const std::string& path);  ///< as errors have it: "-" is "stdin"
 /// A file (or stdin) as it comes, in pieces of at most 1 MiB. Throws Error.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink);
-/// Returns the rest of stdin, without its last newline, if it is a file, a pipe or a socket; else
-/// "". Says what it waits for if nothing arrives within a second. Throws Error for more than 64
-/// MiB.
-std::string read_piped_stdin();
+/// Returns the rest of stdin, if it is a file, a pipe or a socket, then a blank line and the text;
+/// the text alone if nothing comes. Prints what it waits for if nothing arrives within a second.
+/// Throws Error for more than 64 MiB.
+std::string after_piped_stdin(const std::string& text);
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
 struct TextInput {
   std::optional<std::string> text;

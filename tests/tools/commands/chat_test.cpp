@@ -296,6 +296,40 @@ TEST(Chat, CompactForgetsTheOldest) {
   EXPECT_GT(messages.size(), 1U);
 }
 
+// A pipe cannot ask, so the oldest part goes; the user learns of it, once.
+TEST(Chat, ReportsForgottenMessages) {
+  const std::string question = "What is the capital of France?\n";
+  const Result fits = chat(question + question, {"-c", "128"});
+  EXPECT_EQ(fits.err, "");
+  std::string talk;
+  for (int i = 0; i < 12; ++i) talk += question;
+  const Result result = chat(talk, {"-c", "128"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count_lines(result.out), 12U);
+  EXPECT_NE(result.err.find("the context of 128 tokens is full: from here on, the oldest messages "
+                            "are forgotten, -c makes it larger (to 512)"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(result.err.find("is full", result.err.find("is full") + 1), std::string::npos)
+      << result.err;
+}
+
+TEST(Chat, MayBeginWithAMessageOfTheCommandLine) {
+  const std::string grass = "Grass is green.\n", question = "What colour is grass?";
+  EXPECT_EQ(cria({"chat", "--temp", "0", "-p", question}).out, grass);
+  EXPECT_EQ(cria({"chat", kDemo, "What", "colour", "is", "grass?", "--temp", "0"}).out, grass);
+  const Result more = chat("What is my name?\n", {"My name is Ana."});
+  EXPECT_NE(more.out.find("\nYour name is Ana.\n"), std::string::npos) << more.out;
+}
+
+TEST(Chat, KnowsCommandsOfOtherPrograms) {
+  const Result result = chat("My name is Ana.\n/clear\nWhat is my name?\n/?\n/bye\nnot read\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count_lines(result.out), 2U) << result.out;
+  EXPECT_EQ(result.out.find("Your name is Ana."), std::string::npos);
+  EXPECT_NE(result.err.find("/retry"), std::string::npos) << "the list: " << result.err;
+}
+
 TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
   const Result result = chat("/fly\n/load /no/such/file\n/save\nWhat colour is grass?\n");
   EXPECT_EQ(result.code, 1);

@@ -39,6 +39,26 @@ TEST(Embed, PrintsAVectorPerLine) {
   EXPECT_EQ(text.out.substr(text.out.find('\n') + 1), alone.out) << "alone or among others";
 }
 
+// Nothing that is given is left out: each -p, and what a pipe holds.
+TEST(Embed, TakesSeveralTextsAndStdin) {
+  const std::vector<std::string> embed = {"embed",     "-m",   vectors_file("bert-tokens.gguf"),
+                                          "--pooling", "mean", "--json"};
+  const auto with = [&](std::vector<std::string> more, std::string_view input = {}) {
+    more.insert(more.begin(), embed.begin(), embed.end());
+    return json_lines(cria(std::move(more), input).out);
+  };
+  const auto lines = with({"-p", "abc", "-p", "hello world"}, "xyz\n\n");
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["embedding"], with({"-p", "xyz"})[0]["embedding"]);
+  EXPECT_EQ(lines[1]["embedding"], with({"-p", "abc"})[0]["embedding"]);
+  EXPECT_EQ(lines[2]["embedding"], with({"-p", "hello world"})[0]["embedding"]);
+  EXPECT_EQ(with({"-p", "two\nlines"}).size(), 1U);
+  const Result ranked = cria({"rerank", "-m", vectors_file("bert-rank.gguf"), "--json", "q", "-p",
+                              "longer text", "-p", "xyz"},
+                             "b\n");
+  EXPECT_EQ(count_lines(ranked.out), 3U) << ranked.err;
+}
+
 TEST(Embed, TheFileSaysHowToPool) {
   const std::string model = vectors_file("bert-tokens.gguf");
   const auto lines = json_lines(cria({"embed", "-m", model, "--json", "-p", "abc"}).out);

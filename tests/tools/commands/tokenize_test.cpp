@@ -31,6 +31,14 @@ TEST(Tokenize, EmptyTextYieldsTheBeginToken) {
   EXPECT_EQ(cria({"tokenize", "--ids", "--no-bos", "-p", ""}).out, "\n");
 }
 
+// The tokens are those that cria run reads.
+TEST(Tokenize, PutsStdinBeforeTheText) {
+  EXPECT_EQ(cria({"tokenize", "--ids", "-p", "Summarize."}, "Some notes.\n").out,
+            cria({"tokenize", "--ids", "-p", "Some notes.\n\nSummarize."}).out);
+  EXPECT_EQ(cria({"tokenize", "--decode", "-p", "300"}, "301").out,
+            cria({"tokenize", "--decode", "-p", "301 300"}).out);
+}
+
 TEST(Tokenize, ReadsAFile) {
   const TempDirectory directory;
   const std::string file = directory.write("text", "Hello\n");
