@@ -32,9 +32,10 @@ class FakeExchange : public Exchange {
     headers_ = more;
     end();
   }
-  void begin_events(StreamForm) override {
+  void begin_events(StreamForm form) override {
     const std::lock_guard lock(mutex_);
     streaming_ = true;
+    std::swap(form_, form);
   }
   void event(std::string_view data, std::string_view) override {
     const std::lock_guard lock(mutex_);
@@ -88,6 +89,13 @@ class FakeExchange : public Exchange {
     }
     if (call) call();
   }
+  /// Does what the transport does after a silence of 10 s.
+  void break_silence() {
+    std::unique_lock lock(mutex_);
+    const auto call = form_.on_silence;
+    lock.unlock();
+    if (call) call();
+  }
   /// Until the answer's end.
   void wait() {
     std::unique_lock lock(mutex_);
@@ -118,6 +126,7 @@ class FakeExchange : public Exchange {
   }
 
   Request request_;
+  StreamForm form_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool streaming_ = false, ended_ = false, closed_ = false;

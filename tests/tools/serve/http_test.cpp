@@ -156,6 +156,29 @@ TEST(ServeHttp, StreamsOfLinesSendTheirHeadAtOnce) {
   EXPECT_TRUE(has(client.read_until("{}\n\r\n"), "{}"));
 }
 
+TEST(ServeHttp, StreamsOfLinesMayWaitWithTheirHead) {
+  Served served;
+  RawClient client = served.client();
+  StreamForm form;
+  form.lines = form.late_head = true;
+  client.send(post("/hold", "x", ""));
+  auto exchange = served.inbox.next();
+  exchange->begin_events(form);
+  exchange->fail(503, error_body({}, 503, "m", "timeout"));
+  EXPECT_EQ(status_of(client.read_until("\r\n\r\n")), 503);
+  RawClient other = served.client();
+  other.send(post("/hold", "x"));
+  exchange = served.inbox.next();
+  exchange->begin_events(form);
+  exchange->event("{}");
+  exchange->begin_events({true, {}});
+  exchange->event("[]");
+  exchange->end_events();
+  const std::string answer = other.read_all();
+  EXPECT_EQ(status_of(answer), 200);
+  EXPECT_TRUE(has(answer, "{}\n") && has(answer, "[]\n")) << answer;
+}
+
 TEST(ServeHttp, StreamsForHttp10EndWithTheConnection) {
   Served served;
   RawClient client = served.client();

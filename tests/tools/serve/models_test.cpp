@@ -72,6 +72,12 @@ struct ThreeModels : Loads {
     exchange->wait();
     return exchange->status();
   }
+  /// Threads may hold a model for a moment after its answer.
+  void wait_until_idle() {
+    for (std::size_t i = 0; i < kNames.size(); ++i)
+      for (int j = 0; j < 10'000 && served->pool().entry(i).in_use; ++j)
+        std::this_thread::sleep_for(milliseconds(1));
+  }
   /// "loaded unloaded loading": of the three.
   std::string states() {
     std::string text;
@@ -105,8 +111,10 @@ const Json kShort = {{"max_tokens", 2}};
 TEST(ServeModels, LoadsOnDemandAndUnloadsTheLeastRecentlyUsed) {
   ThreeModels models({.max_loaded = 2});
   EXPECT_EQ(models.states(), "unloaded unloaded unloaded");
-  for (const char* name : {"alpha", "beta", "alpha", "gamma"})
+  for (const char* name : {"alpha", "beta", "alpha", "gamma"}) {
     EXPECT_EQ(models.status(name, kShort), 200);
+    models.wait_until_idle();
+  }
   EXPECT_EQ(models.states(), "loaded unloaded loaded");
   const Metrics& metrics = models.served->metrics();
   EXPECT_EQ(metrics.models_loaded.value(), 2U);
@@ -119,7 +127,10 @@ TEST(ServeModels, LoadsOnDemandAndUnloadsTheLeastRecentlyUsed) {
 TEST(ServeModels, KeepToTheMemoryLimit) {
   {
     ThreeModels models({.max_memory = 250});
-    for (const std::string& name : kNames) EXPECT_EQ(models.status(name, kShort), 200);
+    for (const std::string& name : kNames) {
+      EXPECT_EQ(models.status(name, kShort), 200);
+      models.wait_until_idle();
+    }
     EXPECT_EQ(models.states(), "unloaded loaded loaded");
   }
   ThreeModels models({.max_memory = 99});
@@ -221,6 +232,41 @@ TEST(ServeModels, CountRequestsThatWaitForThemInTheQueue) {
   one->wait();
   two->wait();
   EXPECT_EQ(one->status() + two->status(), 400);
+}
+
+// The transport breaks the silence of a stream that has begun.
+TEST(ServeModels, StreamsBeginWhileTheyWait) {
+  ThreeModels models;
+  models.held = true;
+  const auto whole = models.ask("beta", kShort);
+  const auto events = models.ask("beta", {{"max_tokens", 2}, {"stream", true}});
+  const auto lines = models.served->ask(
+      "/api/generate",
+      Json{{"model", "beta"}, {"prompt", "Hi"}, {"options", {{"num_predict", 2}}}});
+  models.wait_for(3);
+  EXPECT_FALSE(whole->streamed());
+  EXPECT_TRUE(events->streamed() && lines->streamed());
+  EXPECT_FALSE(events->has_events(1) || lines->has_events(1));
+  lines->break_silence();
+  models.held = false;
+  for (const auto& one : {whole, events, lines}) {
+    one->wait();
+    EXPECT_EQ(one->status(), 200);
+  }
+  const Json first = Json::parse(lines->events().front());
+  EXPECT_EQ(first["response"], "");
+  EXPECT_EQ(first["done"], false);
+  EXPECT_EQ(first["model"], "beta");
+}
+
+// An error has its own status if nothing has been sent.
+TEST(ServeModels, StreamsMayFailWhileTheyWait) {
+  ThreeModels models;
+  models.broken = 1;
+  const auto failed = models.ask("gamma", {{"stream", true}});
+  failed->wait();
+  EXPECT_EQ(failed->status(), 500);
+  EXPECT_EQ(failed->json()["error"]["code"], "model_load_failed");
 }
 
 TEST(ServeModels, WaitingRequestsEndWithTheServer) {

@@ -63,5 +63,20 @@ TEST(ServeInfo, SlotsShowWhoComputes) {
   endless->wait();
 }
 
+// Clients of other servers get the path to use here.
+TEST(ServeInfo, PathsOfOtherServersHaveHints) {
+  ServedDemo demo;
+  for (const auto& [path, hint] : {std::pair{"/completion", "use /v1/completions"},
+                                   {"/embedding", "use /v1/embeddings"},
+                                   {"/v1/audio/speech", "text only"}}) {
+    const auto answer = demo.answer(path, {{"prompt", "Hi"}});
+    EXPECT_EQ(answer->status(), 404);
+    EXPECT_EQ(answer->json()["error"]["code"], "not_found");
+    const std::string said = answer->json()["error"]["message"];
+    EXPECT_NE(said.find(std::string("not found: ") + path + "; "), std::string::npos) << said;
+    EXPECT_NE(said.find(hint), std::string::npos) << said;
+  }
+}
+
 }  // namespace
 }  // namespace cria::serve::test

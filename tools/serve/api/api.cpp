@@ -124,10 +124,12 @@ void Api::post_reading(const std::shared_ptr<Exchange>& exchange, std::function<
 
 // The client may leave while it waits.
 void Api::use_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
-                    ModelPool::KeepAlive keep_alive, const ModelWork& now, ModelWork later) {
+                    ModelPool::KeepAlive keep_alive, WaitingForm waiting, const ModelWork& now,
+                    ModelWork later) {
   const std::size_t model = pool_.find(name);
   if (const ModelLease lease = pool_.use(model, keep_alive)) return now(lease);
   const ModelPool::Id id = pool_.fresh_id();
+  if (waiting) exchange->begin_events(std::move(*waiting));
   exchange->on_closed([this, id] { pool_.cancel(id); });
   try {
     pool_.wait(id, {model, keep_alive,
@@ -172,10 +174,10 @@ Route Api::post_route(const std::string& path, Answerer answerer) {
 
 // A waiting request keeps its body as text, which takes less memory than a tree.
 void Api::with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
-                     const ModelAnswerer& answerer) {
+                     const ModelAnswerer& answerer, WaitingForm waiting) {
   const Fields fields(body);
   use_model(
-      exchange, fields.text("model").value_or(""), keep_alive_of(fields),
+      exchange, fields.text("model").value_or(""), keep_alive_of(fields), std::move(waiting),
       [&](const ModelLease& model) { answerer(exchange, body, model); },
       [answerer, exchange](const ModelLease& model) {
         answerer(exchange, tools::parse_request_json(exchange->request().body), model);
@@ -185,7 +187,8 @@ void Api::with_model(const std::shared_ptr<Exchange>& exchange, const RequestJso
 Route Api::post_route(const std::string& path, ModelAnswerer answerer) {
   return post_route(path, [this, answerer = std::move(answerer)](
                               const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-    with_model(exchange, body, answerer);
+    const bool stream = body.is_object() && body.contains("stream") && body["stream"] == true;
+    with_model(exchange, body, answerer, stream ? WaitingForm(StreamForm()) : std::nullopt);
   });
 }
 
@@ -207,8 +210,8 @@ Route Api::get_route(
         const auto answer = [answerer, exchange](const ModelLease& model) {
           answerer(exchange, model);
         };
-        use_model(exchange, query_value(exchange->request().query, "model"), std::nullopt, answer,
-                  answer);
+        use_model(exchange, query_value(exchange->request().query, "model"), std::nullopt,
+                  std::nullopt, answer, answer);
       });
 }
 
@@ -246,6 +249,32 @@ void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& bo
       tools::read_ids(*fields.array("tokens"), "tokens", model->model->token_count());
   exchange->answer(200, kJsonType,
                    json_text({{"content", model->model->tokenizer().decode(ids, true)}}));
+}
+
+constexpr const char* kTextOnly = "this server reads and writes text only";
+/// Paths of other servers, and what this one has instead.
+constexpr std::pair<const char*, const char*> kOtherPaths[] = {
+    {"/completion", "use /v1/completions"},
+    {"/generate", "use /v1/completions"},
+    {"/generate_stream", "use /v1/completions"},
+    {"/api/v1/generate", "use /v1/completions"},
+    {"/invocations", "use /v1/chat/completions"},
+    {"/embedding", "use /v1/embeddings"},
+    {"/score", "use /v1/rerank"},
+    {"/v1/score", "use /v1/rerank"},
+    {"/v1/v1/{rest}", "leave /v1 out of the base URL"},
+    {"/v1/api/{rest}", "leave /v1 out of the base URL"},
+    {"/v1/batches", "cria batch answers a file of requests"},
+    {"/v1/audio/speech", kTextOnly},
+    {"/v1/audio/transcriptions", kTextOnly},
+    {"/v1/images/generations", kTextOnly},
+};
+
+Route other_path(const char* path, const char* hint) {
+  return make_route("POST", path, [hint](const std::shared_ptr<Exchange>& exchange) {
+    refuse(*exchange,
+           {"not_found", "", "not found: " + exchange->request().path + "; " + hint, 404});
+  });
 }
 
 }  // namespace
@@ -290,6 +319,7 @@ std::vector<Route> Api::routes() {
   all.push_back(post_route("/tokenize", tokenize));
   all.push_back(post_route("/detokenize", detokenize));
   all.push_back(post_route("/apply-template", own(&Api::apply_template)));
+  for (const auto& [path, hint] : kOtherPaths) all.push_back(other_path(path, hint));
   return all;
 }
 

@@ -71,10 +71,12 @@ class Api {
       std::function<void(const std::shared_ptr<Exchange>& exchange, const ModelLease& model)>
           answerer);
 
+  /// Form of a stream while its request waits for a model; nullopt: not a stream.
+  using WaitingForm = std::optional<StreamForm>;
   /// Answers with the model that the body names, at once or once it is loaded. "keep_alive" says
   /// how long it stays. Throws RequestError, and what the answerer throws at once.
   void with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
-                  const ModelAnswerer& answerer);
+                  const ModelAnswerer& answerer, WaitingForm waiting);
   /// Answers a request, with errors that name its own fields.
   void ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
            EqualRequest request);
@@ -97,7 +99,8 @@ class Api {
   /// Calls work with the model, at once or, on a worker thread, once it is loaded.
   using ModelWork = std::function<void(const ModelLease& model)>;
   void use_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
-                 ModelPool::KeepAlive keep_alive, const ModelWork& now, ModelWork later);
+                 ModelPool::KeepAlive keep_alive, WaitingForm waiting, const ModelWork& now,
+                 ModelWork later);
   CompletionRequest read(const ServedModel& model, const EqualRequest& request) const;
   void answer(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
               const EqualRequest& asked, CompletionRequest request);

@@ -25,6 +25,19 @@ void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
   exchange.end_events();
 }
 
+/// Waits for a model: lines without text break the silence.
+Api::WaitingForm waiting_form(Api& api, const std::shared_ptr<Exchange>& exchange,
+                              const Fields& body, bool generate) {
+  if (!body.flag("stream").value_or(true)) return std::nullopt;
+  StreamForm form;
+  form.lines = form.late_head = true;
+  const std::string id = api.pool().id(api.pool().find(body.text("model").value_or("")));
+  form.on_silence = [to = std::weak_ptr(exchange), id, generate] {
+    if (const auto open = to.lock()) open->event(json_text(OllamaReply::line(id, generate, "")));
+  };
+  return form;
+}
+
 /// Answers an empty request, which loads the model or unloads it.
 void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
           bool generate) {
@@ -37,10 +50,12 @@ void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson
     answer_once(*exchange, line, stream);
   };
   if (tools::read_keep_alive(body) != 0.0)
-    return api.with_model(exchange, json,
-                          [answer](const auto&, const RequestJson&, const ModelLease& model) {
-                            answer(model->id, "load");
-                          });
+    return api.with_model(
+        exchange, json,
+        [answer](const auto&, const RequestJson&, const ModelLease& model) {
+          answer(model->id, "load");
+        },
+        waiting_form(api, exchange, body, generate));
   const std::size_t model = api.pool().find(body.text("model").value_or(""));
   api.pool().expire(model);
   answer(api.pool().id(model), "unload");
@@ -48,22 +63,24 @@ void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson
 
 /// Answers a request; refuses to turn thinking on for a model that does not think.
 void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
-         EqualRequest (*read)(const RequestJson&)) {
-  api.with_model(exchange, json,
-                 [&api, read](const auto& to, const RequestJson& body, const ModelLease& model) {
-                   EqualRequest request = read(body);
-                   request.change = [model](const CompletionRequest& said) {
-                     if (said.think == true && !model->chat_template->answer_format().thinks())
-                       tools::refuse_unsupported(said.think_path, "this model does not think");
-                   };
-                   api.ask(to, model, std::move(request));
-                 });
+         bool generate) {
+  api.with_model(
+      exchange, json,
+      [&api, generate](const auto& to, const RequestJson& body, const ModelLease& model) {
+        EqualRequest request = generate ? read_ollama_generate(body) : read_ollama_chat(body);
+        request.change = [model](const CompletionRequest& said) {
+          if (said.think == true && !model->chat_template->answer_format().thinks())
+            tools::refuse_unsupported(said.think_path, "this model does not think");
+        };
+        api.ask(to, model, std::move(request));
+      },
+      waiting_form(api, exchange, Fields(json), generate));
 }
 
 void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
   const RequestJson* const messages = Fields(json).array("messages");
   if (messages != nullptr && messages->empty()) return load(api, exchange, json, false);
-  ask(api, exchange, json, read_ollama_chat);
+  ask(api, exchange, json, false);
 }
 
 void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
@@ -71,7 +88,7 @@ void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const Request
   const std::string prompt = body.text("prompt").value_or("");
   if (prompt.empty() && body.text("suffix").value_or("").empty())
     return load(api, exchange, json, true);
-  ask(api, exchange, json, read_ollama_generate);
+  ask(api, exchange, json, true);
 }
 
 /// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.

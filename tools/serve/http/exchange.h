@@ -60,6 +60,7 @@ struct StreamForm {
   /// Called on a network thread after 10 s of silence: sends an event. Empty: a comment line is
   /// sent (": keep-alive"). It is dropped with the answer's end.
   std::function<void()> on_silence = {};
+  bool late_head = false;  ///< the head of lines goes out with the first of them, too
 };
 
 /// One request and its answer. All calls are safe on any thread, in any order, and return at once:
@@ -80,7 +81,8 @@ class Exchange {
                       const Headers& more = {}) = 0;
 
   /// The answer will be a stream, status 200. The head of a stream of lines goes out at once; that
-  /// of events with the first of them, or with what breaks a silence of 10 s.
+  /// of events with the first of them, or with what breaks a silence of 10 s. A second call changes
+  /// the form.
   virtual void begin_events(StreamForm form = {}) = 0;
   /// "event: NAME" unless it is "", "data: …", and an empty line; or a line.
   virtual void event(std::string_view data, std::string_view name = {}) = 0;

@@ -72,8 +72,8 @@ void ExchangeState::begin_events(StreamForm form) {
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   stream_ = true;
-  form_ = std::move(form);
-  if (form_.lines) wake_locked();  // for the head
+  std::swap(form_, form);  // the old one is destroyed outside of the lock
+  if (form_.lines && !form_.late_head) wake_locked();  // for the head
 }
 
 void ExchangeState::event(std::string_view data, std::string_view name) {

@@ -133,7 +133,7 @@ ModelPool::Entry ModelPool::entry(std::size_t model) {
     lock.lock();
     if (!slot.card) slot.card = std::move(card);
   }
-  Entry entry{.id = slot.source.id, .card = slot.card};
+  Entry entry{.id = slot.source.id, .in_use = slot.uses > 0, .card = slot.card};
   if (slot.state == State::Loaded || slot.state == State::Unloading) entry.status = "loaded";
   if (slot.state == State::Loading) entry.status = "loading";
   if (const auto time = expiry(slot))

@@ -90,6 +90,7 @@ class ModelPool {
   struct Entry {
     std::string id;
     std::string_view status = "unloaded";  ///< "loaded", "loading" or "unloaded"
+    bool in_use = false;                   ///< requests or views hold it: it cannot be unloaded
     std::optional<ModelCard> card = {};    ///< nullopt: the model cannot be opened
     /// Time at which it is unloaded unless requests come; nullopt: never, or not loaded.
     std::optional<std::chrono::system_clock::time_point> expires = {};

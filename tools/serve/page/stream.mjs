@@ -50,9 +50,22 @@ async function request(path, { key, ...options }) {
   return response;
 }
 
-/** The models that answer: [{ id, meta }]. */
+/** Returns what the server reports of a model or, without a name, of its default one; {} on errors. */
+async function fetchProperties(key, model) {
+  const path = model === undefined ? 'props' : `props?model=${encodeURIComponent(model)}`;
+  try {
+    return await (await request(path, { key })).json();
+  } catch {
+    return {};
+  }
+}
+
+/** The models that answer, the default one first: [{ id, meta }]. */
 export async function fetchModels(key) {
-  return (await (await request('v1/models', { key })).json()).data;
+  const { data } = await (await request('v1/models', { key })).json();
+  if (data.length < 2) return data;
+  const { model_alias: standard } = await fetchProperties(key);
+  return [...data.filter(({ id }) => id === standard), ...data.filter(({ id }) => id !== standard)];
 }
 
 /**
@@ -60,12 +73,7 @@ export async function fetchModels(key) {
  * `model` is its name, or undefined for the server's default one.
  */
 export async function fetchDefaults(key, model) {
-  const path = model === undefined ? 'props' : `props?model=${encodeURIComponent(model)}`;
-  try {
-    return (await (await request(path, { key })).json()).default_generation_settings.params ?? {};
-  } catch {
-    return {};
-  }
+  return (await fetchProperties(key, model)).default_generation_settings?.params ?? {};
 }
 
 /** The data of the events in a body, comments left out. */

@@ -217,8 +217,8 @@ test('what has been read of a prompt is told while nothing is written', async ()
 
 test('settings of a conversation, thinking, a schema, the model', async () => {
   const page = await openPage(server);
-  await page.route('**/v1/models', (route) => route.fulfill({ json: { data: [{ id: 'one', meta: {} }, { id: 'two', meta: {} }] } }));
-  await page.route('**/props', (route) => route.fulfill({ json: { default_generation_settings: { params: { temperature: 0.8, top_k: 40, samplers: ['top_k', 'min_p'] } } } }));
+  await page.route('**/v1/models', (route) => route.fulfill({ json: { data: ['first', 'two', 'one'].map((id) => ({ id, meta: {} })) } }));
+  await page.route('**/props*', (route) => route.fulfill({ json: { model_alias: 'one', default_generation_settings: { params: { temperature: 0.8, top_k: 40, samplers: ['top_k', 'min_p'] } } } }));
   await page.reload();
   const bodies = await answerWith(page, () => streamOf(['Yes.']));
   await by(page, 'model-choice').selectOption('two');
