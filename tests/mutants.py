@@ -97,6 +97,7 @@ def mutant(model, seed):
             data[to:to + length] = data[at:at + length]
         else:
             del data[chance.randrange(len(data)):]
+            break
     return bytes(data)
 
 

@@ -33,7 +33,11 @@ void ModelBuilder::require_divisor(const char* key, std::uint64_t part, std::uin
 }
 
 void ModelBuilder::convolve(const std::string& name, ConvolutionOp op, ValueId in, ValueId out) {
-  op.weights = weights.values(prefix() + name + ".weight", {op.taps, op.channels});
+  // Those of queries, keys and values have a dimension of 1 in other programs.
+  const bool of_part = name.starts_with("ssm_conv1d_");
+  op.weights =
+      weights.values(prefix() + name + ".weight", of_part ? Weights::Shape{op.taps, 1, op.channels}
+                                                          : Weights::Shape{op.taps, op.channels});
   if (const std::string bias = prefix() + name + ".bias"; weights.has(bias))
     op.bias = weights.vector(bias, op.channels);
   op.state = graph.state(op.state_spec());

@@ -43,7 +43,8 @@ enum class HfRows : std::uint8_t {
   GroupQueries,
   GroupKeys,
   GroupValues,
-  // Export only: the columns of each head's keys and the rows of its values form one tensor.
+  // The columns of each head's keys and the rows of its values form one tensor. Convert leaves it
+  // whole unless the class says otherwise (split_latent).
   LatentKeys,
   LatentValues,
   // One of two matrices that share each expert's rows.
@@ -70,6 +71,9 @@ constexpr bool is_interleaved(HfRows rows) {
          rows == HfRows::OddColumns;
 }
 
+constexpr bool is_latent(HfRows rows) {
+  return rows == HfRows::LatentKeys || rows == HfRows::LatentValues;
+}
 constexpr bool is_next(HfRows rows) { return rows == HfRows::NextQkv || rows == HfRows::NextGates; }
 /// True for rows of linear attention.
 constexpr bool is_linear(HfRows rows) {
@@ -143,6 +147,7 @@ struct HfClass {
   bool attention = true;           ///< false: layers have neither heads nor a feed-forward part
   bool projections = false;        ///< "2_Dense" and "3_Dense" become dense_2 and dense_3
   bool latent = false;             ///< latent attention: keys of its own give the sizes of heads
+  bool split_latent = false;       ///< GGUF has the keys and values of attn_kv_b apart
   bool mscale = false;             ///< GGUF has a key for "mscale_all_dim"
   bool ropes_by_type = false;      ///< "rope_parameters" may differ by "layer_types"
   bool proportional = false;       ///< a partial rotation uses the frequencies of a full one

@@ -55,6 +55,8 @@ struct HfConfig {
   double rope_base = 10000;
   HfRopeScaling rope_scaling;
   HfLinearHeads linear;  ///< set by a rule
+  /// Latent attention: rows of a head's keys and values in attn_kv_b. Set by a rule.
+  std::uint32_t latent_keys = 0, latent_values = 0;
   /// Factors of matrices' rows, by the role of their GGUF names. Convert only; set by a rule.
   std::map<std::string, std::vector<HfRowFactor>, std::less<>> row_factors;
   /// Experts whose matrices the directory has in one, row by row; 0: none. Set by a rule.

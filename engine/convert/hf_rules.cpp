@@ -446,9 +446,17 @@ HfRule latent_attention() {
                  const std::uint32_t rotated = k.uint("qk_rope_head_dim", 0, limits::kEmbedding);
                  rank.to_gguf(k);
                  q_rank.to_gguf(k);
-                 k.set("attention.key_length",
-                       k.uint("qk_nope_head_dim", 0, limits::kEmbedding) + rotated);
-                 k.set("attention.value_length", k.uint("v_head_dim", 0, limits::kEmbedding));
+                 HfConfig& c = k.config;
+                 c.latent_keys = k.uint("qk_nope_head_dim", 1, limits::kEmbedding);
+                 c.latent_values = k.uint("v_head_dim", 1, limits::kEmbedding);
+                 const std::string own = c.model_class->split_latent ? "_mla" : "";
+                 k.set("attention.key_length" + own, c.latent_keys + rotated);
+                 k.set("attention.value_length" + own, c.latent_values);
+                 if (!own.empty()) {  // of the cache
+                   const std::uint32_t latent = k.uint("kv_lora_rank", 1, limits::kEmbedding);
+                   k.set("attention.key_length", latent + rotated);
+                   k.set("attention.value_length", latent);
+                 }
                  k.set("rope.dimension_count", rotated);
                },
                [=](HfExport& k) {

@@ -74,7 +74,8 @@ HfSources::HfSources(const HfConfig& config, const SafetensorsDirectory& weights
 }
 
 void HfSources::resolve(const HfTensor& name) {
-  if (name.rows == HfRows::LatentKeys || name.rows == HfRows::LatentValues) return;
+  const bool split = config_.model_class->split_latent;
+  if (is_latent(name.rows) ? !split : split && name.gguf.ends_with(".attn_kv_b")) return;
   const bool layered = name.gguf.find('#') != std::string_view::npos;
   for (std::uint32_t layer = 0; layer < (layered ? config_.n_layers : 1); ++layer)
     for (const std::string_view ending : endings_of(name)) resolve(name, ending, layer);
@@ -162,6 +163,9 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
 // Compares shapes as the directory has them, ignoring dimensions of 1.
 void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& wanted) const {
   Shape shape = wanted.shape;
+  if (is_latent(source.rows))  // [n, rank, heads] or [rank, n, heads]
+    shape = {shape[source.rows == HfRows::LatentKeys ? 1 : 0],
+             shape[2] * (config_.latent_keys + config_.latent_values)};
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[wanted.matrix && shape.size() > 1 ? 1 : 0];
   rows = rows / share.part * share.whole + skipped(source.rows);
@@ -285,6 +289,20 @@ WeightRowsPtr in_order(std::vector<WeightRowsPtr> parts, HfRows kind, std::uint6
 
 }  // namespace
 
+// Rows of heads of latent attention: the columns of a head's keys, or its values.
+WeightRowsPtr HfSources::latent_rows(const SafeTensor& both, HfRows kind, std::uint64_t rows,
+                                     std::uint64_t cols) {
+  const std::uint64_t n = config_.latent_keys, all = n + config_.latent_values;
+  if (kind == HfRows::LatentKeys) {
+    left_.erase(both.name);
+    const std::uint64_t rank = rows / config_.n_heads;
+    return column_rows(both, rows, cols, rank, {.of = rank, .rows = all});
+  }
+  const std::uint64_t of_head = config_.latent_values;
+  return arranged_rows(one(part_rows(both, config_.n_heads * all, cols)), rows,
+                       [=](std::uint64_t row) { return row / of_head * all + n + row % of_head; });
+}
+
 WeightRowsPtr HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   WeightRowsPtr rows = unscaled_rows_of(wanted);
   const auto factors = config_.row_factors.find(tensor_role(wanted.name).role);
@@ -316,6 +334,7 @@ WeightRowsPtr HfSources::unscaled_rows_of(const WantedTensors::Wanted& wanted) {
     if (source.rows == HfRows::SecondColumns) choice.offset = of_expert;
     return column_rows(*source.parts.front(), rows, cols, of_expert, choice);
   }
+  if (is_latent(source.rows)) return latent_rows(*source.parts.front(), source.rows, rows, cols);
   const Share share = share_of(source.rows, config_);
   const std::uint64_t source_rows = rows / share.part * share.whole + skipped(source.rows);
   std::vector<WeightRowsPtr> parts;

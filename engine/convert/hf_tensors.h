@@ -49,6 +49,8 @@ class HfSources {
   /// The same for a GGUF tensor: experts have a dimension of their own.
   [[nodiscard]] std::vector<std::uint64_t> shape_for(std::string_view gguf,
                                                      const SafeTensor& tensor) const;
+  WeightRowsPtr latent_rows(const SafeTensor& both, HfRows kind, std::uint64_t rows,
+                            std::uint64_t cols);
   [[nodiscard]] WeightRowsPtr unscaled_rows_of(const WantedTensors::Wanted& wanted);
   void resolve(const HfTensor& name);
   void resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer);

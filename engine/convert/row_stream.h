@@ -72,11 +72,12 @@ WeightRowsPtr scaled_rows(WeightRowsPtr rows, std::function<double(std::uint64_t
 WeightRowsPtr arranged_columns(WeightRowsPtr rows,
                                std::function<std::uint64_t(std::uint64_t column)> source);
 
-/// Row i of an expert is column step·i + offset of its `of` columns.
+/// Row i of an expert is column step·i + offset of its `of` columns, in the first of its `rows`
+/// rows (0: it has no others).
 struct ColumnChoice {
-  std::uint64_t step = 1, offset = 0, of = 0;
+  std::uint64_t step = 1, offset = 0, of = 0, rows = 0;
 };
-/// From floats [experts][cols][choice.of]. Throws Error for other types.
+/// From floats [experts][cols or choice.rows][choice.of]. Throws Error for other types.
 WeightRowsPtr column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
                           std::uint64_t rows_of_expert, ColumnChoice choice);
 

@@ -165,8 +165,9 @@ class ColumnRows : public WeightRows {
   void read(std::uint64_t row, float* out) const override {
     const std::uint64_t expert = row / rows_of_expert_;
     const std::uint64_t column = row % rows_of_expert_ * choice_.step + choice_.offset;
+    const std::uint64_t first = expert * (choice_.rows == 0 ? cols() : choice_.rows);
     for (std::uint64_t i = 0; i < cols(); ++i)
-      values_->read((expert * cols() + i) * choice_.of + column, out + i);
+      values_->read((first + i) * choice_.of + column, out + i);
   }
   [[nodiscard]] DType nearest() const override { return values_->nearest(); }
   [[nodiscard]] std::string form() const override { return values_->form(); }

@@ -175,16 +175,18 @@ HfRule linear_heads() {
         }}});
 }
 
-// Images give positions of three axes; text has equal ones.
+// Images give positions of three axes; text has equal ones. Other readers require the key.
 HfRule rope_sections() {
   constexpr std::string_view kSections = "rope.dimension_sections", kKey = "mrope_section";
   return {[=](HfImport& k) {
             const nlohmann::json* rope = k.find("rope_parameters");
             if (rope == nullptr) rope = k.find("rope_scaling");
-            if (rope == nullptr || !rope->is_object() || !rope->contains(kKey)) return;
-            std::vector<std::int32_t> sections;
-            for (const nlohmann::json& n : (*rope)[std::string(kKey)])
-              sections.push_back(n.is_number_unsigned() ? n.get<std::int32_t>() : 0);
+            std::vector<std::int32_t> sections = {11, 11, 10};  // the class's default
+            if (rope != nullptr && rope->is_object() && rope->contains(kKey)) {
+              sections.clear();
+              for (const nlohmann::json& n : (*rope)[std::string(kKey)])
+                sections.push_back(n.is_number_unsigned() ? n.get<std::int32_t>() : 0);
+            }
             sections.resize(4);
             k.set(kSections, GgufArray::of(sections));
           },
@@ -348,6 +350,7 @@ std::vector<HfClass> hybrid() {
        .arch = "kimi-linear",
        .model_type = "kimi_linear",
        .latent = true,
+       .split_latent = true,
        .by_layer = true,
        .default_eps = 1e-5F,
        .tensors = join({kEnds, kNorms, kAttention, kLatent, kKimiLinear, kMlp, kMixtralExperts}),

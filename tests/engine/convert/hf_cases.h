@@ -139,10 +139,12 @@ inline const std::string kJamba =
     "mamba.b_layernorm\nssm_c_norm " + kL + "mamba.c_layernorm\n" + kAttention + kMamba;
 inline const std::string kKimi =
     kEnds + kNorms + kAttention + kMlp + kMixtral + "attn_kv_a_mqa " + kL +
-    "self_attn.kv_a_proj_with_mqa\nattn_kv_a_norm " + kL + "self_attn.kv_a_layernorm\nattn_kv_b " +
-    kL + "self_attn.kv_b_proj\nssm_conv1d_q.weight taps " + kL +
-    "self_attn.q_conv1d.weight\nssm_conv1d_k.weight taps " + kL +
-    "self_attn.k_conv1d.weight\nssm_conv1d_v.weight taps " + kL +
+    "self_attn.kv_a_proj_with_mqa\nattn_kv_a_norm " + kL +
+    "self_attn.kv_a_layernorm\nattn_k_b latent_keys " + kL +
+    "self_attn.kv_b_proj\nattn_v_b latent_values " + kL +
+    "self_attn.kv_b_proj\nssm_conv1d_q.weight " + kL +
+    "self_attn.q_conv1d.weight\nssm_conv1d_k.weight " + kL +
+    "self_attn.k_conv1d.weight\nssm_conv1d_v.weight " + kL +
     "self_attn.v_conv1d.weight\nssm_a head_decay " + kL + "self_attn.A_log\nssm_dt.bias " + kL +
     "self_attn.dt_bias\nssm_beta " + kL + "self_attn.b_proj\nssm_f_a " + kL +
     "self_attn.f_a_proj\nssm_f_b " + kL + "self_attn.f_b_proj\nssm_g_a " + kL +

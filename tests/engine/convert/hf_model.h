@@ -101,6 +101,8 @@ class HfWriter {
       if (shape.size() == 1) shape.insert(shape.begin(), 1);
     } else if (how.starts_with("group")) {
       return put_in_groups(values, how, hf);
+    } else if (how.starts_with("latent")) {
+      return put_latent(values, how == "latent_keys", hf);
     } else if (how == "joined") {
       shape = {shape[0] * shape[1], shape[2]};
     } else if (how == "joined_column") {
@@ -166,6 +168,20 @@ class HfWriter {
       put(32 + head * 16, head * 96 + 16, 16);
       put(64 + head * 32, head * 96 + 32, 32);
     }
+  }
+
+  /// Latent attention: four heads with keys of 32 rows and values of 16, of 32 columns. GGUF has
+  /// the keys of each head transposed.
+  void put_latent(const std::vector<float>& values, bool keys, const std::string& hf) {
+    HfData& to = tensors[hf];
+    to.shape = {4 * 48, 32};
+    to.values.resize(std::size_t{4} * 48 * 32);
+    for (std::size_t head = 0; head < 4; ++head)
+      for (std::size_t row = 0; row < (keys ? 32 : 16); ++row)
+        for (std::size_t column = 0; column < 32; ++column)
+          to.values[(head * 48 + (keys ? row : 32 + row)) * 32 + column] =
+              keys ? values[(head * 32 + column) * 32 + row]
+                   : values[(head * 16 + row) * 32 + column];
   }
 
   /// Heads of 16 rows, in which pairs lie side by side.
