@@ -185,7 +185,7 @@ class Reader {
     if (takes_prompt(command_.find("--prompt"))) return " (-p TEXT takes a text)";
     if (is_whole_number(argument) && command_.find("--threads") != nullptr)
       return " (-t " + argument + " sets the threads)";
-    return "";
+    return command_.find("--file") != nullptr ? " (-f FILE takes a file)" : "";
   }
 
   void give_arguments() {

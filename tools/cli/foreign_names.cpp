@@ -1,4 +1,4 @@
-// What llama.cpp, ik_llama.cpp, llamafile, ollama and vLLM call their options and commands.
+// The options of llama.cpp, ik_llama.cpp, llamafile, ollama and vLLM.
 #include <algorithm>
 
 #include "tools/cli/command_line.h"
@@ -80,6 +80,9 @@ constexpr ForeignName kForeignNames[] = {
     harmless("--verbose-prompt,-ptc,--print-token-count",
              "cria template prints a prompt and cria tokenize its tokens", 0, "run"),
     same("--hidethinking", "--hide-thinking", "chat"),
+    same("--raw", "--no-template", "chat"),
+    refused("--json,--stream-json", "cria run prints JSON", "chat"),
+    refused("-e,--escape", "-f FILE has a message of several lines", "chat"),
     usual("--hidethinking", "run"),
     same("--system-prompt,-sys", "--system"),
     refused("-sysf,--system-prompt-file", kSystemFile),
@@ -143,8 +146,11 @@ constexpr ForeignName kForeignNames[] = {
              "--structured-outputs-config",
              "--temp and the other sampling options are defaults of requests", 1),
     // Models and adapters
-    refused("-hf,-hfr,--hf-repo,-hff,--hf-file,-hft,--hf-token,-mu,--model-url,-dr,--docker-repo,"
-            "-hfd,-hfrd,--hf-repo-draft,--spec-draft-hf,--download-dir,--revision",
+    // Finds what the cache of Hugging Face has, or says how to get it
+    same("-hf,-hfr,--hf-repo", "--model"),
+    same("-hfd,-hfrd,--hf-repo-draft,--spec-draft-hf", "--draft"),
+    refused("-hff,--hf-file,-hft,--hf-token,-mu,--model-url,-dr,--docker-repo,"
+            "--download-dir,--revision",
             kNoDownload),
     usual("--offline,--trust-remote-code,--warmup,--no-warmup,--insecure"),
     refused("-cl,--cache-list", "cria list shows the models on this machine"),
@@ -328,6 +334,9 @@ constexpr ForeignName kForeignNames[] = {
     usual("--merge", "merge"),
     refused("--merge", "cria merge joins the parts of a model", "split"),
     refused("--no-tensor-first-split", "the first part has tensors, too", "split"),
+    usual("-v,--verbose", "inspect"),
+    refused("--modelfile,--parameters,--license,--system", "cria inspect shows them all",
+            "inspect"),
     refused("--keep-split", "the output is one file; cria split divides it again"),
     refused("--leave-output-tensor",
             "--output-type sets the type of the output matrix, for example F16"),
@@ -365,35 +374,6 @@ bool lists(std::string_view list, std::string_view word) {
 }
 
 }  // namespace
-
-std::string_view foreign_command_hint(std::string_view name) {
-  constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
-  constexpr std::pair<std::string_view, std::string_view> kHints[] = {
-      {"ls,models", "did you mean list?"},
-      {"show,info", "did you mean inspect?"},
-      {"cli,llama-cli,interactive", "did you mean chat?"},
-      {"generate,complete,completions,simple", "did you mean run?"},
-      {"server,llama-server", "did you mean serve?"},
-      {"run-batch", "did you mean batch?"},
-      {"embedding,embeddings", "did you mean embed?"},
-      {"score,rank,reranking", "did you mean rerank?"},
-      {"ppl", "did you mean perplexity?"},
-      {"gguf-split", "did you mean split or merge?"},
-      {"convert_hf_to_gguf,convert_hf_to_gguf.py", "did you mean convert?"},
-      {"collect-env", "cria version and cria inspect --cpu show what is here"},
-      {"ps,stop", kServer},
-      {"pull,download", "cria does not download models; try hf download or ollama pull"},
-      {"push", "cria does not upload models"},
-      {"signin,signout,login", "cria has no account"},
-      {"launch", "cria serve --help says how programs find it"},
-      {"create", "cria edit changes metadata, cria quantize and cria convert make models"},
-      {"rm", "models are files: rm FILE removes one (cria list --paths shows them)"},
-      {"cp", "models are files: cp copies one (cria list --paths shows them)"},
-  };
-  const auto* const found =
-      std::ranges::find_if(kHints, [&](const auto& hint) { return lists(hint.first, name); });
-  return found == std::end(kHints) ? std::string_view() : found->second;
-}
 
 const ForeignName* find_foreign_name(std::string_view name, std::string_view command) {
   std::string wanted(name);

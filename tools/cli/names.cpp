@@ -1,9 +1,41 @@
-// The distance between words, and the name that someone may have meant.
+// The name that someone may have meant: one near the word, or a command of another program.
 #include "tools/cli/command_line.h"
 
 #include <algorithm>
 
 namespace cria::tools {
+
+std::string_view foreign_command_hint(std::string_view name) {
+  constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
+  constexpr std::pair<std::string_view, std::string_view> kHints[] = {
+      {"ls,models", "did you mean list?"},
+      {"show,info", "did you mean inspect?"},
+      {"cli,llama-cli,interactive", "did you mean chat?"},
+      {"generate,complete,completions,simple", "did you mean run?"},
+      {"server,llama-server", "did you mean serve?"},
+      {"run-batch", "did you mean batch?"},
+      {"embedding,embeddings", "did you mean embed?"},
+      {"score,rank,reranking", "did you mean rerank?"},
+      {"ppl", "did you mean perplexity?"},
+      {"gguf-split", "did you mean split or merge?"},
+      {"convert_hf_to_gguf,convert_hf_to_gguf.py", "did you mean convert?"},
+      {"collect-env", "cria version and cria inspect --cpu show what is here"},
+      {"ps,stop", kServer},
+      {"pull,download", "cria does not download models; try hf download or ollama pull"},
+      {"push", "cria does not upload models"},
+      {"signin,signout,login", "cria has no account"},
+      {"launch", "cria serve --help says how programs find it"},
+      {"create", "cria edit changes metadata, cria quantize and cria convert make models"},
+      {"rm", "models are files: rm FILE removes one (cria list --paths shows them)"},
+      {"cp", "models are files: cp copies one (cria list --paths shows them)"},
+  };
+  const auto* const found = std::ranges::find_if(kHints, [&](const auto& hint) {
+    const Words names = parts_of(hint.first);
+    return std::ranges::find(names, name) != names.end();
+  });
+  return found == std::end(kHints) ? std::string_view() : found->second;
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;

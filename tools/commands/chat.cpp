@@ -190,6 +190,14 @@ void add_chat(Program& program) {
                        .set = [&o](const Words& given) { o.prompt = joined(given, " "); }},
                 {.excludes = "--prompt"}},
                {"-p,--prompt", "TEXT", "the first message", into::text(o.prompt)},
+               {"-f,--file",
+                "FILE",
+                "the first message, from a file",
+                into::call([&o](const std::string& file) {
+                  o.prompt = read_file(file);
+                  if (o.prompt.ends_with('\n')) o.prompt.pop_back();
+                }),
+                {.excludes = "--prompt,PROMPT"}},
                {"-s,--system", "TEXT", "system message", into::text(o.system)},
                {"--no-template",
                 "",

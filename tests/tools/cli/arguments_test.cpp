@@ -85,7 +85,11 @@ TEST(Arguments, NamesInapplicableOptions) {
                      {"--keep-split does not apply", "cria split"});
   expect_usage_error({"quantize", "--leave-output-tensor", kDemo, "x.gguf", "F16"},
                      {"--output-type"});
-  expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
+  expect_usage_error({"run", "-hff", "x.gguf"}, {"-hff does not apply", "does not download"});
+  const Result hub = cria({"run", "-hf", "org/name-GGUF:Q8_0", "-p", "Hi"});
+  EXPECT_EQ(hub.code, 1);
+  EXPECT_NE(hub.err.find("hf download org/name-GGUF --include '*Q8_0*'\n"), std::string::npos)
+      << hub.err;
 }
 
 // An option may be the default of one command and not apply to another.
@@ -158,6 +162,7 @@ TEST(Arguments, WrongValuesSayWhatWasExpected) {
   expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: needs a value"});
   expect_usage_error({"run", "-p", "a", "-c", "0"}, {"; the default is the model's, up to 4096"});
   expect_usage_error({"run", "-p", "a", "-t", "-1"}, {"; the default is the physical cores"});
+  expect_usage_error({"perplexity", kDemo, "a.txt"}, {"unexpected argument: a.txt (-f FILE"});
   expect_usage_error({"quantize", "a.gguf", "b.gguf", "Q4_0", "4"}, {"(-t 4 sets the threads)"});
   expect_usage_error({"quantize", "Q4_K_M"}, {"IN is missing; cria quantize IN [OUT] Q4_K_M"});
   expect_usage_error({"run", "-p", "a", "-f", "b"},

@@ -60,7 +60,8 @@ constexpr std::string_view kLlamaChat =
     "--reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message -r "
     "--reverse-prompt --warmup --no-warmup --no-escape -mm --mmproj --image --audio --no-mmproj "
     "--mmproj-url --infill --format --hidethinking --keepalive --nowordwrap --think --verbose "
-    "--gpu --server --cli --fast --precise --recompile --nologo --ascii --trust-remote-code";
+    "-f --file -e --escape --gpu --server --cli --fast --precise --recompile --nologo --ascii "
+    "--trust-remote-code";
 constexpr std::string_view kLlamaServer =
     "--kv-unified-per-slot -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step "
     "-cram --cache-ram -kvu --kv-unified -no-kvu --no-kv-unified --cache-idle-slots "

@@ -318,6 +318,9 @@ TEST(Chat, MayBeginWithAMessageOfTheCommandLine) {
   const std::string grass = "Grass is green.\n", question = "What colour is grass?";
   EXPECT_EQ(cria({"chat", "--temp", "0", "-p", question}).out, grass);
   EXPECT_EQ(cria({"chat", kDemo, "What", "colour", "is", "grass?", "--temp", "0"}).out, grass);
+  const TempDirectory directory;
+  EXPECT_EQ(cria({"chat", "--temp", "0", "-f", directory.write("message", question + "\n")}).out,
+            grass);
   const Result more = chat("What is my name?\n", {"My name is Ana."});
   EXPECT_NE(more.out.find("\nYour name is Ana.\n"), std::string::npos) << more.out;
 }
