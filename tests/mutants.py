@@ -72,8 +72,8 @@ def odd_number(form, chance):
         return struct.pack(form, chance.choice(ODD_FLOATS) if form == "<d" or chance.random() < 0.5
                            else chance.choice([0.5, -2.0, 1e6]))
     bits = 8 * struct.calcsize(form)
-    value = chance.choice([chance.randrange(9), 1 << chance.randrange(bits),
-                           (1 << chance.randrange(bits)) - 1, (1 << bits) - 1 - chance.randrange(3)])
+    power = 1 << chance.randrange(bits)
+    value = chance.choice([chance.randrange(9), power, power - 1, -1 - chance.randrange(3)])
     return (value % (1 << bits)).to_bytes(bits // 8, "little")
 
 
@@ -115,9 +115,11 @@ def verdict(options, path):
         return f"exit code {done.returncode}: {text[-300:]}"
     if done.returncode == 0:
         return "runs"
-    errors = [line for line in text.splitlines() if not line.startswith(("cria: note", "cria: warning"))]
-    return "refused" if len(errors) == 1 and errors[0].startswith("cria: error") else \
-        f"no error of one line: {text[-300:]}"
+    remarks = ("cria: note", "cria: warning")
+    errors = [line for line in text.splitlines() if not line.startswith(remarks)]
+    if len(errors) == 1 and errors[0].startswith("cria: error"):
+        return "refused"
+    return f"no error of one line: {text[-300:]}"
 
 
 def main():
@@ -148,7 +150,8 @@ def main():
             return path.name, result
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for name, result in pool.map(attempt, range(options.seed, options.seed + options.files)):
+            seeds = range(options.seed, options.seed + options.files)
+            for name, result in pool.map(attempt, seeds):
                 known = result in ("runs", "refused")
                 found[result if known else "at fault"] += 1
                 if not known:

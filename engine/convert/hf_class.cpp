@@ -18,8 +18,8 @@ const HfClass* find_class(Member HfClass::*member, std::string_view value) {
 std::span<const HfClass> hf_classes() {
   static const std::vector<HfClass> classes = [] {
     std::vector<HfClass> all;
-    for (auto family : {hf::hybrid, hf::mamba, hf::llama_like, hf::gemma, hf::other_blocks,
-                        hf::deepseek_like, hf::encoders})
+    for (auto family : {hf::hybrid, hf::mamba1, hf::mamba2, hf::llama_like, hf::gemma,
+                        hf::other_blocks, hf::deepseek_like, hf::encoders})
       std::ranges::move(family(), std::back_inserter(all));
     return all;
   }();

@@ -17,9 +17,9 @@ bool same_tokens(const Vocabulary& a, const Vocabulary& b) {
          std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin());
 }
 
-// Hidden states wait until there are enough for a pass of this many rows; those of answers for
-// fewer, so that the next draft need not read many rows first and seem dear.
-constexpr std::size_t kWaitingRows = 64, kWaitingOfAnswers = 8;
+// Hidden states of prompts wait for a pass of this many rows. In an answer fewer wait, or the next
+// draft would have to read them first and would be measured as expensive.
+constexpr std::size_t kWaitingRows = 64, kWaitingInAnswers = 8;
 // Unknown hidden states before known ones that are taken as zeros. Behind more of them, a
 // prediction layer begins anew.
 constexpr std::size_t kMaxGap = kKeyTile;
@@ -187,7 +187,7 @@ void DraftModel::take(Text& text, std::span<const TokenId> tokens, std::size_t f
     const auto part = hidden.first(std::min(hidden.size(), std::max(room, n_hidden_)));
     text.waiting.insert(text.waiting.end(), part.begin(), part.end());
     hidden = hidden.subspan(part.size());
-    if (text.waiting.size() < (hidden.empty() ? kWaitingOfAnswers * n_hidden_ : full)) continue;
+    if (text.waiting.size() < (hidden.empty() ? kWaitingInAnswers * n_hidden_ : full)) continue;
     batch_.clear();
     // All but the last row, whose logits begin the next draft.
     if (add_rows(text, tokens, text.waiting.size() / n_hidden_ - 1, false) == 0)

@@ -12,7 +12,8 @@ namespace cria::hf {
 std::vector<HfClass> llama_like();  ///< llama_like.cpp: pre-norm layers like Llama's
 std::vector<HfClass> gemma();       ///< gemma.cpp
 std::vector<HfClass> hybrid();  ///< hybrid.cpp: some layers are convolutions or linear attention
-std::vector<HfClass> mamba();   ///< mamba.cpp: Mamba 1 and 2 in all or some layers
+std::vector<HfClass> mamba1();  ///< mamba1.cpp: Mamba 1, Jamba
+std::vector<HfClass> mamba2();  ///< mamba2.cpp: Mamba 2 in all or some layers
 std::vector<HfClass> other_blocks();   ///< other_blocks.cpp: other norms, biases or layouts
 std::vector<HfClass> encoders();       ///< encoders.cpp: BERT, XLM-RoBERTa, nomic-bert
 std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of experts
@@ -35,6 +36,12 @@ HfRule sigmoid_router();
 HfRule shared_width(std::string_view key);
 /// Concatenates lists of rules.
 std::vector<HfRule> with(std::vector<HfRule> rules, std::vector<HfRule> more);
+
+/// Whether convolutions have biases (mamba1.cpp): the tensors decide.
+HfRule conv_bias(std::string_view key);
+/// A class without attention (mamba1.cpp).
+HfClass mamba_class(std::string_view name, std::string_view arch, std::string_view type, bool tied,
+                    std::vector<HfTensor> tensors, std::vector<HfRule> rules);
 
 /// Concatenates lists of names.
 inline std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists) {
@@ -99,6 +106,18 @@ inline constexpr HfTensor kLatent[] = {
     {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
     {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
     {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+// Mamba 1 and 2, alone and in Nemotron-H.
+inline constexpr HfTensor kMamba[] = {
+    {"token_embd", "backbone.embeddings"},
+    {"output_norm", "backbone.norm_f"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.#.attn_norm", "backbone.layers.#.norm"},
+    {"blk.#.ssm_in", "backbone.layers.#.mixer.in_proj"},
+    {"blk.#.ssm_conv1d.weight", "backbone.layers.#.mixer.conv1d.weight", HfRows::Taps},
+    {"blk.#.ssm_conv1d.bias", "backbone.layers.#.mixer.conv1d.bias"},
+    {"blk.#.ssm_a", "backbone.layers.#.mixer.A_log", HfRows::Decays},
+    {"blk.#.ssm_d", "backbone.layers.#.mixer.D", HfRows::Flat},
+    {"blk.#.ssm_out", "backbone.layers.#.mixer.out_proj"}};
 inline constexpr HfTensor kQwenShared[] = {
     {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
     {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
