@@ -14,11 +14,11 @@ namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
 /// True if one product applies the scales of two sub-blocks. This needs sums in int16; it pays if
-/// an eighth of the possible range fits.
+/// a sixth of the possible range fits.
 constexpr bool in_pairs(PanelShape shape) {
   const int largest = std::max(shape.zero, shape.max - shape.zero);
   return shape.scales != 0 &&
-         largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
+         largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 6 * 32767;
 }
 
 template <>

@@ -1,6 +1,6 @@
 // Row-per-register GEMV of AVX-512: a register holds 64 columns of one row (in gemv.h: 16 columns
 // of four). Activations are loaded once for eight rows, and weights without inserts, which take a
-// shuffle each on Zen 4. K types and IQ4_XS are in avx512_row_k.h.
+// shuffle each on Zen 4. K types and IQ4_XS are in avx512_row_k.h, others in avx512_row_ik.h.
 #pragma once
 
 #include <immintrin.h>
@@ -210,6 +210,9 @@ class RowValues {
     return _mm512_dpbusd_epi32(none, w, _mm512_mask_sub_epi8(q_[j], negative, none, q_[j]));
   }
 
+  /// What the sums of register j begin with.
+  [[nodiscard]] CRIA_INLINE __m512i start(int j) const { return start_[j]; }
+
  private:
   CRIA_INLINE static __m256i half(const std::int8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -217,22 +220,8 @@ class RowValues {
   __m512i q_[4], start_[4];
 };
 
-/// True if the type has a RowType that is used by default.
-constexpr bool has_row_type(DType type) {
-  switch (type) {
-    case DType::Q2_K:
-    case DType::Q3_K:
-    case DType::Q4_K:
-    case DType::Q5_K:
-    case DType::Q6_K:
-    case DType::IQ4_XS:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// A type in the registers; specialised in avx512_row_k.h and avx512_row_gather.h.
+/// A type in the registers; specialised in avx512_row_k.h, avx512_row_ik.h and
+/// avx512_row_gather.h.
 /// - Block, kOrder: see row_sixteen()
 /// - kZero: zero point of every weight
 /// - Rows(rows, offset): values decoded for the eight rows of a group together
@@ -269,8 +258,8 @@ class RowScales {
     const __m512i from = _mm512_load_si512(kLaneScales32[r / 2][i].data());
     return _mm512_srai_epi32(_mm512_permutexvar_epi16(from, scales_[r % 2][0]), 16);
   }
-  /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each.
-  [[nodiscard]] __m512i lanes(int k) const { return scales_[k][0]; }
+  /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each; with i = 1 the second eight.
+  [[nodiscard]] __m512i lanes(int k, int i = 0) const { return scales_[k][i]; }
 
  private:
   static constexpr int kLast = Lanes::kScales == 16 ? 1 : 0;
@@ -339,7 +328,8 @@ class RowGemv : public SuperBlocks<RowGemv<type, mode>, type, mode> {
 };
 
 template <DType type>
-requires(has_row_type(type)) struct OneToken<Avx512, type> {
+requires requires { sizeof(RowType<type>); }
+struct OneToken<Avx512, type> {
   template <PrefetchMode mode>
   using Kernel = RowGemv<type, mode>;
   static constexpr bool kStreams = true;

@@ -74,6 +74,13 @@ struct RowType<DType::Q2_K> {
   };
 };
 
+/// The third bits of 256 weights, 32 to a bit of each byte at p: bits 0 … 3 of every byte belong to
+/// registers 0 … 3, the others are of no use.
+CRIA_INLINE inline __m512i third_bits(const std::byte* p) {
+  return _mm512_srlv_epi32(load_twice(p),
+                           _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4));
+}
+
 template <>
 struct RowType<DType::Q3_K> {
   using Block = BlockQ3_K;
@@ -86,10 +93,7 @@ struct RowType<DType::Q3_K> {
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const RowValues& x, F f) const {
       const __m512i lo = load_once(p + offsetof(Block, lo)), three = _mm512_set1_epi8(3);
-      // Bits 0 … 3 of every byte now belong to registers 0 … 3; the others are ignored.
-      const __m512i hi =
-          _mm512_srlv_epi32(load_twice(p + offsetof(Block, hi)),
-                            _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4));
+      const __m512i hi = third_bits(p + offsetof(Block, hi));
       const auto dot = [&](auto j) CRIA_INLINE {
         return x.dot(j, _mm512_or_si512(RowLanes<Avx512>::take<2 * j>(lo, three),
                                         RowLanes<Avx512>::take<j - 2>(hi, _mm512_set1_epi8(4))));
@@ -102,15 +106,15 @@ struct RowType<DType::Q3_K> {
   };
 };
 
-/// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + 2 on in the
-/// others, above nibbles.
-template <int first, int bits>
+/// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + apart on in
+/// the others, above nibbles. Bits above them are those of `nibbles`.
+template <int first, int bits, int apart = 2>
 CRIA_INLINE inline __m512i with_top(__m512i nibbles, __m512i hi) {
   alignas(64) static constexpr auto kTop =
-      bytes_by([](std::size_t k) { return (8 * (k % 8) + first + k / 32 * 2 + 64 - 4) % 64; });
-  constexpr int kOrAnd = 0xF8, kMask = ((1 << bits) - 1) << 4;  // a | (b & c)
+      bytes_by([](std::size_t k) { return (8 * (k % 8) + first + k / 32 * apart + 64 - 4) % 64; });
+  constexpr int kSelect = 0xCA, kMask = ((1 << bits) - 1) << 4;  // a ? b : c
   const __m512i top = _mm512_multishift_epi64_epi8(load_bytes(kTop), hi);
-  return _mm512_ternarylogic_epi32(nibbles, top, _mm512_set1_epi8(kMask), kOrAnd);
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi8(kMask), top, nibbles, kSelect);
 }
 
 /// Q4_K, and Q5_K with a fifth bit: eight scales and mins.
