@@ -78,6 +78,7 @@ struct MatMulKernel {
 /// type with a small squared error Σ w·(x - x̂)². importance: null, or a weight w ≥ 0 for each
 /// value; zero for all values of a block counts as none. Every block (or such row) depends on its
 /// own values only. Finite values whatever x holds: kernels/README.md.
+using DequantizeFn = decltype(DTypeInfo::dequantize);
 using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values,
                           std::byte* blocks);
 
@@ -119,6 +120,8 @@ struct KernelSet {
 
   /// The encoder of a type; null if it has none.
   EncodeFn (*encode)(DType type);
+  /// DTypeInfo::dequantize of a type, by vectors: the same values.
+  DequantizeFn (*dequantize)(DType type);
 
   /// Fills columns [begin, end), whole blocks, of tokens [t0, t1) of acts (its type says how) from
   /// the same columns and rows of x, which are x_stride floats apart.

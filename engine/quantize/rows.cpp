@@ -103,10 +103,11 @@ void encode_rows(DType type, std::span<const float> values, std::size_t cols,
 void decode_rows(DType type, const std::byte* rows, std::size_t n_rows, std::size_t cols,
                  unsigned threads, float* out) {
   const DTypeInfo& info = dtype_info(type);
+  const DequantizeFn dequantize = kernels_in_use().dequantize(type);
   const std::size_t k = info.interleaved_rows;
   each_range(n_rows / k, cols * k, threads, [&](std::size_t first, std::size_t end) {
-    info.dequantize_rows(rows + first * k * info.row_bytes(cols), out + first * k * cols,
-                         (end - first) * k, cols);
+    for (std::size_t unit = first; unit < end; ++unit)
+      dequantize(rows + unit * k * info.row_bytes(cols), out + unit * k * cols, k * cols);
   });
 }
 

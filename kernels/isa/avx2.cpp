@@ -15,7 +15,7 @@ struct TokenLimits<Avx2, type> {
 template <>
 KernelSet kernels_of<Avx2>() noexcept {
   static constexpr PrefetchMode kModes[] = {PrefetchMode::Streams, PrefetchMode::InOrder};
-  KernelSet set = make_kernels<Avx2>(any_matmul<Avx2, int_matmul<Avx2>>, encoder<Avx2>);
+  KernelSet set = make_kernels<Avx2>(any_matmul<Avx2, int_matmul<Avx2>>);
   set.prefetch_modes = kModes;
   return set;
 }

@@ -1,8 +1,11 @@
-// The encoders of weights of avx2.
+// The encoders and decoders of weights of avx2.
+#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
+#include "kernels/simd/avx2.h"
 
 namespace cria {
 
 template EncodeFn encoder<Avx2>(DType type);
+template DequantizeFn dequantizer<Avx2>(DType type);
 
 }  // namespace cria

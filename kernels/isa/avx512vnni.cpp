@@ -11,7 +11,7 @@ inline constexpr bool kPacksForGemm<Avx512> = true;
 template <>
 KernelSet kernels_of<Avx512>() noexcept {
   static constexpr PrefetchMode kModes[] = {PrefetchMode::InOrder, PrefetchMode::Streams};
-  KernelSet set = make_kernels<Avx512>(any_matmul<Avx512, int_matmul<Avx512>>, encoder<Avx2>);
+  KernelSet set = make_kernels<Avx512, Avx2>(any_matmul<Avx512, int_matmul<Avx512>>);
   set.prefetch_modes = kModes;
   return set;
 }

@@ -34,8 +34,10 @@ template <class Isa>
 PackActivations small_gemm_packing(DType type);
 template <class Isa>
 PackActivations gemm_packing(DType type);
-/// KernelSet::encode.
+/// KernelSet::encode and KernelSet::dequantize.
 template <class Isa>
 EncodeFn encoder(DType type);
+template <class Isa>
+DequantizeFn dequantizer(DType type);
 
 }  // namespace cria

@@ -33,11 +33,13 @@ MatMulKernel any_matmul(DType type) {
   return scalar_matmul(type);
 }
 
-template <class Isa>
-constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType), EncodeFn (*encode)(DType)) {
+/// Encodes and dequantizes by the kernels of Rows.
+template <class Isa, class Rows = Isa>
+constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType)) {
   KernelSet set{.isa = Isa::name,
                 .matmul = matmul,
-                .encode = encode,
+                .encode = encoder<Rows>,
+                .dequantize = dequantizer<Rows>,
                 .quantize = quantize<Isa>,
                 .rms_norm = rms_norm<Isa>,
                 .layer_norm = layer_norm<Isa>,

@@ -21,7 +21,7 @@ template MatMulFn gemm_kernel<Neon>(DType type);
 
 template <>
 KernelSet kernels_of<Neon>() noexcept {
-  return make_kernels<Neon>(any_matmul<Neon, int_matmul<Neon>>, encoder<Neon>);
+  return make_kernels<Neon>(any_matmul<Neon, int_matmul<Neon>>);
 }
 
 }  // namespace cria

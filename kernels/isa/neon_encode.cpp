@@ -1,8 +1,11 @@
-// The encoders of weights of neon.
+// The encoders and decoders of weights of neon.
+#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
+#include "kernels/simd/neon.h"
 
 namespace cria {
 
 template EncodeFn encoder<Neon>(DType type);
+template DequantizeFn dequantizer<Neon>(DType type);
 
 }  // namespace cria

@@ -22,7 +22,7 @@ void read_words(const std::byte* bytes, std::size_t n) {
 
 template <>
 KernelSet kernels_of<ScalarIsa>() noexcept {
-  KernelSet set = make_kernels<ScalarIsa>(scalar_matmul, encoder<ScalarIsa>);
+  KernelSet set = make_kernels<ScalarIsa>(scalar_matmul);
   set.read_peak = read_words;
   return set;
 }

@@ -1,8 +1,10 @@
-// The scalar encoders of weights: baseline flags, plain C++; they define the bits.
+// The scalar encoders and decoders of weights: baseline flags, plain C++; they define the bits.
+#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
 
 namespace cria {
 
 template EncodeFn encoder<ScalarIsa>(DType type);
+template DequantizeFn dequantizer<ScalarIsa>(DType type);
 
 }  // namespace cria
