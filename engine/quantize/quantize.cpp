@@ -98,14 +98,14 @@ class Quantizer {
     piece.largest = 0;
     const DTypeInfo& type = dtype_info(stored.plain);
     if (type.dot == DotClass::None) {  // not weights: indices, masks
-      piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
+      piece.bytes = {from, (piece.end - piece.begin) * source.plain_row_bytes()};
       return;
     }
     piece.values.resize(n);
     type.dequantize_rows(from, piece.values.data(), piece.end - piece.begin, source.cols());
     examine(piece);
     if (tensor.copied()) {
-      piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
+      piece.bytes = {from, (piece.end - piece.begin) * source.plain_row_bytes()};
       return;
     }
     encode(piece);
@@ -116,10 +116,12 @@ class Quantizer {
   static const std::byte* put_in_order(const TensorView& source, const std::byte* from,
                                        Piece& piece) {
     const DTypeInfo& type = dtype_info(source.dtype);
-    const std::size_t unit = type.interleaved_rows * source.row_bytes();
-    piece.plain.resize((piece.end - piece.begin) * source.row_bytes());
-    for (std::size_t at = 0; at < piece.plain.size(); at += unit)
-      type.deinterleave(from + at, source.cols(), piece.plain.data() + at);
+    const std::size_t k = type.interleaved_rows, plain_bytes = source.plain_row_bytes();
+    const std::size_t n_rows = piece.end - piece.begin;
+    piece.plain.resize(n_rows * plain_bytes);
+    for (std::size_t row = 0; row < n_rows; row += k)
+      type.deinterleave(from + row * source.row_bytes(), source.cols(),
+                        piece.plain.data() + row * plain_bytes);
     return piece.plain.data();
   }
 

@@ -103,19 +103,55 @@ SuperCodes codes_of(const Block& block, int k) {
   return codes;
 }
 
-// Row k of a block of all rows.
+// Fills the block of row k from that of all rows, but for a d that is the row's.
 template <class Block, class Together>
-Block plain_block(const Together& together, int k) {
-  Block block;
+void put_in_order(const Together& together, int k, Block& block) {
   if constexpr (requires { block.d; }) block.d = together.d[k];
   if constexpr (requires { block.dmin; }) block.dmin = together.dmin[k];
-  if constexpr (std::is_same_v<Together, BlockQ8_0_R8>) {
-    for (int c = 0; c < 32; ++c)
-      block.q[c] = together.q[128 * (c / 16) + 32 * (c / 4 % 4) + 4 * k + c % 4];
-  } else {
-    pack<ScalarIsa>(codes_of(together, k), block);
+  pack<ScalarIsa>(codes_of(together, k), block);
+}
+void put_in_order(const BlockQ8_0_R8& together, int k, BlockQ8_0& block) {
+  block.d = together.d[k];
+  for (int c = 0; c < 32; ++c)
+    block.q[c] = together.q[128 * (c / 16) + 32 * (c / 4 % 4) + 4 * k + c % 4];
+}
+void put_in_order(const BlockIQ1_S_R4& together, int k, BlockIQ1_S& block) {
+  for (int b = 0; b < 8; ++b) {
+    const auto& sub = together.sub[b];
+    for (int g = 0; g < 4; ++g) block.index[4 * b + g] = sub.index[4 * g + k];
+    block.hi[b] = sub.hi[k];
   }
-  return block;
+}
+void put_in_order(const BlockIQ1_M_R4& together, int k, BlockIQ1_M_R1& block) {
+  for (int b = 0; b < 8; ++b) {
+    const auto& sub = together.sub[b];
+    for (int g = 0; g < 4; ++g) block.index[4 * b + g] = sub.index[4 * g + k];
+    for (int h = 0; h < 2; ++h) block.hi[2 * b + h] = sub.hi[4 * h + k];
+    block.scales[b] = sub.scales[k];
+  }
+}
+void put_in_order(const BlockIQ1_BN& together, int /*k*/, BlockIQ2_BN& block) {
+  constexpr int kPowers[] = {81, 27, 9, 3, 1};
+  for (int i = 0; i < 16; ++i) {
+    int codes = 0;
+    for (int r = 0; r < 4; ++r) {
+      const int digits = together.digits[i < 15 ? 3 * r + i / 5 : 12];
+      codes |= (digits * kPowers[i < 15 ? i % 5 : r] % 256 * 3 >> 8) << (2 * r);
+    }
+    block.q[i] = byte(codes);
+  }
+}
+
+// The header of a row in place of that of type `Stored`.
+template <class Stored, class Header>
+void put_header(const std::byte* stored, std::byte* row) {
+  if constexpr (sizeof(Stored) == sizeof(Header)) {
+    std::memcpy(row, stored, sizeof(Header));
+  } else {
+    Header header;
+    header.set(load_block<Stored>(stored).scale());
+    std::memcpy(row, &header, sizeof header);
+  }
 }
 
 }  // namespace
@@ -123,17 +159,22 @@ Block plain_block(const Together& together, int k) {
 template <DType type>
 void deinterleave(const std::byte* unit, std::size_t cols, std::byte* rows) {
   using F = Format<type>;
-  using Block = typename F::Block;
-  constexpr std::size_t kHeader = kHeaderBytes<type>;
+  using Plain = Format<F::kPlain>;
+  constexpr std::size_t kHeader = kHeaderBytes<type>, kPlainHeader = kHeaderBytes<F::kPlain>;
   const std::size_t row_bytes = dtype_info(F::kPlain).row_bytes(cols);
-  for (std::size_t k = 0; k < F::kRows; ++k)
-    std::memcpy(rows + k * row_bytes, unit + k * kHeader, kHeader);
+  if constexpr (kPlainHeader != 0)
+    for (std::size_t k = 0; k < F::kRows; ++k)
+      put_header<typename F::Header, typename Plain::Header>(unit + k * kHeader,
+                                                             rows + k * row_bytes);
   for (std::size_t b = 0; b < cols / F::kBlockValues; ++b) {
     const auto together = load_block<typename F::Together>(unit + F::kRows * kHeader +
                                                            b * sizeof(typename F::Together));
     for (std::size_t k = 0; k < F::kRows; ++k) {
-      const auto block = plain_block<Block>(together, static_cast<int>(k));
-      std::memcpy(rows + k * row_bytes + kHeader + b * sizeof block, &block, sizeof block);
+      typename Plain::Block block;
+      put_in_order(together, static_cast<int>(k), block);
+      if constexpr (kHeader != 0 && kPlainHeader == 0)
+        block.d = load_block<typename F::Header>(unit + k * kHeader).d;
+      std::memcpy(rows + k * row_bytes + kPlainHeader + b * sizeof block, &block, sizeof block);
     }
   }
 }

@@ -20,19 +20,23 @@ namespace cria {
   X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ4_NL, 20) X(IQ3_S, 21) X(IQ2_S, 22)         \
   X(IQ4_XS, 23)  X(I8, 24)     X(I16, 25)     X(I32, 26)   X(I64, 27)    X(F64, 28)   X(IQ1_M, 29)         \
   X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(Q6_0, 133)               \
+  X(IQ1_BN, 134) X(IQ2_BN, 135)                                                                            \
   X(IQ2_K, 137)  X(IQ3_K, 138) X(IQ4_K, 139)  X(IQ5_K, 140) X(IQ6_K, 141) X(IQ4_KS, 144) X(IQ2_KS, 145)     \
   X(IQ4_KSS, 146) X(IQ5_KS, 152) X(IQ2_KT, 153) X(IQ3_KT, 154) X(IQ4_KT, 155) X(IQ3_KS, 156)               \
   X(IQ2_KL, 157) X(IQ1_KT, 158) X(Q8_0_R8, 208) X(Q4_K_R4, 212) X(Q5_K_R4, 213) X(Q6_K_R4, 214)            \
-  X(IQ2_K_R4, 337) X(IQ3_K_R4, 338) X(IQ4_K_R4, 339) X(IQ5_K_R4, 340) X(IQ4_KS_R4, 344) X(IQ5_KS_R4, 352)
+  X(IQ1_S_R4, 219) X(IQ1_M_R4, 229) X(IQ2_K_R4, 337) X(IQ3_K_R4, 338) X(IQ4_K_R4, 339) X(IQ5_K_R4, 340)    \
+  X(IQ4_KS_R4, 344) X(IQ5_KS_R4, 352) X(IQ1_M_R1, 1029)
 // clang-format on
 
-/// The interleaved types of the list (interleaved.h): name, plain type, rows of a unit.
+/// The types of the list that are put in order when they are loaded (interleaved.h): name, plain
+/// type, rows of a unit.
 // clang-format off
 #define CRIA_INTERLEAVED_TYPES(X)                                                             \
   X(Q8_0_R8, Q8_0, 8)    X(Q4_K_R4, Q4_K, 4)   X(Q5_K_R4, Q5_K, 4)            \
   X(Q6_K_R4, Q6_K, 4)    X(IQ2_K_R4, IQ2_K, 4) X(IQ3_K_R4, IQ3_K, 4)          \
   X(IQ4_K_R4, IQ4_K, 4)  X(IQ5_K_R4, IQ5_K, 4) X(IQ4_KS_R4, IQ4_KS, 4)        \
-  X(IQ5_KS_R4, IQ5_KS, 4)
+  X(IQ5_KS_R4, IQ5_KS, 4) X(IQ1_S_R4, IQ1_S, 4) X(IQ1_M_R4, IQ1_M_R1, 4)      \
+  X(IQ1_BN, IQ2_BN, 1)
 // clang-format on
 
 enum class DType : std::uint32_t {
@@ -85,8 +89,8 @@ struct DTypeInfo {
   void (*dequantize)(const std::byte* row, float* out, std::size_t n_values);
   DType plain = id;                    ///< another if the type is interleaved (interleaved.h)
   std::uint32_t interleaved_rows = 1;  ///< rows of a unit, which counts as a row in dequantize
-  /// Writes the rows of a unit as rows of the plain type, which take the same number of bytes. Null
-  /// for types that are not interleaved. cols: a multiple of block_values.
+  /// Writes the rows of a unit as rows of the plain type, which may take more bytes. Null for types
+  /// that are not interleaved. cols: a multiple of block_values.
   void (*deinterleave)(const std::byte* unit, std::size_t cols, std::byte* rows) = nullptr;
 
   /// F32, F16, BF16.

@@ -107,6 +107,7 @@ struct F32Header {
 ///   a block has several. Types with a header leave out d.
 /// - dequantize(…): other types: DTypeInfo::dequantize
 /// - set_scales(block, d, min): optional: for blocks without f16 fields named d, and m or dmin
+/// - kReadOnly: optional: there is no encoder
 template <DType type>
 struct Format;
 
@@ -120,7 +121,7 @@ concept IsFormat = requires {
 /// True for types without an encoder: files hold them, but none are made.
 template <DType type>
 inline constexpr bool kDecodesOnly = requires {
-  requires Format<type>::kTrellis;
+  Format<type>::kReadOnly;
 };
 
 /// Bytes of the header that a row of a type begins with, or 0.

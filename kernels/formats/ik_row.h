@@ -1,10 +1,13 @@
-// IQ2_KS, IQ3_KS, IQ5_KS: rows that begin with d, of codes that stand for values of a table, which
-// a bit per sub-block may shift. And IQ2_KL: codes that stand for pairs of such values.
+// Rows that begin with d. IQ2_KS, IQ3_KS, IQ5_KS: codes that stand for values of a table, which a
+// bit per sub-block may shift. IQ2_KL: codes that stand for pairs of such values. IQ2_BN: ternary.
+// IQ1_M_R1: as IQ1_M.
 #pragma once
 
 #include <array>
 
+#include "kernels/formats/blocks32.h"
 #include "kernels/formats/ik.h"
+#include "kernels/formats/iq.h"
 #include "kernels/formats/k.h"
 #include "kernels/simd/namespace.h"
 
@@ -46,6 +49,13 @@ struct BlockIQ2_KL {  // 2.6875 bits: d*(scale - 32)*value, sub-blocks of 32; d 
   std::uint8_t scales[4];   // as scales of IQ3_KS
   std::uint8_t lo[64];      // per two sub-blocks sixteen bytes: low nibbles of their pairs' codes
   std::uint8_t hi[16];      // bit j of byte p: the fifth bit of the code of pair p of sub-block j
+};
+struct BlockIQ2_BN {   // 2 bits: d*(two bits - 1), 64 values; d is the row's
+  std::uint8_t q[16];  // bits 2j, 2j + 1 of byte i: value 16j + i
+};
+struct BlockIQ1_M_R1 {  // 1.75 bits: d*scale*(grid ± 1/8), sub-blocks of 16; d is the row's
+  std::uint8_t index[32], hi[16];  // as IQ1_M
+  std::uint8_t scales[8];          // nibble j: scale of sub-block j
 };
 #pragma pack(pop)
 
@@ -115,6 +125,35 @@ struct Format<DType::IQ2_KL> : Super256Format<BlockIQ2_KL> {
       return (halved_nibble(b.scales, j / 2) | (b.scales_hi >> (j / 2 * 2) & 3) << 4) - 32;
     };
     fill(out, 1, value, scale);
+  }
+};
+
+/// Ternary, but for the code 3, which files do not have.
+template <>
+struct Format<DType::IQ2_BN> : Blocks32Format<BlockIQ2_BN, 64> {
+  static_assert(sizeof(Block) == 16);
+  using Header = F32Header<>;
+  static constexpr bool kReadOnly = true;
+  static constexpr DecodeTraits kTraits{-1, 2, 32, 1, 1, false};
+  static void decode(const Block& b, int group, Decoded32& out) {
+    fill(out, 1, 0, [&](int i) { return (b.q[i % 16] >> (4 * group + i / 16 * 2) & 3) - 1; });
+  }
+};
+
+/// The rows of IQ1_M_R4, whose scales IQ1_M cannot hold: one at a time, as no other program has
+/// them.
+template <>
+struct Format<DType::IQ1_M_R1> : CodebookFormat<BlockIQ1_M_R1> {
+  static_assert(sizeof(Block) == 56);
+  struct Header : F16Header {  // times the eighth of the values
+    [[nodiscard]] float scale() const { return F16Header::scale() / 8; }
+  };
+  static constexpr bool kReadOnly = true;
+  static constexpr DecodeTraits kTraits{-9, 9, 16, 0, 15, false};
+  static void decode(const Block& b, Decoded256& out) {
+    fill(
+        out, 1, [&](int i) { return value_of_iq1m(b, i); },
+        [&](int j) { return nibble_at(b.scales, j); });
   }
 };
 

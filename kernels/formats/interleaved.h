@@ -1,11 +1,13 @@
 // The interleaved types of ik_llama.cpp (_R4, _R8): rows in units of four or eight, whose headers
 // come first; then, for each block of columns, one block with the codes of all rows of the unit.
-// They hold the very values of plain types, into whose rows deinterleave() puts them back.
+// They hold the very values of plain types, into whose rows deinterleave() puts them back. So it
+// does with rows of IQ1_BN, a unit each, which IQ2_BN has less tightly packed.
 #pragma once
 
 #include "kernels/formats/blocks32.h"
 #include "kernels/formats/ik.h"
 #include "kernels/formats/ik_row.h"
+#include "kernels/formats/iq.h"
 #include "kernels/formats/iq4.h"
 #include "kernels/formats/k.h"
 #include "kernels/simd/namespace.h"
@@ -54,10 +56,12 @@ struct BlockIQ5_K_R4 {
   static constexpr int bit_of(int m) { return m / 2 + 4 * (m % 2); }
 };
 struct BlockIQ4_KS_R4 {
+  using Header = F32Header<>;
   std::uint8_t scales[32];  // byte 4b + k: as in IQ4_KS
   std::uint8_t q[512];
 };
 struct BlockIQ5_KS_R4 {
+  using Header = F32Header<>;
   std::uint8_t scales[32], q[512], hi[128];
   static constexpr int bit_of(int m) { return BlockIQ5_K_R4::bit_of(m); }
 };
@@ -83,33 +87,59 @@ struct BlockQ8_0_R8 {
   F16Bits d[8];
   std::int8_t q[256];  // column c of row k: 128(c/16) + 32(c/4 % 4) + 4k + c % 4
 };
+struct BlockIQ1_S_R4 {
+  using Header = F16Header;
+  struct {
+    std::uint8_t index[16];  // byte 4g + k: as in IQ1_S for group g
+    std::uint16_t hi[4];     // by row: as in IQ1_S
+  } sub[8];
+};
+struct BlockIQ1_M_R4 {
+  using Header = F16Header;
+  struct {
+    std::uint8_t index[16];
+    std::uint8_t hi[8];      // byte 4h + k: nibbles as in IQ1_M for groups 2h and 2h + 1
+    std::uint8_t scales[4];  // by row: nibbles for the halves
+  } sub[8];
+};
+// Runs of sixteen values in base 3. Bytes are fractions of 256, whose last digit is the top one.
+// Byte 3r + i has digits 5i … of run r of sixteen values; the last byte has the last value of each.
+struct BlockIQ1_BN {
+  using Header = F16Header;
+  std::uint8_t digits[13];
+};
 #pragma pack(pop)
 
-/// An interleaved type. A block and a header have the size of the plain type's. kClass: products
-/// cannot read these weights.
-template <DType type, DType plain, class Together_, std::uint32_t rows, std::uint32_t header_bytes>
+/// Has the header of a block, if there is one.
+template <class Together>
+struct HeaderOf {};
+template <class Together>
+requires requires { typename Together::Header; }
+struct HeaderOf<Together> {
+  using Header = typename Together::Header;
+};
+
+/// An interleaved type. kClass: products cannot read these weights.
+template <DType type, DType plain, class Together_, std::uint32_t rows>
 struct InterleavedFormat {
-  using Block = typename Format<plain>::Block;
   using Together = Together_;  ///< the block of all rows
+  struct Block {
+    std::byte bytes[sizeof(Together) / rows];
+  };
+  static_assert(sizeof(Together) == rows * sizeof(Block));
   static constexpr DType kPlain = plain;
   static constexpr std::uint32_t kRows = rows;
-  static_assert(sizeof(Together) == rows * sizeof(Block));
   static constexpr DotClass kClass = DotClass::None;
   static constexpr std::uint32_t kBlockValues = Format<plain>::kBlockValues;
   static void dequantize(const std::byte* unit, float* out, std::size_t n) {
     dequantize_unit<type>(unit, out, n);
   }
 };
-template <DType type, DType plain, class Together, std::uint32_t rows, std::uint32_t header_bytes>
-requires(header_bytes != 0) struct InterleavedFormat<type, plain, Together, rows, header_bytes>
-    : InterleavedFormat<type, plain, Together, rows, 0> {
-  using Header = typename Format<plain>::Header;
-};
 
-#define CRIA_FORMAT(name, plain, rows)                                                         \
-  template <>                                                                                  \
-  struct Format<DType::name> : InterleavedFormat<DType::name, DType::plain, Block##name, rows, \
-                                                 kHeaderBytes<DType::plain>> {};
+#define CRIA_FORMAT(name, plain, rows)                                                          \
+  template <>                                                                                   \
+  struct Format<DType::name> : InterleavedFormat<DType::name, DType::plain, Block##name, rows>, \
+                               HeaderOf<Block##name> {};
 CRIA_INTERLEAVED_TYPES(CRIA_FORMAT)
 #undef CRIA_FORMAT
 

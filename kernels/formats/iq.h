@@ -75,6 +75,11 @@ struct CodebookFormat : Super256Format<Block_> {
   static int packed_signs(std::uint32_t signs_scale, int group) {
     return even_signs(signs_scale >> (7 * group));
   }
+  /// Value i of IQ1_M and IQ1_M_R1.
+  static int value_of_iq1m(const Block_& b, int i) {
+    const auto hi = static_cast<unsigned>(nibble_at(b.hi, i / 8));
+    return shifted_value(kIq1Grid[b.index[i / 8] | (hi & 7U) << 8], i % 8, hi >> 3);
+  }
   /// Value g of an IQ1 entry, which is eight times the grid, moved by the eighth that minus tells.
   static int shifted_value(std::uint64_t entry, int g, bool minus) {
     return static_cast<std::int8_t>(entry >> (8 * g) & 255) + (minus ? -1 : 1);
@@ -175,14 +180,11 @@ struct Format<DType::IQ1_M> : CodebookFormat<BlockIQ1_M> {
   static_assert(sizeof(Block) == 56);
   static constexpr DecodeTraits kTraits{-9, 9, 16, 1, 15, false, true};
   static void decode(const Block& b, Decoded256& out) {
-    const auto q = [&](int i) {
-      const auto hi = static_cast<unsigned>(nibble_at(b.hi, i / 8));
-      return shifted_value(kIq1Grid[b.index[i / 8] | (hi & 7U) << 8], i % 8, hi >> 3);
-    };
     unsigned d = 0;
     for (int k = 0; k < 4; ++k) d |= (b.scales[k] >> 12 & 15U) << (4 * k);
-    fill(out, f16_to_f32(static_cast<F16Bits>(d)) / 8, q,
-         [&](int j) { return 2 * (b.scales[j / 4] >> (j % 4 * 3) & 7) + 1; });
+    fill(
+        out, f16_to_f32(static_cast<F16Bits>(d)) / 8, [&](int i) { return value_of_iq1m(b, i); },
+        [&](int j) { return 2 * (b.scales[j / 4] >> (j % 4 * 3) & 7) + 1; });
   }
   static void set_scales(Block& b, float d, float /*m*/) {
     const F16Bits bits = f32_to_f16(d);

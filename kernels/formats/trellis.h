@@ -61,7 +61,7 @@ inline int trellis_value_of_8(const std::uint16_t (&codes)[32], int i) {
 /// kTrellis: its rarest values are one in thousands.
 template <class Block>
 struct TrellisFormat : Super256Format<Block> {
-  static constexpr bool kTrellis = true;
+  static constexpr bool kTrellis = true, kReadOnly = true;
 };
 
 template <>
@@ -130,6 +130,11 @@ struct Format<DType::IQ4_KT> : TrellisFormat<BlockIQ4_KT> {
     };
     fill(out, 1, value, [&](int j) { return static_cast<int>(b.head[j / 2] >> 1 & 127) - 64; });
   }
+};
+
+template <DType type>
+inline constexpr bool kTrellis = requires {
+  requires Format<type>::kTrellis;
 };
 
 }  // namespace CRIA_ISA_NAMESPACE

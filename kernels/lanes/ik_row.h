@@ -1,4 +1,4 @@
-// IQ2_KS, IQ3_KS, IQ2_KL and IQ5_KS in lanes.
+// IQ2_KS, IQ3_KS, IQ2_KL, IQ5_KS and IQ2_BN in lanes.
 #pragma once
 
 #include "kernels/formats/ik_row.h"
@@ -109,6 +109,20 @@ struct LaneType<V, DType::IQ2_KL> : LaneRowScale<V, DType::IQ2_KL>, LaneHead<V> 
     const Vec first = LaneValues<V, kPart<8>, V::kBias>::template value_of_32<j>(codes, top),
               second = LaneValues<V, kPart<1>, V::kBias>::template value_of_32<j>(codes, top);
     f(j, V::zip_low8(first, second), V::zip_high8(first, second));
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::IQ2_BN> : LaneBlock32<V, BlockIQ2_BN, false> {
+  using RowPtr = typename V::RowPtr;
+  static constexpr bool kBytewise = true;
+  static constexpr int kZero = 1, kMax = 3;
+  static auto d(RowPtr rows, std::size_t /*offset*/) { return V::load_f32(rows, 0); }
+  template <class F>
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    const auto q = V::load(rows, offset), three = V::splat8(3);
+    f(0, V::template take<0>(q, three), V::template take<2>(q, three));
+    f(1, V::template take<4>(q, three), V::template take<6>(q, three));
   }
 };
 

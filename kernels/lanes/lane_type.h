@@ -53,6 +53,24 @@ inline constexpr bool kDecodesColumns = requires {
 }
 || requires { W::kFifthBits; };
 
+/// True if V has several registers, so that unrolling a whole block would overflow the µop cache.
+template <class V>
+inline constexpr bool kLongCode = requires {
+  requires V::kLongCode;
+};
+
+/// f(i) for i = 0 … n - 1: unrolled, or in a loop.
+template <bool in_loop, int n, class F>
+CRIA_INLINE inline void each_part(F f) {
+  if constexpr (in_loop) {
+    int end = n;
+    asm("" : "+r"(end));  // an unknown count is not unrolled
+    for (int i = 0; i < end; ++i) f(i);
+  } else {
+    unroll<n>(f);
+  }
+}
+
 /// The float scales of a block's groups.
 template <class V, class W, std::size_t n>
 CRIA_INLINE inline void block_scales(typename V::RowPtr rows, std::size_t offset,

@@ -164,7 +164,8 @@ void GgufFile::done_with(const TensorView& tensor) const noexcept {
 std::uint64_t GgufFile::interleaved_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const TensorView& tensor : tensors())
-    if (dtype_info(tensor.dtype).deinterleave != nullptr) bytes += tensor.bytes;
+    if (dtype_info(tensor.dtype).deinterleave != nullptr)
+      bytes += tensor.rows() * tensor.plain_row_bytes();
   return bytes;
 }
 
@@ -172,7 +173,8 @@ void GgufFile::make_plain(unsigned threads) {
   for (TensorView& tensor : state_->tensors) {
     const DTypeInfo& type = dtype_info(tensor.dtype);
     if (type.deinterleave == nullptr) continue;
-    std::unique_ptr<std::byte[]> plain(new (std::nothrow) std::byte[tensor.bytes]);
+    const std::size_t bytes = tensor.rows() * tensor.plain_row_bytes();
+    std::unique_ptr<std::byte[]> plain(new (std::nothrow) std::byte[bytes]);
     if (plain == nullptr)
       throw error("not enough memory to put the rows of " + std::string(type.name) +
                       " in order: " + counted(interleaved_bytes(), "byte") +
@@ -180,12 +182,13 @@ void GgufFile::make_plain(unsigned threads) {
                   "tensor " + std::string(tensor.name));
     prefetch(tensor);
     const std::uint64_t n_units = tensor.rows() / type.interleaved_rows;
-    const std::size_t unit_bytes = type.interleaved_rows * tensor.row_bytes();
+    const std::size_t unit_bytes = type.interleaved_rows * tensor.row_bytes(),
+                      plain_bytes = type.interleaved_rows * tensor.plain_row_bytes();
     std::atomic<std::uint64_t> next = 0;
     const auto work = [&] {
       for (std::uint64_t unit = next++; unit < n_units; unit = next++)
         type.deinterleave(tensor.data + unit * unit_bytes, tensor.cols(),
-                          plain.get() + unit * unit_bytes);
+                          plain.get() + unit * plain_bytes);
     };
     std::vector<std::jthread> others(std::min<std::uint64_t>(threads, n_units) - 1);
     for (std::jthread& thread : others) thread = std::jthread(work);
@@ -194,6 +197,7 @@ void GgufFile::make_plain(unsigned threads) {
     done_with(tensor);
     tensor.dtype = type.plain;
     tensor.data = plain.get();
+    tensor.bytes = bytes;
     tensor.offset = kNotInFile;
     state_->plain.push_back(std::move(plain));
   }

@@ -67,6 +67,10 @@ struct TensorView {
   [[nodiscard]] std::uint64_t cols() const { return shape[0]; }
   [[nodiscard]] std::uint64_t rows() const;  ///< product of shape[1…]
   [[nodiscard]] std::size_t row_bytes() const { return dtype_info(dtype).row_bytes(shape[0]); }
+  /// Bytes of a row after make_plain().
+  [[nodiscard]] std::size_t plain_row_bytes() const {
+    return dtype_info(dtype_info(dtype).plain).row_bytes(shape[0]);
+  }
   [[nodiscard]] std::string shape_string() const;  ///< "[2048, 32000]"
 };
 

@@ -432,7 +432,8 @@ void add_quantize(Program& program) {
       {"--plain",
        "",
        "in place of TYPE: all types stay, but rows of interleaved ones (IQ4_K_R4, ...) are put in "
-       "order, which changes no value and spares memory when the model is loaded",
+       "order, which changes no value and spares memory when the model is loaded (only cria reads "
+       "what IQ1_M_R4 becomes)",
        into::flag(options->plain),
        {.excludes = "--pure,--plan,--size,--bits"}},
   });

@@ -75,35 +75,41 @@ std::vector<std::byte> fixture(const std::string& name) {
   return {bytes.begin(), bytes.end()};
 }
 
-// When a file is written without them, and when it is loaded: the same bytes of the same values.
+// When a file is written without them, and when it is loaded: the same bytes of the same values,
+// also where plain rows take more bytes.
 TEST_F(QuantizeFile, InterleavedRowsArePutInOrder) {
   constexpr std::uint64_t kUnits = 700;  // several pieces
-  const std::vector<std::byte> unit = fixture("IQ4_KS_R4.blocks"),
-                               values = fixture("IQ4_KS_R4.f32");
-  GgufWriter writer(path("in.gguf"));
-  writer.set("general.architecture", std::string("llama"));
-  writer.declare("blk.0.ffn_up_exps.weight", DType::IQ4_KS_R4, {kCols, 2 * kUnits, 2});
-  writer.begin();
-  for (std::uint64_t i = 0; i < kUnits; ++i) writer.write(unit);
-  writer.finish();
-  GgufFile file = GgufFile::open(path("in.gguf"));
-  ASSERT_TRUE(run(file, "IQ4_KS", "out.gguf"));
-  const GgufFile out = GgufFile::open(path("out.gguf"));
-  const TensorView &written = out.tensors()[0], &loaded = file.tensors()[0];
-  ASSERT_EQ(written.dtype, DType::IQ4_KS);
-  std::vector<std::byte> row(kCols * sizeof(float));
-  for (std::uint64_t r = 0; r < written.rows(); ++r) {
-    dtype_info(written.dtype)
-        .dequantize(written.data + r * written.row_bytes(), reinterpret_cast<float*>(row.data()),
-                    kCols);
-    ASSERT_EQ(std::memcmp(row.data(), &values[r % 4 * row.size()], row.size()), 0) << r;
+  for (const DType stored : {DType::IQ4_KS_R4, DType::IQ1_S_R4}) {
+    const std::string type(name(stored));
+    const DType plain = dtype_info(stored).plain;
+    const std::vector<std::byte> unit = fixture(type + ".blocks"), values = fixture(type + ".f32");
+    GgufWriter writer(path("in.gguf"));
+    writer.set("general.architecture", std::string("llama"));
+    writer.declare("blk.0.ffn_up_exps.weight", stored, {kCols, 2 * kUnits, 2});
+    writer.begin();
+    for (std::uint64_t i = 0; i < kUnits; ++i) writer.write(unit);
+    writer.finish();
+    GgufFile file = GgufFile::open(path("in.gguf"));
+    const QuantizePlan plan{find_mix(name(plain)), {{&file.tensors()[0], plain, ""}}};
+    GgufWriter to(path("out.gguf"));
+    declare(to, file, plan);
+    ASSERT_TRUE(quantize(file, plan, to, {}));
+    const GgufFile out = GgufFile::open(path("out.gguf"));
+    const TensorView &written = out.tensors()[0], &loaded = file.tensors()[0];
+    ASSERT_EQ(written.dtype, plain);
+    std::vector<std::byte> row(kCols * sizeof(float));
+    for (std::uint64_t r = 0; r < written.rows(); ++r) {
+      dtype_info(plain).dequantize(written.data + r * written.row_bytes(),
+                                   reinterpret_cast<float*>(row.data()), kCols);
+      ASSERT_EQ(std::memcmp(row.data(), &values[r % 4 * row.size()], row.size()), 0) << r;
+    }
+    EXPECT_EQ(file.interleaved_bytes(), written.bytes);
+    file.make_plain(3);
+    EXPECT_EQ(file.interleaved_bytes(), 0U);
+    EXPECT_EQ(loaded.dtype, plain);
+    ASSERT_EQ(loaded.bytes, written.bytes);
+    EXPECT_EQ(std::memcmp(loaded.data, written.data, written.bytes), 0);
   }
-  EXPECT_EQ(file.interleaved_bytes(), written.bytes);
-  file.make_plain(3);
-  EXPECT_EQ(file.interleaved_bytes(), 0U);
-  EXPECT_EQ(loaded.dtype, DType::IQ4_KS);
-  ASSERT_EQ(loaded.bytes, written.bytes);
-  EXPECT_EQ(std::memcmp(loaded.data, written.data, written.bytes), 0);
 }
 
 TEST_F(QuantizeFile, InterleavedRowsFillWholeUnits) {
