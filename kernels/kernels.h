@@ -74,11 +74,13 @@ struct MatMulKernel {
   }
 };
 
+/// Fills out with the n_values (whole blocks) of a row: see DTypeInfo::dequantize.
+using DequantizeFn = decltype(DTypeInfo::dequantize);
+
 /// Encodes n_values (whole blocks; where rows begin with a header, one row) of x as blocks of one
 /// type with a small squared error Σ w·(x - x̂)². importance: null, or a weight w ≥ 0 for each
 /// value; zero for all values of a block counts as none. Every block (or such row) depends on its
 /// own values only. Finite values whatever x holds: kernels/README.md.
-using DequantizeFn = decltype(DTypeInfo::dequantize);
 using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values,
                           std::byte* blocks);
 

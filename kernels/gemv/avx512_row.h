@@ -210,7 +210,7 @@ class RowValues {
     return _mm512_dpbusd_epi32(none, w, _mm512_mask_sub_epi8(q_[j], negative, none, q_[j]));
   }
 
-  /// What the sums of register j begin with.
+  /// The value that the sums of register j begin with.
   [[nodiscard]] CRIA_INLINE __m512i start(int j) const { return start_[j]; }
 
  private:

@@ -50,7 +50,7 @@ struct RowTable {
           _mm512_permutex2var_epi16(this->lanes(r % 2), from, this->lanes(r % 2, 1));
       return _mm512_mullo_epi32(sums, _mm512_srai_epi32(scales, 16));
     }
-    /// What the shifts add.
+    /// Integers that the shifts add to the sums of the eight rows.
     [[nodiscard]] CRIA_INLINE __m256i more(const std::int16_t* sum) const {
       __m512i shifted[2];
       unroll<2>([&](auto k) CRIA_INLINE {
@@ -178,7 +178,7 @@ struct RowType<DType::IQ4_KSS> {
     }
 
    private:
-    /// What shifts add to the sums: starts are -128 times the activations.
+    /// Integers that shifts add to sums of four columns: starts are -128 times the activations.
     CRIA_INLINE static __m512i shifts(const RowValues& x) {
       static_assert(kZero == 128 && BlockIQ4_KSS::kShift == 4);
       const __m512i starts = add_neighbours(_mm512_add_epi32(x.start(0), x.start(1)),
