@@ -51,9 +51,24 @@ struct MambaKeys {
   const char *heads, *head_dim, *groups, *state, *taps;
 };
 
+// Step sizes are not clamped: null is Python's Infinity.
+HfRule no_step_limit() {
+  constexpr std::string_view kKey = "time_step_limit";
+  constexpr double kInfinite = 1e30;
+  return {[=](HfImport& k) {
+            const nlohmann::json* const limits = k.find(kKey);
+            if (limits == nullptr || !limits->is_array() || limits->size() != 2) return;
+            const nlohmann::json &low = (*limits)[0], &high = (*limits)[1];
+            if ((low.is_number() && low > 0) || (high.is_number() && high < kInfinite))
+              k.fail(kKey, "not supported here: expected 0 and Infinity, got " + limits->dump());
+          },
+          nullptr};
+}
+
 // Mamba-2. "mamba_d_head" may be "auto".
 HfRule mamba2_sizes(const MambaKeys& names) {
-  return all({integer("ssm.conv_kernel", names.taps, limits::kConvolution),
+  return all({no_step_limit(),
+              integer("ssm.conv_kernel", names.taps, limits::kConvolution),
               integer("ssm.state_size", names.state, limits::kStateSize),
               integer("ssm.group_count", names.groups, limits::kFeedForward),
               integer("ssm.time_step_rank", names.heads, limits::kFeedForward),

@@ -153,6 +153,10 @@ TEST(ConvertArchitectures, ReadsInfinityInConfigs) {
   };
   hf.convert(DType::F32);
   EXPECT_EQ(Model::load(hf.output())->config().n_layers, 4U);
+  hf.text_of_config = nullptr;
+  hf.config["time_step_limit"] = {0.0, 0.1};
+  EXPECT_NE(error_of([&] { hf.convert(DType::F32); }).find("expected 0 and Infinity"),
+            std::string::npos);
 }
 
 // The codes of a block lie in another order; nothing is rounded.
