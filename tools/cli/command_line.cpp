@@ -213,6 +213,7 @@ class Reader {
 
 /// Other programs mean the default by 0 or -1.
 std::string default_hint(const Flag& flag) {
+  if (flag.given.empty()) return "";
   constexpr std::string_view kDefault = "(default: ";
   const std::size_t at = flag.help.find(kDefault);
   if ((flag.given.back() != "0" && flag.given.back() != "-1") || at == std::string::npos) return "";

@@ -327,8 +327,12 @@ std::string after_piped_stdin(const std::string& text) {
   constexpr int kMilliseconds = 1000;
   if (poll(&ready, 1, kMilliseconds) == 0)
     print_note("waiting for stdin, which comes before the text (< /dev/null leaves it out)");
+  const bool begun = S_ISREG(input.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) > 0;
   std::string before = TextInput().read();
   if (before.ends_with('\n')) before.pop_back();
+  if (begun && !before.empty())  // `while read -r line; do cria run "$line"; done < lines`
+    print_note(
+        "the rest of stdin comes before the text; a loop that reads lines needs < /dev/null");
   return before.empty() ? text : before + "\n\n" + text;
 }
 

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,16 @@ TEST(Tokenize, PutsStdinBeforeTheText) {
             cria({"tokenize", "--ids", "-p", "Some notes.\n\nSummarize."}).out);
   EXPECT_EQ(cria({"tokenize", "--decode", "-p", "300"}, "301").out,
             cria({"tokenize", "--decode", "-p", "301 300"}).out);
+}
+
+// A loop that reads lines would otherwise lose the rest of them without a word.
+TEST(Tokenize, ReportsThatItTakesTheRestOfAFile) {
+  const Result rest =
+      cria_in({.input = "one\ntwo\n", .in_child = [] { lseek(STDIN_FILENO, 4, SEEK_SET); }},
+              {"tokenize", "--ids", "-p", "x"});
+  EXPECT_EQ(rest.out, cria({"tokenize", "--ids", "-p", "two\n\nx"}).out);
+  EXPECT_NE(rest.err.find("a loop that reads lines needs < /dev/null"), std::string::npos);
+  EXPECT_EQ(cria({"tokenize", "--ids", "-p", "x"}, "one\n").err, "");
 }
 
 TEST(Tokenize, ReadsAFile) {
