@@ -25,17 +25,18 @@ class FakeExchange : public Exchange {
 
   const Request& request() const override { return request_; }
   void answer(int status, std::string_view, std::string body, const Headers& more) override {
+    StreamForm dropped;
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     status_ = status;
     body_ = std::move(body);
     headers_ = more;
-    end();
+    end(dropped);
   }
   void begin_events(StreamForm form) override {
     const std::lock_guard lock(mutex_);
     streaming_ = true;
-    std::swap(form_, form);
+    if (!ended_ && !closed_) std::swap(form_, form);
   }
   void event(std::string_view data, std::string_view) override {
     const std::lock_guard lock(mutex_);
@@ -44,11 +45,13 @@ class FakeExchange : public Exchange {
     changed_.notify_all();
   }
   void end_events() override {
+    StreamForm dropped;
     const std::lock_guard lock(mutex_);
     status_ = 200;
-    end();
+    end(dropped);
   }
   void fail(int status, std::string body, const Headers& more) override {
+    StreamForm dropped;
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     if (events_.empty()) {
@@ -59,7 +62,7 @@ class FakeExchange : public Exchange {
       status_ = 200;
       events_.push_back(std::move(body));
     }
-    end();
+    end(dropped);
   }
   bool closed() const noexcept override {
     const std::lock_guard lock(mutex_);
@@ -81,9 +84,11 @@ class FakeExchange : public Exchange {
 
   void close() {
     std::function<void()> call;
+    StreamForm dropped;
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
+      std::swap(form_, dropped);
       call = std::move(on_closed_);
       changed_.notify_all();
     }
@@ -119,9 +124,11 @@ class FakeExchange : public Exchange {
   [[nodiscard]] bool streamed() const { return streaming_; }
 
  private:
-  void end() {
+  /// dropped: gets the form, which may hold this, to be destroyed without the lock.
+  void end(StreamForm& dropped) {
     ended_ = true;
     on_closed_ = nullptr;
+    std::swap(form_, dropped);
     changed_.notify_all();
   }
 

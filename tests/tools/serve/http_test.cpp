@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tests/tools/serve/served_paths.h"
+#include "tools/serve/http/exchange_state.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve::test {
@@ -177,6 +178,24 @@ TEST(ServeHttp, StreamsOfLinesMayWaitWithTheirHead) {
   const std::string answer = other.read_all();
   EXPECT_EQ(status_of(answer), 200);
   EXPECT_TRUE(has(answer, "{}\n") && has(answer, "[]\n")) << answer;
+}
+
+// The form holds the request and its model, which must be let go of when the client leaves.
+TEST(ServeHttp, StreamsThatBeginAfterTheClientHasLeftHoldNothing) {
+  const auto state =
+      std::make_shared<ExchangeState>(Request(), ExchangeState::Shown(), [](const auto&) {});
+  const auto held = std::make_shared<int>(0);
+  const auto begin = [&] {
+    StreamForm form;
+    form.on_silence = [held] {};
+    state->begin_events(std::move(form));
+  };
+  begin();
+  EXPECT_EQ(held.use_count(), 2);
+  state->close();
+  EXPECT_EQ(held.use_count(), 1);
+  begin();
+  EXPECT_EQ(held.use_count(), 1);
 }
 
 TEST(ServeHttp, StreamsForHttp10EndWithTheConnection) {

@@ -70,7 +70,7 @@ void ExchangeState::append_event(std::string_view data, std::string_view name) {
 
 void ExchangeState::begin_events(StreamForm form) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return;
+  if (ended_ || closed_) return;  // close() has dropped the form, which may hold this
   stream_ = true;
   std::swap(form_, form);  // the old one is destroyed outside of the lock
   if (form_.lines && !form_.late_head) wake_locked();  // for the head
