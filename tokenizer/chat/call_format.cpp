@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/vocabulary.h"
 #include "tokenizer/chat/call_scanner.h"
 
 namespace cria {
@@ -152,6 +153,9 @@ constexpr CallFormat kFormats[] = {
      .open = "<|tools_prefix|>",
      .close = "<|tools_suffix|>"},
     {.name = "gigachat", .signs = {"<|function_call|>", ""}, .open = "<|function_call|>"},
+    {.name = "gigachat3",  // a message of another role
+     .signs = {"function call", "<|role_sep|>"},
+     .open = "function call<|role_sep|>"},
     {.form = CallForm::Functionary,
      .name = "functionary",
      .signs = {"<function=", ""},
@@ -250,6 +254,19 @@ CallForm call_form_of_template(std::string_view source) {
   for (const auto& signs : kLlamaSigns)
     if (has_signs(source, signs)) return CallForm::Llama;
   return CallForm::None;
+}
+
+CallForm call_form_of_vocabulary(const Vocabulary& vocabulary) {
+  const auto is_marker = [&](const CallFormat& format) {
+    for (std::size_t id = 0; id < vocabulary.types.size(); ++id)
+      if ((vocabulary.types[id] == TokenType::Control ||
+           vocabulary.types[id] == TokenType::UserDefined) &&
+          vocabulary.tokens[id] == format.open)
+        return true;
+    return false;
+  };
+  const auto* const found = std::ranges::find_if(kFormats, is_marker);
+  return found == std::end(kFormats) ? CallForm::None : form_of(*found);
 }
 
 std::optional<CallForm> call_form_named(std::string_view name) {

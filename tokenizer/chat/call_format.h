@@ -13,6 +13,8 @@
 
 namespace cria {
 
+struct Vocabulary;
+
 /// The notation between the markers of a call.
 enum class CallBody : std::uint8_t {
   Json,       ///< {"name": …, "arguments": {…}}, or an array of calls
@@ -65,6 +67,8 @@ const CallFormat* call_format(CallForm form);
 /// no format reads the call.
 CallForm call_form_by_rendering(
     const std::function<std::optional<std::string>(std::string_view id)>& render);
+/// Returns the format whose opening marker is a control token or user-defined token; None without.
+CallForm call_form_of_vocabulary(const Vocabulary& vocabulary);
 /// The tool, argument and value of the call that `render` must write.
 inline constexpr std::string_view kProbeTool = "probe_tool", kProbeKey = "probe_key",
                                   kProbeValue = "probe value";

@@ -113,8 +113,7 @@ Calls named_call(const CallFormat& format, std::string_view text) {
           without_spaces(*name) == "function" ? take_until(text, "```json") : std::nullopt) {
     name = tool;
   }
-  const std::string_view tool =
-      bare_tool_name(format, without_spaces(name->substr(0, name->find("[CALL_ID]"))));
+  const std::string_view tool = bare_tool_name(format, without_spaces(*name));
   auto json = lenient_json(without_spaces(text));
   if (tool.empty() || !json || !CallJson::parse(*json, nullptr, false).is_object()) return {};
   return {{"", std::string(tool), std::move(*json)}};
@@ -184,7 +183,7 @@ Calls parse_body(const CallFormat& format, std::string_view text, OfferedTools& 
 }  // namespace
 
 std::string_view bare_tool_name(const CallFormat& format, std::string_view name) {
-  if (format.name_prefix.empty()) return name;
+  if (format.name_prefix.empty()) return name.substr(0, name.find("[CALL_ID]"));
   if (name.starts_with(format.name_prefix)) name.remove_prefix(format.name_prefix.size());
   const std::size_t colon = name.rfind(':');
   const bool numbered = colon != std::string_view::npos &&

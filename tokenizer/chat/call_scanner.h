@@ -85,7 +85,8 @@ class CallScanner {
 std::vector<ToolCall> parse_calls(const CallFormat& format, std::string_view text,
                                   OfferedTools& tools);
 
-/// Returns a tool's name without "functions." in front and ":0", the number of the call, behind.
+/// Returns a tool's name without "functions." in front, and without the number of the call (":0")
+/// or its id ("[CALL_ID]…") behind.
 std::string_view bare_tool_name(const CallFormat& format, std::string_view name);
 
 /// Returns the next argument as "KEY": VALUE and removes it from the text; nullopt if there is none

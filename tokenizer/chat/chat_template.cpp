@@ -99,6 +99,8 @@ ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
   const std::string name =
       (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template";
   ChatTemplate out = parse(source, name, tokens);
+  if (out.format_.calls == CallForm::None && out.template_->reads("tools"))
+    out.format_.calls = call_form_of_vocabulary(vocabulary);
   if (!vocabulary.tool_template.empty())
     out.tool_template_ = std::make_shared<const ChatTemplate>(
         parse(vocabulary.tool_template, name + " for tools", tokens));

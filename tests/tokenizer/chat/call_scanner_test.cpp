@@ -394,6 +394,9 @@ TEST(CallScanner, FormatsKnownByNameOnly) {
        "5}}]</tool_calls>"},
       {"gigachat",
        "Now.<|function_call|>{\"name\": \"f\", \"arguments\": {\"zip\": \"12\", \"n\": 5}}"},
+      {"gigachat3",
+       "Now.\n\nfunction call<|role_sep|>\n{\"name\": \"f\", \"arguments\": {\"zip\": \"12\", "
+       "\"n\": 5}}"},
       {"functionary-v3.2", "all\nNow.>>>f\n{\"zip\": \"12\", \"n\": 5}"}};
   for (const auto& [name, text] : cases)
     EXPECT_EQ(scan(named(name), text, kTools), called("Now.", "f", arguments)) << name;

@@ -528,6 +528,19 @@ TEST(ChatTemplate, UsesTheTemplateForTools) {
             "f: Hi");
 }
 
+TEST(ChatTemplate, TheVocabularyMayShowHowToolsAreCalled) {
+  Vocabulary vocabulary;
+  vocabulary.tokens = {"a", "<|tool_call_start|>"};
+  vocabulary.chat_template = "{{ tools }}{{ messages[0].content }}";
+  const auto form = [&](TokenType type) {
+    vocabulary.types = {TokenType::Normal, type};
+    const std::string tools = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";
+    return ChatTemplate::from_vocabulary(vocabulary).answer_format(tools).calls;
+  };
+  EXPECT_EQ(form(TokenType::Normal), CallForm::None);
+  EXPECT_EQ(form(TokenType::Control), call_form_named("lfm2"));
+}
+
 TEST(ChatTemplate, KeepsSupportedToolResults) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% if tools %}<|tool_call|>{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
