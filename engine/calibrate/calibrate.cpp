@@ -32,11 +32,10 @@ class Calibration {
     std::set<DType> unsuited;
     for (const PlannedTensor& tensor : plan.tensors) {
       if (tensor.copied() || !is_integer(dtype_info(tensor.type).dot)) continue;
-      if (has_code_format(tensor.type))
-        types_.emplace(tensor.source->name, tensor.type);
-      else if (unsuited.insert(tensor.type).second)
+      types_.emplace(tensor.source->name, tensor.type);
+      if (!has_code_format(tensor.type) && unsuited.insert(tensor.type).second)
         note(std::string(name(tensor.type)) +
-             ": its codes depend on one another: the encoder alone is used");
+             ": its codes depend on one another, so the encoder chooses them");
     }
   }
 
@@ -274,8 +273,8 @@ class Calibration {
     });
   }
 
-  // Quantizes a tensor or some of its rows, unless the state has it; without moments, uses only the
-  // encoder.
+  // Quantizes a tensor or some of its rows, unless the state has it. The encoder alone chooses the
+  // codes without moments, and of types whose codes depend on one another.
   bool quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
                 const FeedbackOptions& feedback) {
     const DType type = *type_of(m);
@@ -284,7 +283,11 @@ class Calibration {
     Feedback::Loss loss;
     if (!is_finished(m)) {
       std::optional<Feedback> quantizer;
-      if (moments != nullptr) quantizer.emplace(type, *moments, feedback, kernels_);
+      std::vector<float> importance;
+      if (moments != nullptr && has_code_format(type))
+        quantizer.emplace(type, *moments, feedback, kernels_);
+      else if (moments != nullptr)
+        for (std::size_t i = 0; i < n; ++i) importance.push_back(moments->row(i)[i]);
       const std::size_t some = kChunksOfThread * kFeedbackRows * feedback.threads;
       for (std::size_t begin = 0; begin < rows; begin += some) {
         const std::size_t end = std::min(rows, begin + some);
@@ -292,7 +295,7 @@ class Calibration {
         if (quantizer)
           loss += quantizer->quantize(target_of(m, correction, begin, end), blocks.data());
         else
-          encode(type, floats_of(m, begin, end), n, blocks.data());
+          encode(type, target_of(m, correction, begin, end), importance, n, blocks.data());
         state_.write(m.weight.name, first_row(m) + begin, blocks);
       }
       state_.finish(m.weight.name, first_row(m), rows);
@@ -300,13 +303,14 @@ class Calibration {
     return !options_.on_matrix || options_.on_matrix(std::string(m.weight.name), rows * n, loss);
   }
 
-  void encode(DType type, const std::vector<float>& values, std::size_t n, std::byte* out) const {
+  void encode(DType type, const std::vector<float>& values, const std::vector<float>& importance,
+              std::size_t n, std::byte* out) const {
     const std::size_t row_bytes = dtype_info(type).row_bytes(n);
     for_each_chunk(values.size() / n, [&](std::size_t begin, std::size_t size) {
       std::vector<float> weights;
       for (std::size_t r = begin; r < begin + size; ++r)
-        encode_row(kernels_, type, std::span(values).subspan(r * n, n), nullptr, weights,
-                   out + r * row_bytes);
+        encode_row(kernels_, type, std::span(values).subspan(r * n, n),
+                   importance.empty() ? nullptr : importance.data(), weights, out + r * row_bytes);
     });
   }
 

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "engine/calibrate/calibration_text.h"
+#include "engine/quantize/rows.h"
 #include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/demo.h"
 
@@ -301,6 +302,25 @@ TEST(Calibrate, LowersTheLossOfTheDemoModel) {
   const Blocks made = calibrated(model, plan, tokens, options);
   EXPECT_EQ(made.size(), 7U);
   EXPECT_LT(all.found, 0.8 * all.encoded);
+}
+
+TEST(Calibrate, TheEncoderKnowsTheInputsWhereItChoosesAlone) {
+  const Model& model = demo_model();
+  const QuantizePlan plan = plan_of(model.file(), DType::IQ2_KL, "blk.0.");
+  std::string notes;
+  CalibrationOptions options;
+  options.on_note = [&](const std::string& text) { notes += text; };
+  const Blocks made = calibrated(model, plan, {128, many_tokens(512)}, options);
+  EXPECT_NE(notes.find("IQ2_KL"), std::string::npos);
+  EXPECT_FALSE(made.empty());
+  for (const auto& [name, bytes] : made) {
+    const TensorView& tensor = *model.file().tensor(name);
+    std::vector<float> values(tensor.rows() * tensor.cols());
+    decode_rows(tensor.dtype, tensor.data, tensor.rows(), tensor.cols(), 1, values.data());
+    std::vector<std::byte> plain(bytes.size());
+    encode_rows(DType::IQ2_KL, values, tensor.cols(), {}, 1, plain.data());
+    EXPECT_NE(bytes, plain) << name;
+  }
 }
 
 TEST(CalibrationText, AlternatesBetweenTexts) {
