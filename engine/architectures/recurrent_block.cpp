@@ -33,7 +33,7 @@ void ModelBuilder::require_divisor(const char* key, std::uint64_t part, std::uin
 }
 
 void ModelBuilder::convolve(const std::string& name, ConvolutionOp op, ValueId in, ValueId out) {
-  // Those of queries, keys and values have a dimension of 1 in other programs.
+  // Other programs give the weights of queries, keys and values a dimension of 1.
   const bool of_part = name.starts_with("ssm_conv1d_");
   op.weights =
       weights.values(prefix() + name + ".weight", of_part ? Weights::Shape{op.taps, 1, op.channels}

@@ -91,7 +91,7 @@ class Calibration {
            !node.matrices.front().scale && i + 1 != model_.graph().nodes.size();
   }
 
-  // The embedding if it also makes the logits and is to be quantized; else null.
+  // The embedding if it also makes the logits and the plan quantizes it; else null.
   [[nodiscard]] const Matrix* tied_table() const {
     const std::vector<Node>& nodes = model_.graph().nodes;
     if (model_.graph().head != Head::Vocabulary) return nullptr;

@@ -188,7 +188,7 @@ struct Export::State {
   Vocabulary vocabulary;
   std::unique_ptr<Description> description;
   std::map<std::string_view, const HfTarget*> targets;  // by name
-  std::vector<TextFile> texts;                          // files besides config.json
+  std::vector<TextFile> texts;                          // all files but config.json
   std::vector<SafetensorsShard> shards;
   std::vector<ExportedTensor> tensors;
   std::vector<std::string> warnings;

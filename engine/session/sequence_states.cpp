@@ -78,7 +78,7 @@ void Sequence::State::take_states(std::size_t n) {
     if (keeps_snapshot(i)) take_snapshot(i);
 }
 
-// Does nothing if there is no room: snapshots only save time.
+// Does nothing if memory is full: snapshots only save time.
 void Sequence::State::take_snapshot(std::size_t page) {
   const std::size_t group = engine.pool.snapshots();
   std::vector<PageId>& table = tables[group];

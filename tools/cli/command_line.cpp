@@ -26,8 +26,8 @@ bool is_whole_number(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// True for the name of a GGUF file, of a known model, and for "qwen3:0.6b" and "hf.co/USER/REPO",
-/// which name models of other programs: they are no prompts, and -m says how to get them.
+/// True for the name of a GGUF file or a known model. True also for "qwen3:0.6b" and
+/// "hf.co/USER/REPO": they name models of other programs, and -m says how to get them.
 bool names_model(const std::string& word) {
   static const std::regex registry_name(
       R"((hf\.co|huggingface\.co)/\S+|[\w.-]+:(latest|\d+(\.\d+)?[bm][\w.-]*))");

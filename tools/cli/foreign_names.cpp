@@ -27,7 +27,7 @@ constexpr std::string_view kTls = "cria serve speaks HTTP; a proxy adds TLS (see
 constexpr std::string_view kRunsNoTools = "cria serve runs no tools; clients do";
 constexpr std::string_view kTemplate = "the chat template does that (see --chat-template)";
 constexpr std::string_view kConstrain = "--grammar, --regex and --logit-bias constrain an answer";
-constexpr std::string_view kNoSampler = "cria has no such sampler; --samplers lists those it has";
+constexpr std::string_view kNoSampler = "an unknown sampler; --samplers lists the known ones";
 constexpr std::string_view kTypes = "--tensor-type 'attn_q=Q6_K' sets the type of such tensors";
 constexpr std::string_view kSystemFile = "-s \"$(cat FILE)\" takes the system message from a file";
 constexpr std::string_view kPerLine = "each line is a text; --json prints JSON";
@@ -285,8 +285,7 @@ constexpr ForeignName kForeignNames[] = {
              "cria serve does not need it", 1, "serve"),
     harmless("-to,--timeout", "--read-timeout, --write-timeout and --request-timeout limit times",
              1, "serve"),
-    harmless("--sse-ping-interval", "a stream that is silent for 10 s sends a sign of life", 1,
-             "serve"),
+    harmless("--sse-ping-interval", "cria serve writes to a silent stream every 10 s", 1, "serve"),
     harmless("--sleep-idle-seconds", "--models PLACE --models-idle S unloads idle models", 1,
              "serve"),
     refused("--kv-unified-per-slot", "-c is the context of each slot", "serve"),

@@ -20,7 +20,7 @@ constexpr std::size_t kTogether = 64;  // texts that are evaluated at once, at m
 struct EmbedOptions {
   ModelOptions model;
   TextInput input;
-  Words texts;  ///< of -p
+  Words texts;  ///< the values of -p
   std::string pooling, query;
   bool json = false;
   std::uint32_t top = 0;  ///< documents to print; 0: all

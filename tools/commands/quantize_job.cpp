@@ -167,7 +167,7 @@ QuantizeJob::Allowance QuantizeJob::allowance_of(const QuantizePlan& open,
   }
   allowance.bytes = parse_size("--size", budget.size);
   allowance.alignment = file_.alignment();
-  GgufWriter writer("", file_.alignment());  // for its size alone
+  GgufWriter writer("", file_.alignment());  // gives the size of the metadata
   declare(writer, open);
   allowance.taken = writer.file_bytes();
   for (const PlannedTensor& tensor : open.tensors)

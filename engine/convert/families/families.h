@@ -37,7 +37,7 @@ HfRule shared_width(std::string_view key);
 /// Concatenates lists of rules.
 std::vector<HfRule> with(std::vector<HfRule> rules, std::vector<HfRule> more);
 
-/// Whether convolutions have biases (mamba1.cpp): the tensors decide.
+/// Says whether convolutions have biases, which the tensors decide (mamba1.cpp).
 HfRule conv_bias(std::string_view key);
 /// A class without attention (mamba1.cpp).
 HfClass mamba_class(std::string_view name, std::string_view arch, std::string_view type, bool tied,

@@ -104,7 +104,7 @@ struct Periodic {
   }
 };
 
-// Which layers have attention, and which have experts.
+// Says which layers have attention and which have experts.
 HfRule jamba_layers() {
   constexpr Periodic kAttentive{"attn_layer_period", "attn_layer_offset", 8, 4},
       kRouted{"expert_layer_period", "expert_layer_offset", 2, 1};
