@@ -142,7 +142,7 @@ TEST(MalformedTensors, Case055TypesOfActivations) {
 
 TEST(MalformedTensors, Case056TypesOfForks) {
   std::vector<Defect> defects;
-  for (const std::uint32_t id : {97U, 134U, 219U})
+  for (const std::uint32_t id : {97U, 136U, 396U})
     defects.push_back({"unknown tensor type: got " + std::to_string(id) +
                            ", a type of the ik_llama.cpp fork" + kInUp,
                        type(id)});

@@ -81,8 +81,13 @@ Target words_or_list(Words& values) {
   Target target = words(values);
   target.set = [&values](const Words& given) {
     values.clear();
-    for (const std::string& word : given)
-      for (std::string& part : parts_of(word)) values.push_back(std::move(part));
+    for (const std::string& word : given) {
+      std::error_code ignored;
+      if (std::filesystem::exists(word, ignored))
+        values.push_back(word);
+      else
+        for (std::string& part : parts_of(word)) values.push_back(std::move(part));
+    }
   };
   return target;
 }
