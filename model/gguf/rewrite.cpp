@@ -152,8 +152,8 @@ std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix,
         (limits.bytes != 0 && bytes > capacity && (shards.size() == 1 || i > shards.back().begin)))
       open(i);
     if (limits.bytes != 0 && bytes > capacity)
-      throw file.error("larger than a file may be: expected at most " + counted(capacity, "byte") +
-                           ", got " + std::to_string(bytes),
+      throw file.error("the largest size of a file, " + counted(limits.bytes, "byte") +
+                           ", is too small for a tensor of " + counted(bytes, "byte"),
                        "tensor " + std::string(tensors[i].name));
     capacity -= limits.bytes != 0 ? bytes : 0;
     shards.back().end = i + 1;

@@ -84,6 +84,7 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
+  if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
   if (!options.system.empty()) set_system_message(talk.messages, options.system);
   prompt.messages = std::move(talk.messages);
   prompt.variables = std::move(talk.variables);

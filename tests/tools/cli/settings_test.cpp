@@ -122,6 +122,15 @@ TEST_F(Settings, AFileMayComeThroughAPipe) {
   EXPECT_NE(result.out.find("/dev/stdin [run]"), std::string::npos) << result.out;
 }
 
+TEST_F(Settings, VariablesThatAreNoneAreNoted) {
+  const Result result =
+      cria({"config"}, "", {"CRIA_TMEP=1", "LLAMA_ARG_CTX_SIZE=3", "CRIA_TEMP=0.5"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_NE(result.err.find("CRIA_TMEP is not the name of an option"), std::string::npos);
+  EXPECT_NE(result.err.find("LLAMA_ARG_CTX_SIZE is ignored"), std::string::npos);
+  EXPECT_EQ(result.err.find("CRIA_TEMP"), std::string::npos) << result.err;
+}
+
 TEST_F(Settings, AFileOfNoUseIsRefused) {
   std::string deep = "preset.a";
   for (int i = 0; i < 20000; ++i) deep += ".a";

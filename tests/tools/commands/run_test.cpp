@@ -15,6 +15,12 @@ const std::string kQuestion = "What is the capital of France?";
 const std::string kAnswer = "The capital of France is Paris.";
 const std::string kLine = kAnswer + "\n";  // in a pipe, too
 
+TEST(Run, WantsAMessage) {
+  const Result result = cria({"run", "--messages", "[]"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("expected at least one message"), std::string::npos) << result.err;
+}
+
 TEST(Run, AnswersWithTheChatTemplate) {
   const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0"});
   EXPECT_EQ(result.code, 0) << result.err;
