@@ -27,7 +27,8 @@ constexpr std::string_view kTls = "cria serve speaks HTTP; a proxy adds TLS (see
 constexpr std::string_view kRunsNoTools = "cria serve runs no tools; clients do";
 constexpr std::string_view kTemplate = "the chat template does that (see --chat-template)";
 constexpr std::string_view kConstrain = "--grammar, --regex and --logit-bias constrain an answer";
-constexpr std::string_view kNoSampler = "an unknown sampler; --samplers lists the known ones";
+constexpr std::string_view kNoSampler =
+    "cria does not know this sampler; --samplers lists its samplers";
 constexpr std::string_view kTypes = "--tensor-type 'attn_q=Q6_K' sets the type of such tensors";
 constexpr std::string_view kSystemFile = "-s \"$(cat FILE)\" takes the system message from a file";
 constexpr std::string_view kPerLine = "each line is a text; --json prints JSON";
