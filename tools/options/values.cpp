@@ -274,6 +274,14 @@ void read_stream(std::FILE* stream, const std::string& name,
   }
 }
 
+/// A text without the byte order mark of UTF-8. Throws Error if it is UTF-16.
+std::string without_byte_order_mark(std::string text, const std::string& name) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    throw Error(name, "the text is UTF-16; iconv -f UTF-16 -t UTF-8 converts it");
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return text;
+}
+
 }  // namespace
 
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink) {
@@ -290,7 +298,7 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 std::string read_file(const std::string& path) {
   std::string bytes;
   read_pieces(path, [&](std::string_view piece) { bytes += piece; });
-  return bytes;
+  return without_byte_order_mark(std::move(bytes), input_name(path));
 }
 
 std::string input_name(const std::string& path) { return path == "-" ? "stdin" : path; }
@@ -315,7 +323,7 @@ std::string TextInput::read() const {
     bytes += piece;
     require_prompt_size(bytes.size(), name);
   });
-  return bytes;
+  return text ? bytes : without_byte_order_mark(std::move(bytes), name);
 }
 
 std::string after_piped_stdin(const std::string& text) {

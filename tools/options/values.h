@@ -65,7 +65,8 @@ class SyntheticFile {
   int descriptor_ = -1;  // keeps a file without a name
 };
 
-std::string read_file(const std::string& path);   ///< "-": stdin. Throws Error.
+/// Returns a text without a byte order mark; "-": stdin. Throws Error, also for UTF-16.
+std::string read_file(const std::string& path);
 std::string input_name(const std::string& path);  ///< as errors have it: "-" is "stdin"
 /// A file (or stdin) as it comes, in pieces of at most 1 MiB. Throws Error.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink);

@@ -243,6 +243,17 @@ void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& for
     if (const RequestJson* const value = fields.find(name);
         value != nullptr && !is_neutral(name, *value))
       refuse_unsupported(fields.path(name), "this is not supported here");
+  constexpr const char* kSystem = R"(put it first among "messages", with the role "system")";
+  constexpr std::pair<const char*, const char*> kElsewhere[] = {
+      {"system", kSystem},
+      {"system_prompt", kSystem},
+      {"documents", "put documents into a message"},
+      {"images", "only text is read"},
+      {"stop_sequences", R"(use "stop")"}};
+  for (const auto& [name, hint] : kElsewhere)
+    if (const RequestJson* const value = fields.find(name);
+        value != nullptr && !is_neutral(name, *value))
+      refuse_unsupported(fields.path(name), hint);
   if (const auto format = fields.text("reasoning_format");
       format && *format != "auto" && *format != "deepseek")
     refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");

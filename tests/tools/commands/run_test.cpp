@@ -15,6 +15,23 @@ const std::string kQuestion = "What is the capital of France?";
 const std::string kAnswer = "The capital of France is Paris.";
 const std::string kLine = kAnswer + "\n";  // in a pipe, too
 
+TEST(Run, ReadsFilesOfOtherEditors) {
+  const TempDirectory directory;
+  const std::string plain = directory.write("plain", "Hello\n"),
+                    marked = directory.write("marked", "\xEF\xBB\xBFHello\n"),
+                    wide = directory.write("wide", std::string("\xFF\xFEH\0i\0", 6));
+  const std::vector<std::string> run = {"run", "--temp", "0", "-n", "8", "--json", "-f"};
+  const auto answer = [&](const std::string& file) {
+    std::vector<std::string> arguments = run;
+    arguments.push_back(file);
+    return cria(arguments);
+  };
+  EXPECT_EQ(Json::parse(answer(marked).out).at("usage"),
+            Json::parse(answer(plain).out).at("usage"));
+  EXPECT_EQ(answer(wide).code, 1);
+  EXPECT_NE(answer(wide).err.find("the text is UTF-16"), std::string::npos);
+}
+
 TEST(Run, WantsAMessage) {
   const Result result = cria({"run", "--messages", "[]"});
   EXPECT_EQ(result.code, 1);
