@@ -1,7 +1,7 @@
 // GEMV of avx512vnni.
 #include "kernels/gemv/avx512_row_blocks.h"
-#include "kernels/gemv/avx512_row_iq.h"
 #include "kernels/gemv/avx512_row_ik.h"
+#include "kernels/gemv/avx512_row_iq.h"
 #include "kernels/gemv/gemv.h"
 
 namespace cria {
