@@ -184,7 +184,8 @@ class GraphBuilder {
            std::vector<Matrix> matrices = {});
 
   /// Adds the products of adapters to the graph. Throws Error naming the tensor unless a
-  /// dense operation has it. file: the model's, of which the matrices are views.
+  /// dense operation has it. file: the model's, of which the matrices are views
+  /// (lora/adapters.cpp).
   void adapt(const Adapters& adapters, const GgufFile& file);
 
   void set_input(ValueId input) { graph_.input = input; }  ///< sets Graph::input

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
+#include "engine/graph/graph.h"
 #include "kernels/simd/round.h"
 #include "model/limits.h"
 #include "model/plural.h"
@@ -169,6 +171,37 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
 const LowRank* Adapters::find(std::string_view tensor) const {
   const auto found = tensors_.find(tensor);
   return found == tensors_.end() ? nullptr : &found->second;
+}
+
+void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
+  std::vector<Node> all = std::exchange(graph_.nodes, {});
+  std::set<std::string_view> used;
+  prefix_.clear();
+  for (const LoraFile& lora : adapters.files()) graph_.adapter_scales.push_back(lora.scale);
+  for (Node& node : all) {
+    std::size_t parts = 0;
+    for (Matrix& m : node.matrices) {
+      const LowRank* const added = adapters.find(m.weight.name);
+      if (added == nullptr) continue;
+      if (!node.facts.dense)
+        throw file.error(
+            "an adapter's addition that cannot be applied here: cria merge writes it into a model",
+            "tensor " + std::string(m.weight.name));
+      used.insert(m.weight.name);
+      const std::string part = std::to_string(parts++);
+      const ValueId low = value("lora" + part, added->rank);
+      add(MatMulOp{{}, false, 1, 0, added->parts}, node.name + ".lora" + part, node.in, low,
+          {matrix(added->a_view())});
+      const TensorView& whole = *file.tensor(m.weight.name);
+      const auto begin = static_cast<std::uint64_t>(m.weight.data - whole.data) / whole.row_bytes();
+      const Matrix b = matrix(added->b_view(begin, m.weight.rows()));
+      m.lora = LoraProduct{low, b.weight, b.kernel};
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+  for (const auto& [tensor, added] : adapters.all())
+    if (!used.contains(tensor))
+      throw file.error("an adapter adds to a matrix that no product uses", "tensor " + tensor);
 }
 
 }  // namespace cria

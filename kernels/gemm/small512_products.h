@@ -444,7 +444,7 @@ inline constexpr auto kSmallProducts = []<int... t>(std::integer_sequence<int, t
 (std::make_integer_sequence<int, int{kMaxSmallTile - kMinSmallTile + 1}>{});
 
 /// Products of T tokens and weights that are decoded, transposed and multiplied in registers. The
-/// processor overlaps the shuffles that decode columns with the multiplications of those before.
+/// processor overlaps the shuffles that decode columns with the products of earlier columns.
 template <DType type, int T>
 class SmallAtOnce {
   using Decoder = SmallDecoder<type>;

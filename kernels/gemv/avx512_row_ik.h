@@ -23,7 +23,7 @@ alignas(64) inline constexpr auto kScalesOfSums = [] {
   return from;
 }();
 
-/// Base of the types whose blocks begin with d and extra. Type::values(p, f) calls f(j, codes) for
+/// Base of the types whose blocks begin with d and extra. Type::codes(p, f) calls f(j, codes) for
 /// each register j; bits above a code may be anything.
 template <class Type, DType type, RowOrder order>
 struct RowTable {

@@ -1,4 +1,4 @@
-// K types a register of 64 columns at a time: see wide.h.
+// K types and IQ4_XS a register of 64 columns at a time: see avx512_row.h.
 #pragma once
 
 #include "kernels/gemv/avx512_row.h"

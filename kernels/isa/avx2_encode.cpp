@@ -1,6 +1,6 @@
 // The encoders and decoders of weights of avx2.
-#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
+#include "kernels/lanes/dequantize.h"
 #include "kernels/simd/avx2.h"
 
 namespace cria {

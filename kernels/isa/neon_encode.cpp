@@ -1,6 +1,6 @@
 // The encoders and decoders of weights of neon.
-#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
+#include "kernels/lanes/dequantize.h"
 #include "kernels/simd/neon.h"
 
 namespace cria {

@@ -1,6 +1,6 @@
 // The scalar encoders and decoders of weights: baseline flags, plain C++; they define the bits.
-#include "kernels/encode/dequantize.h"
 #include "kernels/encode/encode.h"
+#include "kernels/lanes/dequantize.h"
 
 namespace cria {
 

@@ -40,10 +40,15 @@ bool names_model(const std::string& word) {
 
 /// True for the bare name of a family of models, such as "llama3.2" or "deepseek-r1".
 bool resembles_model(const std::string& word) {
-  static const std::regex family(
-      R"((llama|qwen|gemma|phi|mistral|mixtral|deepseek|gpt-oss|codellama|smollm|granite|olmo)(-?[rv]?\d[\w.-]*)?)");
+  constexpr std::string_view kFamilies[] = {"llama",   "qwen",     "gemma",   "phi",
+                                            "mistral", "mixtral",  "gpt-oss", "codellama",
+                                            "smollm",  "deepseek", "granite", "olmo"};
+  const auto* const family = std::ranges::find_if(
+      kFamilies, [&](std::string_view name) { return word.starts_with(name); });
   constexpr std::size_t kLongest = 40;
-  return word.size() <= kLongest && std::regex_match(word, family);
+  if (family == std::end(kFamilies) || word.size() > kLongest) return false;
+  static const std::regex version(R"((-?[rv]?\d[\w.-]*)?)");
+  return std::regex_match(word.substr(family->size()), version);
 }
 
 /// Reads the words of one command from left to right.

@@ -68,8 +68,8 @@ Target text(std::string& value, Check check = nullptr);
 Target text(std::optional<std::string>& value);
 /// One string per occurrence.
 Target each(Words& values, Check check = nullptr);
-/// The strings up to the next flag; `words_or_list` also takes them separated by
-/// commas, but a file whose name has commas is one string.
+/// The strings up to the next flag; `words_or_list` also takes them separated by commas, but a file
+/// whose name has commas is one string.
 Target words(Words& values, Check check = nullptr);
 Target words_or_list(Words& values);
 /// The name of a file to write; not "-", which means stdout elsewhere.

@@ -235,25 +235,22 @@ void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& for
     refuse_unsupported("suffix", "only completions fill in the middle");
   if (!form.adapters && fields.has("lora"))
     refuse_unsupported("lora", "adapters are chosen by the option --lora here");
+  const auto refuse_unless_neutral = [&](const char* name, const char* hint) {
+    if (const RequestJson* const value = fields.find(name);
+        value != nullptr && !is_neutral(name, *value))
+      refuse_unsupported(fields.path(name), hint);
+  };
   for (const char* name :
        {"n_probs", "post_sampling_probs", "prompt_logprobs", "tfs_z", "top_a", "smoothing_factor",
         "epsilon_cutoff", "eta_cutoff", "length_penalty", "use_beam_search", "min_tokens",
         "min_keep", "stop_token_ids", "bad_words", "banned_strings", "allowed_token_ids",
         "logits_processors", "truncate_prompt_tokens"})
-    if (const RequestJson* const value = fields.find(name);
-        value != nullptr && !is_neutral(name, *value))
-      refuse_unsupported(fields.path(name), "this is not supported here");
-  constexpr const char* kSystem = R"(put it first among "messages", with the role "system")";
-  constexpr std::pair<const char*, const char*> kElsewhere[] = {
-      {"system", kSystem},
-      {"system_prompt", kSystem},
-      {"documents", "put documents into a message"},
-      {"images", "only text is read"},
-      {"stop_sequences", R"(use "stop")"}};
-  for (const auto& [name, hint] : kElsewhere)
-    if (const RequestJson* const value = fields.find(name);
-        value != nullptr && !is_neutral(name, *value))
-      refuse_unsupported(fields.path(name), hint);
+    refuse_unless_neutral(name, "this is not supported here");
+  for (const char* name : {"system", "system_prompt"})
+    refuse_unless_neutral(name, R"(put it first among "messages", with the role "system")");
+  refuse_unless_neutral("documents", "put documents into a message");
+  refuse_unless_neutral("images", "only text is read");
+  refuse_unless_neutral("stop_sequences", R"(use "stop")");
   if (const auto format = fields.text("reasoning_format");
       format && *format != "auto" && *format != "deepseek")
     refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");

@@ -95,8 +95,10 @@ HfRule nomic_experts() {
   });
 }
 
+// only_with: as in HfClass.
 HfClass nomic_class(std::string_view arch, std::string_view activation,
-                    std::vector<HfTensor> tensors, std::vector<HfRule> rules) {
+                    std::vector<HfTensor> tensors, std::vector<HfRule> rules,
+                    std::string_view only_with = "") {
   rules.push_back(encoder());
   for (const char* key : {"prenorm", "use_rms_norm", "rotary_emb_interleaved"})
     rules.push_back({only(key, false).to_gguf, nullptr});
@@ -111,6 +113,7 @@ HfClass nomic_class(std::string_view arch, std::string_view activation,
           .tensors = std::move(tensors),
           .rules = std::move(rules),
           .unused = {"position_ids"},
+          .only_with = only_with,
           .aliases = {{"n_embd", "hidden_size"},
                       {"n_layer", "num_hidden_layers"},
                       {"n_head", "num_attention_heads"},
@@ -140,20 +143,17 @@ HfClass bert_class(std::string_view name, std::string_view model_type,
 }  // namespace
 
 std::vector<HfClass> encoders() {
-  std::vector<HfClass> out = {
-      bert_class("BertModel", "bert", join({kPlain, kBert, kBertPositions}), {}),
-      bert_class("BertForSequenceClassification", "bert", join({kBert, kBertPositions, kBertHead}),
-                 {classifier()}),
-      bert_class("XLMRobertaModel", "xlm-roberta", join({kPlain, kRoberta, kRobertaPositions}),
-                 {positions_behind_two()}),
-      bert_class("XLMRobertaForSequenceClassification", "xlm-roberta",
-                 join({kRoberta, kRobertaPositions, kRobertaHead}),
-                 {positions_behind_two(), classifier()}),
-      nomic_class("nomic-bert-moe", "gelu", join({kNomicExperts, kNomic}), {nomic_experts()}),
-      nomic_class("nomic-bert", "swiglu", join({kNomic}), {})};
-  HfClass& experts = out[out.size() - 2];
-  experts.only_with = "num_experts";
-  return out;
+  return {bert_class("BertModel", "bert", join({kPlain, kBert, kBertPositions}), {}),
+          bert_class("BertForSequenceClassification", "bert",
+                     join({kBert, kBertPositions, kBertHead}), {classifier()}),
+          bert_class("XLMRobertaModel", "xlm-roberta", join({kPlain, kRoberta, kRobertaPositions}),
+                     {positions_behind_two()}),
+          bert_class("XLMRobertaForSequenceClassification", "xlm-roberta",
+                     join({kRoberta, kRobertaPositions, kRobertaHead}),
+                     {positions_behind_two(), classifier()}),
+          nomic_class("nomic-bert-moe", "gelu", join({kNomicExperts, kNomic}), {nomic_experts()},
+                      "num_experts"),
+          nomic_class("nomic-bert", "swiglu", join({kNomic}), {})};
 }
 
 }  // namespace cria::hf
