@@ -72,7 +72,8 @@ endfunction()
 # GoogleTest program whose cases ctest knows. HEADERS: precompile these, since its compiler options
 # differ from other tests'. SLOW has patterns of cases with the label "slow": they compute much and
 # find no memory errors that others miss, so .ci/run omits them with sanitizers and under emulation.
-# With sanitizers, where a program starts slowly, the other cases run in a dozen processes.
+# With sanitizers and under emulation, where a program starts slowly, the other cases run in a dozen
+# processes.
 function(cria_test name)
   cmake_parse_arguments(arg "" "" "LIBS;SOURCES;HEADERS;SLOW" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -104,7 +105,7 @@ function(cria_test name)
     gtest_discover_tests(${name} ${discover} TEST_FILTER "${slow}" PROPERTIES TIMEOUT ${limit} LABELS slow)
     set(slow "-${slow}")
   endif()
-  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize" AND NOT CMAKE_CROSSCOMPILING)
     gtest_discover_tests(${name} ${discover} TEST_FILTER "*${slow}" PROPERTIES TIMEOUT ${limit})
     return()
   endif()

@@ -1,6 +1,7 @@
 // The keywords of JSON Schema, each into what has to hold.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "engine/constrain/code_points.h"
 #include "engine/constrain/json_text.h"
@@ -73,27 +74,41 @@ std::size_t weight_of(const SchemaJson& value) {
   return weight;
 }
 
-// RFC 3339 and RFC 4122 as expressions; days as the calendar has them.
-std::string_view format_expression(std::string_view name) {
-#define CRIA_DATE                                                                                \
-  "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|" \
-  "1\\d|2[0-8])"                                                                                 \
-  ")"                                                                                            \
-  "|(\\d\\d(0[48]|[2468][048]|[13579][26])|(0[048]|[2468][048]|[13579][26])00)-02-29)"
-#define CRIA_TIME \
-  "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
-  constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
-      {"date", CRIA_DATE},
-      {"time", CRIA_TIME},
-      {"date-time", CRIA_DATE "T" CRIA_TIME},
-      {"uuid", "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
-      {"ipv4",
-       "((\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])\\.){3}(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"}};
-#undef CRIA_DATE
-#undef CRIA_TIME
-  for (const auto& [known, expression] : kFormats)
-    if (name == known) return expression;
-  return {};
+// Formats as expressions, by RFC 3339, 4122, 4291, 1123 and 5322; days as the calendar has them.
+// Host names have at most six labels of 41 characters and no hyphens in a row, mailboxes no quotes,
+// and IPv6 addresses no IPv4 part.
+const std::map<std::string_view, std::string>& formats() {
+  static const std::map<std::string_view, std::string> kFormats = [] {
+    const std::string date =
+        R"((\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30))"
+        R"(|02-(0[1-9]|1\d|2[0-8]))|(\d\d(0[48]|[2468][048]|[13579][26]))"
+        R"(|(0[048]|[2468][048]|[13579][26])00)-02-29))";
+    const std::string time =
+        R"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d))";
+    const std::string days = R"((\d{1,9}D|\d{1,9}M(\d{1,9}D)?|\d{1,9}Y(\d{1,9}M(\d{1,9}D)?)?))";
+    const std::string hours = R"(T(\d{1,9}S|\d{1,9}M(\d{1,9}S)?|\d{1,9}H(\d{1,9}M(\d{1,9}S)?)?))";
+    const std::string byte = R"((\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5]))";
+    const std::string group = "[0-9a-fA-F]{1,4}";
+    const std::string label = "[A-Za-z0-9](-?[A-Za-z0-9]){0,20}";
+    const std::string host = label + R"((\.)" + label + "){0,5}";
+    const std::string atom = R"([A-Za-z0-9!#$%&'*+/=?^_`{|}~-])";
+    std::string ipv6 = "(" + group + ":){7}" + group + "|(" + group + ":){1,7}:|:(:" + group +
+                       "){1,7}|::";  // then all with groups on both sides of the gap
+    for (int before = 1; before < 7; ++before)
+      ipv6 += "|(" + group + ":){1," + std::to_string(before) + "}(:" + group + "){1," +
+              std::to_string(7 - before) + "}";
+    return std::map<std::string_view, std::string>{
+        {"date", date},
+        {"time", time},
+        {"date-time", date + "T" + time},
+        {"duration", R"(P(\d{1,9}W|)" + days + "(" + hours + ")?|" + hours + ")"},
+        {"uuid", "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+        {"ipv4", "(" + byte + R"(\.){3})" + byte},
+        {"ipv6", ipv6},
+        {"hostname", host},
+        {"email", atom + R"((\.?)" + atom + "){0,31}@" + host}};
+  }();
+  return kFormats;
 }
 
 }  // namespace
@@ -233,8 +248,8 @@ bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& 
     const auto& text = value.get_ref<const std::string&>();
     if (key == "pattern") {
       out.patterns.push_back(pattern(text, true, at));
-    } else if (const std::string_view format = format_expression(text); !format.empty()) {
-      out.patterns.push_back(pattern(std::string(format), false, at));
+    } else if (const auto format = formats().find(text); format != formats().end()) {
+      out.patterns.push_back(pattern(format->second, false, at));
     }
   } else {
     return false;
