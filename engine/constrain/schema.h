@@ -46,7 +46,7 @@ inline void require_kind(bool holds, std::string_view kind, const std::string& a
 
 /// Keywords that hold other schemas of the same value.
 inline bool is_combination(std::string_view key) {
-  return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf";
+  return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf" || key == "not";
 }
 
 /// Returns the steps to copy or compare a text, in addition to the steps for a short one.
@@ -82,6 +82,12 @@ struct SchemaValues {
   HeldBytes held;
 };
 
+/// Names that share a schema.
+struct SchemaNames {
+  std::shared_ptr<const CharDfa> names;
+  SchemaSet schema;
+};
+
 /// Names are those in the schema's JSON, and values are shared: there may be many that differ in
 /// little.
 struct SchemaAlternative {
@@ -96,10 +102,18 @@ struct SchemaAlternative {
   bool unique_items = false;
   std::vector<std::pair<std::string_view, SchemaSet>> properties;
   std::vector<std::string_view> required;
-  SchemaSet additional;  // other members than properties
-  SchemaSet names;       // names of all members, as texts
+  std::vector<SchemaNames> patterned;  // other members than properties, by pattern; apart
+  SchemaSet additional;                // all others
+  SchemaSet names;                     // names of all members, as texts
   std::size_t least_members = 0, most_members = kNoLimit;
   HeldBytes held;
+
+  /// What holds for a member that is not in `properties`.
+  [[nodiscard]] const SchemaSet& further(std::string_view name) const {
+    for (const SchemaNames& some : patterned)
+      if (some.names->accepts(name)) return some.schema;
+    return additional;
+  }
 };
 
 /// Grows without copies.
@@ -138,6 +152,7 @@ class SchemaForms {
   std::uint32_t number(const SchemaJson& schema, const std::string& place);
   Alternatives read(std::uint32_t id);
   SchemaAlternative read_keywords(const SchemaJson& schema, const std::string& place);
+  void read_patterns(const SchemaJson& patterns, const std::string& at, SchemaAlternative& out);
   bool read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
                         const std::string& at, SchemaAlternative& out);
   void read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
@@ -154,6 +169,8 @@ class SchemaForms {
   std::uint32_t find_referred(const SchemaJson& ref, const std::string& at);
   Alternatives any_of(const SchemaJson& list, const std::string& at);
   Alternatives one_of(const SchemaJson& list, const std::string& at);
+  Alternatives none_of(const SchemaJson& schema, const std::string& at);
+  SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b);
   std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere,
                                          const std::string& at);
   std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list,
@@ -177,6 +194,10 @@ class SchemaForms {
 
 /// Both sets hold.
 SchemaSet united(const SchemaSet& a, const SchemaSet& b);
+/// The names of either list, with what holds for them; beside_a holds for names that are not in a.
+std::vector<SchemaNames> united(const std::vector<SchemaNames>& a, const SchemaSet& beside_a,
+                                const std::vector<SchemaNames>& b, const SchemaSet& beside_b,
+                                Budget& budget);
 
 // The rules of an automaton that write what satisfies a schema.
 
@@ -203,8 +224,10 @@ class SchemaRules {
   void unique_array(NodeId from, const SchemaAlternative& one, NodeId to);
   void object(NodeId from, const SchemaAlternative& one, NodeId to);
   void further_members(NodeId from, const SchemaAlternative& one, NodeId to);
-  void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,
-                  NodeId to);
+  void members_named(NodeId from, const CharDfa& names, const SchemaSet& schema,
+                     const SchemaAlternative& one, NodeId to);
+  bool has_further(const SchemaAlternative& one);
+  void name_texts(NodeId from, const CharDfa& names, const SchemaAlternative& name, NodeId to);
   void pattern_text(NodeId from, CharDfa dfa,
                     std::span<const std::shared_ptr<const CharDfa>> patterns,
                     const SchemaAlternative& one, NodeId to);

@@ -22,6 +22,20 @@ std::string without_percents(std::string_view text) {
   return out;
 }
 
+// The subschema with this $id, or with this $anchor and no $id between, or null.
+const SchemaJson* find_named(const SchemaJson& in, std::string_view key, std::string_view name) {
+  constexpr std::string_view kData[] = {"enum", "const", "default", "example", "examples"};
+  if (in.is_object())
+    if (const auto found = in.find(key); found != in.end() && *found == name) return &in;
+  if (!in.is_structured()) return nullptr;
+  for (const auto& [member, value] : in.items()) {
+    if (in.is_object() && std::ranges::count(kData, member) != 0) continue;
+    if (key == "$anchor" && value.is_object() && value.contains("$id")) continue;
+    if (const SchemaJson* const found = find_named(value, key, name)) return found;
+  }
+  return nullptr;
+}
+
 // About; without what is shared.
 std::size_t bytes_of(const SchemaAlternative& one) {
   constexpr std::size_t kBlock = 16;  // an allocation's overhead in bytes
@@ -30,14 +44,41 @@ std::size_t bytes_of(const SchemaAlternative& one) {
   };
   std::size_t bytes = sizeof one + of_list(one.patterns) + of_list(one.prefix) +
                       of_list(one.items) + of_list(one.properties) + of_list(one.required) +
-                      of_list(one.additional) + of_list(one.names);
+                      of_list(one.patterned) + of_list(one.additional) + of_list(one.names);
   for (const SchemaSet& set : one.prefix) bytes += of_list(set);
   for (const auto& [name, set] : one.properties) bytes += of_list(set);
   return bytes;
 }
 
+// The names of a that are in none of b.
+CharDfa names_outside(const CharDfa& a, const std::vector<SchemaNames>& b, Budget& budget) {
+  CharDfa out = a;
+  for (const SchemaNames& other : b) out = product(out, complement(*other.names, budget), budget);
+  return out;
+}
+
+}  // namespace
+
+std::vector<SchemaNames> united(const std::vector<SchemaNames>& a, const SchemaSet& beside_a,
+                                const std::vector<SchemaNames>& b, const SchemaSet& beside_b,
+                                Budget& budget) {
+  std::vector<SchemaNames> out;
+  const auto add = [&](CharDfa names, SchemaSet schema) {
+    if (!names.states.empty())
+      out.push_back({std::make_shared<const CharDfa>(std::move(names)), std::move(schema)});
+  };
+  for (const SchemaNames& x : a) {
+    for (const SchemaNames& y : b)
+      add(product(*x.names, *y.names, budget), united(x.schema, y.schema));
+    add(names_outside(*x.names, b, budget), united(x.schema, beside_b));
+  }
+  for (const SchemaNames& y : b)
+    add(names_outside(*y.names, a, budget), united(y.schema, beside_a));
+  return out;
+}
+
 // Intersects two alternatives, except their values.
-SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b) {
+SchemaAlternative SchemaForms::merged(const SchemaAlternative& a, const SchemaAlternative& b) {
   SchemaAlternative out = a;
   out.types &= b.types;
   out.bounds = tighter(a.bounds, b.bounds);
@@ -63,18 +104,19 @@ SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b)
   };
   for (auto& [name, set] : out.properties) {
     const SchemaSet* const other = schema_in(b, name);
-    set = united(set, other != nullptr ? *other : b.additional);
+    set = united(set, other != nullptr ? *other : b.further(name));
   }
   for (const auto& [name, set] : b.properties)
-    if (schema_in(a, name) == nullptr) out.properties.emplace_back(name, united(set, a.additional));
+    if (schema_in(a, name) == nullptr)
+      out.properties.emplace_back(name, united(set, a.further(name)));
   for (const std::string_view name : b.required)
     if (std::ranges::count(out.required, name) == 0) out.required.push_back(name);
+  if (!a.patterned.empty() || !b.patterned.empty())
+    out.patterned = united(a.patterned, a.additional, b.patterned, b.additional, budget_);
   out.additional = united(a.additional, b.additional);
   out.names = united(a.names, b.names);
   return out;
 }
-
-}  // namespace
 
 SchemaForms::SchemaForms(const SchemaJson& root, Budget& budget) : root_(root), budget_(budget) {
   number(root, "");
@@ -141,6 +183,7 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
     if (key == "$ref") out = both(out, read(referred(value, at)));
     if (key == "anyOf") out = both(out, any_of(value, at));
     if (key == "oneOf") out = both(out, one_of(value, at));
+    if (key == "not") out = both(out, none_of(value, at));
     if (key != "allOf") continue;
     require_kind(value.is_array() && !value.empty(), "a list of schemas", at);
     for (std::size_t i = 0; i < value.size(); ++i)
@@ -172,6 +215,33 @@ SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std:
   return out;
 }
 
+// What does not satisfy {}, a schema of types, or an enum of texts. No numbers where integers are
+// excluded: 1.0 is one.
+SchemaForms::Alternatives SchemaForms::none_of(const SchemaJson& schema, const std::string& at) {
+  const Alternatives all = read(number(schema, at));
+  if (all.empty()) return Alternatives(1);
+  const SchemaJson keywords = schema.is_object() ? schema : SchemaJson::object();
+  const auto has_only = [&](std::string_view key) {
+    return all.size() == 1 && keywords.size() == 1 && keywords.contains(key);
+  };
+  SchemaAlternative out;
+  if (keywords.empty() || has_only("type")) {
+    out.types = kAnyType & ~all.front().types;
+    if ((out.types & kNumberType) != kNumberType) out.types &= ~kNumberType;
+    return out.types == 0 ? Alternatives() : Alternatives{std::move(out)};
+  }
+  if (!has_only("enum") && !has_only("const"))
+    refuse_schema("not is supported only for types and for an enum of texts", at);
+  std::vector<std::string_view> texts;
+  for (const SchemaValues::Value& value : all.front().values->list) {
+    if (!value.json->is_string())
+      refuse_schema("not is supported only for types and for an enum of texts", at);
+    texts.push_back(value.json->get_ref<const std::string&>());
+  }
+  out.patterns.push_back(std::make_shared<const CharDfa>(all_but(texts, budget_)));
+  return {std::move(out)};
+}
+
 // Looked for once: that reads the reference, and a list of definitions.
 std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at) {
   const auto known = referred_.find(&ref);
@@ -182,16 +252,22 @@ std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at
 std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::string& at) {
   require_kind(ref.is_string(), "a reference", at);
   const auto& text = ref.get_ref<const std::string&>();
-  if (!text.starts_with("#") || (text.size() > 1 && text[1] != '/'))
+  const std::size_t mark = std::min(text.find('#'), text.size());
+  const std::string id = text.substr(0, mark),
+                    within = mark == text.size() ? "" : text.substr(mark + 1);
+  const SchemaJson* target = id.empty() ? &root_ : find_named(root_, "$id", id);
+  if (target != nullptr && !within.empty() && within[0] != '/')
+    target = find_named(*target, "$anchor", within);
+  if (target == nullptr)
     refuse_schema("references outside of the schema are not supported: " + text, at);
-  const SchemaJson* target = nullptr;
-  try {
-    const nlohmann::json_pointer<std::string> pointer(without_percents(text.substr(1)));
-    if (root_.contains(pointer)) target = &root_.at(pointer);
-  } catch (const SchemaJson::exception&) {
+  if (within.starts_with('/')) {
+    try {
+      target = &target->at(nlohmann::json_pointer<std::string>(without_percents(within)));
+    } catch (const SchemaJson::exception&) {
+      refuse_malformed_schema("refers to what is not there: " + text, at);
+    }
   }
-  if (target == nullptr) refuse_malformed_schema("refers to what is not there: " + text, at);
-  return number(*target, text.substr(1));
+  return number(*target, id.empty() && within.starts_with('/') ? within : at);
 }
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
@@ -246,7 +322,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
     if (!one.names.empty() && !satisfies(SchemaJson(name), one.names)) return false;
     const auto found =
         std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
-    if (!satisfies(member, found != one.properties.end() ? found->second : one.additional))
+    if (!satisfies(member, found != one.properties.end() ? found->second : one.further(name)))
       return false;
   }
   return true;

@@ -117,17 +117,21 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
   SchemaAlternative out;
   for (const auto& [key, value] : schema.items()) {
     budget_.steps(16 + steps_of_text(place.size() + key.size()));
-    if (is_annotation(key) || is_combination(key) || key == "nullable") continue;
+    if (is_annotation(key) || is_combination(key) || key == "nullable" ||
+        key == "patternProperties")
+      continue;
     // OpenAPI's, which says by what member alternatives differ.
     if (key == "discriminator" && (schema.contains("oneOf") || schema.contains("anyOf"))) continue;
     const std::string at = place + pointer_part(key);
     if (!read_old_keyword(schema, key, value, at, out)) read_keyword(key, value, at, out);
   }
+  if (const auto patterns = schema.find("patternProperties"); patterns != schema.end())
+    read_patterns(*patterns, place + "/patternProperties", out);
   for (const std::string_view name : out.required) {
     const auto has_name = [&](const auto& property) { return property.first == name; };
     budget_.steps(out.properties.size());
     if (std::ranges::none_of(out.properties, has_name))
-      out.properties.emplace_back(name, out.additional);
+      out.properties.emplace_back(name, out.further(name));
   }
   // OpenAPI's keyword for null in addition to the type.
   if (const auto nullable = schema.find("nullable");
@@ -135,6 +139,19 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
     out.types |= kNullType;
   hold(out);
   return out;
+}
+
+// A name that matches several patterns has the schemas of all of them, and its property's.
+void SchemaForms::read_patterns(const SchemaJson& patterns, const std::string& at,
+                                SchemaAlternative& out) {
+  require_kind(patterns.is_object(), "an object of schemas", at);
+  for (const auto& [expression, schema] : patterns.items()) {
+    const std::string place = at + pointer_part(expression);
+    const SchemaNames one{pattern(expression, true, place), {number(schema, place)}};
+    for (auto& [name, set] : out.properties)
+      if (one.names->accepts(name)) set = united(set, one.schema);
+    out.patterned = united(out.patterned, {}, {one}, {}, budget_);
+  }
 }
 
 std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list,

@@ -280,9 +280,10 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
   }
   const bool limited = one.most_members != kNoLimit;
   const std::size_t min = one.least_members > one.required.size() ? one.least_members : 0;
-  if (one.properties.empty() && one.additional.empty() && one.names.empty() && !limited && min == 0)
+  if (one.properties.empty() && one.patterned.empty() && one.additional.empty() &&
+      one.names.empty() && !limited && min == 0)
     return json_.any_object(from, to);
-  const bool further = !is_false(one.additional);
+  const bool further = has_further(one);
   if (min > 1 && further)  // names of further members may repeat
     refuse_schema("minProperties above 1 is supported only without additional properties",
                   forms_.place(one.additional));
@@ -327,20 +328,36 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
 void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, NodeId to) {
   std::vector<std::string_view> taken;
   for (const auto& [name, set] : one.properties) taken.push_back(name);
+  CharDfa free = all_but(taken, builder_.budget());
+  for (const SchemaNames& some : one.patterned) {
+    members_named(from, product(free, *some.names, builder_.budget()), some.schema, one, to);
+    free = product(free, complement(*some.names, builder_.budget()), builder_.budget());
+  }
+  members_named(from, free, one.additional, one, to);
+}
+
+void SchemaRules::members_named(NodeId from, const CharDfa& names, const SchemaSet& schema,
+                                const SchemaAlternative& one, NodeId to) {
+  if (is_false(schema)) return;
   const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(),
                begin = builder_.node();
   builder_.edge(from, '"', '"', key);
-  const CharDfa free = all_but(taken, builder_.budget());
   for (const SchemaAlternative& name : forms_.alternatives(one.names)) {
     if ((name.types & kStringType) == 0) continue;
     if (name.values)
-      name_texts(key, name, one, end);
+      name_texts(key, names, name, end);
     else
-      pattern_text(key, free, name.patterns, name, end);
+      pattern_text(key, names, name.patterns, name, end);
   }
   builder_.edge(end, '"', '"', named);
   json_.colon(named, begin);
-  value(begin, one.additional, to);
+  value(begin, schema, to);
+}
+
+bool SchemaRules::has_further(const SchemaAlternative& one) {
+  return !is_false(one.additional) || std::ranges::any_of(one.patterned, [&](const auto& some) {
+    return !is_false(some.schema);
+  });
 }
 
 bool SchemaRules::may_be_name(std::string_view text, const SchemaAlternative& one) {
@@ -348,15 +365,15 @@ bool SchemaRules::may_be_name(std::string_view text, const SchemaAlternative& on
 }
 
 // Within quotes: the values that a name of further members may be.
-void SchemaRules::name_texts(NodeId from, const SchemaAlternative& name,
-                             const SchemaAlternative& one, NodeId to) {
+void SchemaRules::name_texts(NodeId from, const CharDfa& names, const SchemaAlternative& name,
+                             NodeId to) {
   SchemaAlternative rest = name;  // as in alternative()
   rest.values.reset();
   for (const SchemaValues::Value& value : name.values->list) {
-    builder_.budget().steps(32 + one.properties.size());
-    if (!value.json->is_string() || !forms_.satisfies(*value.json, rest)) continue;
-    const auto is_it = [&value](const auto& property) { return *value.json == property.first; };
-    if (std::ranges::any_of(one.properties, is_it)) continue;
+    builder_.budget().steps(32);
+    if (!value.json->is_string() || !names.accepts(value.json->get_ref<const std::string&>()) ||
+        !forms_.satisfies(*value.json, rest))
+      continue;
     const std::string quoted = value.json->dump();
     builder_.text(from, quoted.substr(1, quoted.size() - 2), to);
   }
