@@ -207,6 +207,18 @@ std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
   return same.empty() ? holding : same;
 }
 
+bool resembles_model(const std::string& word) {
+  constexpr std::string_view kFamilies[] = {"llama",   "qwen",     "gemma",   "phi",
+                                            "mistral", "mixtral",  "gpt-oss", "codellama",
+                                            "smollm",  "deepseek", "granite", "olmo"};
+  const auto* const family = std::ranges::find_if(
+      kFamilies, [&](std::string_view name) { return word.starts_with(name); });
+  constexpr std::size_t kLongest = 40;
+  if (family == std::end(kFamilies) || word.size() > kLongest) return false;
+  static const std::regex version(R"((-?[rv]?\d[\w.-]*)?)");
+  return std::regex_match(word.substr(family->size()), version);
+}
+
 namespace {
 
 bool is_url(const std::string& named) {
@@ -265,12 +277,16 @@ bool is_path(const std::string& named) {
 [[noreturn]] void fail_unknown(const std::string& named) {
   if (has_file_extension(named))
     throw Error(named, "no such file, and no model with this name on this machine (see cria list)");
-  const std::string command = is_repository(named) ? hub_command(named) : "ollama pull " + named;
+  std::string advice;
+  if (is_repository(named))
+    advice = "; try: " + hub_command(named);
+  else if (resembles_model(named) || named.find(':') != std::string::npos)
+    advice = "; try: ollama pull " + named;
   throw Error(
       named,
       "no such file, and no model with this name on this machine (see cria list). cria does "
-      "not download models; try: " +
-          command);
+      "not download models" +
+          advice);
 }
 
 KnownModel find_by_name(const std::string& named) {

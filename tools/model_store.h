@@ -29,6 +29,9 @@ std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models,
 /// file, or one of known_models(). Throws Error if the place does not exist.
 std::vector<KnownModel> models_at(const std::string& place);
 
+/// True for the bare name of a family of models, such as "llama3.2" or "deepseek-r1".
+bool resembles_model(const std::string& word);
+
 /// The demo model installed or built with this program, or "".
 std::string bundled_model();
 

@@ -26,6 +26,20 @@ bool is_whole_number(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
 }
 
+/// A script with line ends of Windows ends the last argument of each line with "\r".
+void reject_carriage_return(const std::string& word) {
+  if (word.ends_with('\r'))
+    throw UsageError("the argument " + word.substr(0, word.size() - 1) +
+                     " ends with a carriage return: the script has line ends of Windows, which "
+                     "sed -i 's/\\r$//' SCRIPT removes");
+}
+
+/// True for the name of a file of texts or requests, which no model has.
+bool names_data(const std::string& word) {
+  constexpr std::string_view kEndings[] = {".json", ".jsonl", ".txt"};
+  return std::ranges::any_of(kEndings, [&](std::string_view end) { return word.ends_with(end); });
+}
+
 /// True for the name of a GGUF file or a known model. True also for "qwen3:0.6b" and
 /// "hf.co/USER/REPO": they name models of other programs, and -m says how to get them.
 bool names_model(const std::string& word) {
@@ -36,19 +50,6 @@ bool names_model(const std::string& word) {
   if (word.size() > kLongest || word.find_first_of(" \n") != std::string::npos) return false;
   return std::regex_match(word, registry_name) ||
          std::ranges::count(known_models(), word, &KnownModel::name) != 0;
-}
-
-/// True for the bare name of a family of models, such as "llama3.2" or "deepseek-r1".
-bool resembles_model(const std::string& word) {
-  constexpr std::string_view kFamilies[] = {"llama",   "qwen",     "gemma",   "phi",
-                                            "mistral", "mixtral",  "gpt-oss", "codellama",
-                                            "smollm",  "deepseek", "granite", "olmo"};
-  const auto* const family = std::ranges::find_if(
-      kFamilies, [&](std::string_view name) { return word.starts_with(name); });
-  constexpr std::size_t kLongest = 40;
-  if (family == std::end(kFamilies) || word.size() > kLongest) return false;
-  static const std::regex version(R"((-?[rv]?\d[\w.-]*)?)");
-  return std::regex_match(word.substr(family->size()), version);
 }
 
 /// Reads the words of one command from left to right.
@@ -64,6 +65,7 @@ class Reader {
                           typed_.end());
         break;
       }
+      if (is_flag_word(word)) reject_carriage_return(name_of(word));
       is_flag_word(word) ? read_flag(word) : arguments_.push_back(word);
     }
     give_arguments();
@@ -86,15 +88,30 @@ class Reader {
       std::ranges::replace(hyphens, '_', '-');
       if (Flag* const flag = command_.find(hyphens); flag != nullptr)
         return take_word(*flag, word, name.size());
-    } else if (Flag* const flag = command_.find(word.substr(0, 2)); flag != nullptr) {
-      const bool is_number = flag->value == "N" || flag->value == "X";
-      if (is_number && name[2] != '-' && (name[2] < '0' || name[2] > '9') && name[2] != '.')
-        fail_unknown(name);  // "-np", which is not "-n p"
-      if (!flag->is_switch()) return take(*flag, word.substr(2), true);  // "-n5"
-      flag->give("true");
+    } else if (is_bundle(name)) {
+      Flag& flag = *command_.find(word.substr(0, 2));
+      if (!flag.is_switch()) return take(flag, word.substr(2), true);  // "-n5"
+      flag.give("true");
       return read_flag("-" + word.substr(2));  // "-vt"
     }
     fail_unknown(name);
+  }
+
+  /// True for letters of switches, of which the last may have a value: "-vt", "-vn5". Not for
+  /// "-np", which is not "-n p", and "-model", which is "--model".
+  [[nodiscard]] bool is_bundle(const std::string& name) const {
+    if (command_.find("-" + name) != nullptr ||
+        find_foreign_name("-" + name, command_.name) != nullptr)
+      return false;
+    for (std::size_t i = 1; i < name.size(); ++i) {
+      const Flag* const flag = command_.find(std::string{'-', name[i]});
+      if (flag == nullptr) return false;
+      if (flag->is_switch()) continue;
+      const bool is_number = flag->value == "N" || flag->value == "X";
+      return i + 1 == name.size() || !is_number ||
+             std::string_view("0123456789-.").find(name[i + 1]) != std::string_view::npos;
+    }
+    return true;
   }
 
   [[noreturn]] void fail_unknown(const std::string& name) const {
@@ -104,9 +121,10 @@ class Reader {
     for (const Flag& flag : command_.flags)
       for (const std::string& known : flag.all_names())
         if (known.starts_with("--")) names.push_back(known);
-    throw UsageError(
-        "cria " + command_.name + " has no option " + name +
-        (is_text ? " (put -- before a text that begins with a hyphen)" : suggestion(name, names)));
+    const std::string wanted = name.starts_with("--") ? name : "-" + name;
+    throw UsageError("cria " + command_.name + " has no option " + name +
+                     (is_text ? " (put -- before a text that begins with a hyphen)"
+                              : suggestion(wanted, names)));
   }
 
   /// False if the flag that means the same does not belong to this command.
@@ -150,13 +168,22 @@ class Reader {
 
   /// The flag's value: what stands in its own word, or the next word whatever it looks like.
   void take(Flag& flag, const std::string& value, bool has_value) {
-    if (flag.is_switch() || has_value) return flag.give(has_value ? value : "true");
+    if (flag.is_switch() || has_value) return give(flag, has_value ? value : "true");
     if (at_ + 1 >= typed_.size()) throw UsageError(flag.shown_name(), "needs a value");
-    flag.give(typed_[++at_]);
+    give(flag, typed_[++at_]);
     if (!flag.is_list()) return;
     while (at_ + 1 < typed_.size() && !is_flag_word(typed_[at_ + 1]) && typed_[at_ + 1] != "--" &&
            required_arguments() < typed_.size() - at_ - 1)
-      flag.give(typed_[++at_]);
+      give(flag, typed_[++at_]);
+  }
+
+  /// A text may end with a carriage return; other values may not.
+  static void give(Flag& flag, const std::string& word) {
+    const bool is_text = flag.names == "PROMPT" || flag.value.find("TEXT") != std::string::npos;
+    if (!is_text && word.find_first_of(" \n{[") == std::string::npos) reject_carriage_return(word);
+    if (is_text && word.ends_with('\r'))
+      print_note("the text of " + flag.shown_name() + " ends with a carriage return");
+    flag.give(word);
   }
 
   [[nodiscard]] std::size_t required_arguments() const {
@@ -174,7 +201,8 @@ class Reader {
     const Flag* const prompt = command_.find("--prompt");
     const bool takes_text =
         std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
-    if (!takes_text || names_model(arguments_.front())) return true;
+    if (names_model(arguments_.front())) return true;
+    if (!takes_text) return !names_data(arguments_.front());
     if (command_.find("PROMPT") != nullptr && resembles_model(arguments_.front()))
       print_note(arguments_.front() + " is part of the prompt; -m " + arguments_.front() +
                  " would choose a model");
@@ -187,7 +215,11 @@ class Reader {
 
   /// Returns what may have been meant by an argument that the command does not take.
   [[nodiscard]] std::string argument_hint(const std::string& argument) const {
+    for (const char* const name : {"--file", "--input", "--messages"})
+      if (const Flag* const flag = command_.find(name); flag != nullptr && names_data(argument))
+        return " (" + flag->all_names().front() + " FILE takes a file)";
     if (takes_prompt(command_.find("--prompt"))) return " (-p TEXT takes a text)";
+    if (command_.find("--set") != nullptr) return " (--set KEY=TYPE:VALUE changes metadata)";
     if (is_whole_number(argument) && command_.find("--threads") != nullptr)
       return " (-t " + argument + " sets the threads)";
     return command_.find("--file") != nullptr ? " (-f FILE takes a file)" : "";
@@ -197,12 +229,12 @@ class Reader {
     std::size_t next = 0;
     if (begins_with_model()) {
       Flag& model = *command_.find("--model");
-      do model.give(arguments_[next++]);
+      do give(model, arguments_[next++]);
       while (model.is_list() && next < arguments_.size() && names_model(arguments_[next]));
     }
     for (Flag& flag : command_.flags)
       while (flag.is_argument() && next < arguments_.size()) {
-        flag.give(arguments_[next++]);
+        give(flag, arguments_[next++]);
         if (!flag.is_list()) break;
       }
     if (next == arguments_.size()) return;
@@ -231,14 +263,20 @@ UsageError exclusion(const Flag& a, const Flag& b) {
   const Flag& named = a.is_argument() ? b : a;
   if (a.is_argument() != b.is_argument() && named.shown_name() == "--prompt")
     return UsageError("give the prompt either as an argument or with --prompt, not both");
-  return UsageError(a.shown_name() + " cannot be used together with " + b.shown_name());
+  const auto has = [&](std::string_view name) {
+    return a.shown_name() == name || b.shown_name() == name;
+  };
+  const bool text_of_file = has("--file") && (has("--prompt") || has("PROMPT"));
+  return UsageError(a.shown_name() + " cannot be used together with " + b.shown_name() +
+                    (text_of_file ? "; < FILE puts a file before the prompt" : ""));
 }
 
 }  // namespace
 
 std::string unknown_command(const Program& program, const std::string& name) {
+  constexpr std::string_view kLlama = "llama-";
   const std::string_view hint = foreign_command_hint(name);
-  std::string lower = name;
+  std::string lower = name.substr(name.starts_with(kLlama) ? kLlama.size() : 0);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return "unknown command: " + name +
          (hint.empty() ? suggestion(lower, program.command_names()) : "; " + std::string(hint)) +
@@ -250,6 +288,7 @@ Command* read_arguments(Program& program, const Words& typed) {
     throw UsageError("a command is missing. The commands are:\n" +
                      command_list(program, help_columns(stderr)));
   const std::string& first = typed.front();
+  reject_carriage_return(first);
   if (program.find(first) == nullptr && first.ends_with(".gguf")) {  // cria model.gguf [PROMPT]
     Words words = typed;
     words.insert(words.begin(), typed.size() == 1 ? "chat" : "run");

@@ -29,6 +29,13 @@ bool parse(const std::string& word, bool whole, Number& number) {
   return rest == end && !word.empty();
 }
 
+/// llama-bench takes "16-64+16" for a list, and lists in more options.
+std::string list_hint(const std::string& word, bool list) {
+  if (word.find_first_not_of("0123456789,-+*") != std::string::npos) return "";
+  if (list) return word.find('-', 1) == std::string::npos ? "" : "; a list is written 16,32,64";
+  return word.find(',') == std::string::npos ? "" : "; it takes one value";
+}
+
 bool names_any(const Flag& row, std::string_view names) {
   return std::ranges::any_of(parts_of(names), [&](const auto& name) { return row.has_name(name); });
 }
@@ -121,7 +128,7 @@ Target number_target(bool whole, double low, double high, bool list,
           throw Error("", std::string("expected a ") + (whole ? "whole number" : "number") +
                               " from " + shown(whole, {static_cast<std::int64_t>(low), low}) +
                               " to " + shown(whole, {static_cast<std::int64_t>(high), high}) +
-                              ", got " + part);
+                              ", got " + part + list_hint(part, list));
         numbers.push_back(number);
       }
     if (!numbers.empty()) store(numbers);

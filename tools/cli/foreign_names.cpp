@@ -103,7 +103,8 @@ constexpr ForeignName kForeignNames[] = {
     harmless("--chat-template-content-format", "cria finds out what the template takes", 1),
     same("--prompt-cache", "--session"),
     refused("--prompt-cache-ro", "--session FILE is read and written"),
-    same("-bf,--binary-file", "--file"),
+    same("-bf,--binary-file,--prompt-file", "--file"),
+    refused("-o,--output,--output-file", "> FILE writes the answer to a file", "run,chat"),
     usual("--spm-infill", "serve"),
     refused("--infill", "cria serve fills in the middle at /infill"),
     refused("--server,--v2", "cria serve is the server", "run,chat"),
@@ -174,7 +175,7 @@ constexpr ForeignName kForeignNames[] = {
              0),
     {"-mmp", {}, "--no-mmap reads the file into memory", 1},
     // Context and cache
-    same("--ctx-size,--max-model-len", "--ctx"),
+    same("--ctx-size,--max-model-len,--context-length", "--ctx"),
     same("--cache-type-k,-ctk,--cache-type-v,-ctv", "--kv-type"),
     refused("--kv-cache-dtype", "--kv-type sets the type of the KV cache"),
     refused("-gan,--grp-attn-n,-gaw,--grp-attn-w", "--rope-scale extends the context"),
@@ -269,7 +270,7 @@ constexpr ForeignName kForeignNames[] = {
     refused("--log-prompts-dir", "--log-prompts writes prompts to the log", "serve"),
     // The server
     same("-np,--parallel,--max-num-seqs", "--slots", "serve"),
-    same("-a,--served-model-name", "--alias", "serve"),
+    same("-a,--served-model-name,--identifier", "--alias", "serve"),
     same("--no-webui,--no-ui", "--no-web", "serve"),
     same("--cors-origins", "--cors-origin", "serve"),
     same("--models-dir", "--models", "serve"),
@@ -304,8 +305,13 @@ constexpr ForeignName kForeignNames[] = {
     refused("--models-preset", "--preset NAME takes options from the configuration file", "serve"),
     refused("--no-models-autoload", "models of --models are loaded when a request names them",
             "serve"),
-    refused("--listen", "--host and --port set the address", "serve"),
+    refused("--listen,--uds", "--host and --port set the address", "serve"),
     harmless("--keepalive", "the model is loaded for one command", 1),
+    // Tokens
+    usual("--no-parse-special,--stdin", "tokenize"),
+    same("--parse-special", "--special", "tokenize"),
+    same("--detokenize", "--decode", "tokenize"),
+    refused("--show-count", "cria tokenize --ids … | wc -w counts the tokens", "tokenize"),
     // Vectors
     refused("--embd-normalize", "vectors have length 1"),
     refused("--embd-output-format,--embd-separator", kPerLine),

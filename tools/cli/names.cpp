@@ -7,12 +7,21 @@ namespace cria::tools {
 
 std::string_view foreign_command_hint(std::string_view name) {
   constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
+  constexpr std::string_view kNoDownload =
+      "cria does not download models; try hf download or ollama pull";
   constexpr std::pair<std::string_view, std::string_view> kHints[] = {
       {"ls,models", "did you mean list?"},
-      {"show,info", "did you mean inspect?"},
-      {"cli,llama-cli,interactive", "did you mean chat?"},
-      {"generate,complete,completions,simple", "did you mean run?"},
-      {"server,llama-server", "did you mean serve?"},
+      {"search", "cria list shows the models on this machine; huggingface.co has others"},
+      {"show,info,metadata,gguf,gguf-dump,gguf_dump,gguf_dump.py", "did you mean inspect?"},
+      {"cli,llama-cli,interactive,repl", "did you mean chat?"},
+      {"generate,complete,completions,simple,ask,prompt,query", "did you mean run?"},
+      {"server,llama-server,start,up,daemon,web,ui,api", "did you mean serve?"},
+      {"benchmark,batched-bench,llama-batched-bench", "did you mean bench?"},
+      {"export-lora,llama-export-lora", "did you mean merge? It takes --lora"},
+      {"import", "did you mean convert? A GGUF file needs no import: -m FILE"},
+      {"gguf-set-metadata,gguf-new-metadata,set", "did you mean edit?"},
+      {"detokenize,decode", "did you mean tokenize --decode?"},
+      {"eval,evaluate", "did you mean perplexity?"},
       {"run-batch", "did you mean batch?"},
       {"embedding,embeddings", "did you mean embed?"},
       {"score,rank,reranking", "did you mean rerank?"},
@@ -20,8 +29,12 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"gguf-split", "did you mean split or merge?"},
       {"convert_hf_to_gguf,convert_hf_to_gguf.py", "did you mean convert?"},
       {"collect-env", "cria version and cria inspect --cpu show what is here"},
-      {"ps,stop", kServer},
-      {"pull,download", "cria does not download models; try hf download or ollama pull"},
+      {"ps,status", kServer},
+      {"log,logs", "cria serve writes its log to stderr"},
+      {"stop,kill", "Ctrl-C or SIGTERM ends cria serve"},
+      {"load,unload", "each command loads its model (-m FILE); cria serve keeps it loaded"},
+      {"train,finetune", "cria does not train models; --lora takes adapters"},
+      {"pull,download,get,install", kNoDownload},
       {"push", "cria does not upload models"},
       {"signin,signout,login", "cria has no account"},
       {"launch", "cria serve --help says how programs find it"},
@@ -59,7 +72,7 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& name : names) {
-    const bool begins = word.size() > 2 && name.starts_with(word);
+    const bool begins = word.size() > 2 && name.starts_with(word) && name != word;
     const std::size_t distance = begins ? 1 : edit_distance(word, name);
     if (distance < least) least = distance, best = name;
   }

@@ -23,7 +23,7 @@ namespace {
 struct BatchOptions {
   ModelOptions model;
   SamplingOptions sampling;
-  std::string input, output, chat_template;
+  std::string input, output = "-", chat_template;
   std::uint32_t parallel = 8;
   bool unordered = false, raw = false;
 };
@@ -267,7 +267,11 @@ class BatchRun {
   std::exception_ptr failed_;
 };
 
-int run_batch(const BatchOptions& options) {
+int run_batch(BatchOptions options) {
+  if (options.input.empty()) {
+    if (is_terminal(stdin)) throw UsageError("--input", "is missing: -i FILE has the requests");
+    options.input = "-";
+  }
   GenerateOptions defaults = options.sampling.resolve();
   std::atomic<bool>& stop = catch_interrupts();
   const auto model = load_model(options.model);
@@ -283,17 +287,12 @@ void add_batch(Program& program) {
   BatchOptions& o = *options;
   o.sampling.command = &command;
   command.add({
-      {"-i,--input",
-       "FILE",
-       "requests, one JSON object per line (-: stdin)",
-       into::text(o.input),
-       {.required = true}},
-      {"-o,--output",
-       "FILE",
-       "answers, one line per request (-: stdout); requests already answered in the file are "
-       "skipped",
-       into::text(o.output),
-       {.required = true}},
+      {"-i,--input", "FILE", "requests, one JSON object per line (-: stdin, the default)",
+       into::text(o.input)},
+      {"-o,--output", "FILE",
+       "answers, one line per request (-: stdout, the default); requests already answered in the "
+       "file are skipped",
+       into::text(o.output)},
       {"--parallel", "N", "requests answered at once", into::number(o.parallel, 1, 1024)},
       {"--unordered", "", "write answers as they are completed, not in order",
        into::flag(o.unordered)},

@@ -126,31 +126,53 @@ std::string sampling_text(SamplingOptions& sampling) {
   return text;
 }
 
-/// "temp 0.2", "--temp=0.2", or nothing: shows all.
-void set_option(ChatState& state, const std::string& text) {
-  if (text.empty()) return say(sampling_text(state.sampling));
-  std::string name = text.substr(0, text.find_first_of(" \t="));
-  const std::string value = trimmed(text.substr(std::min(name.size() + 1, text.size())));
+/// The option of a name as it is typed: "temp", "--top_k", "temperature".
+Flag& named_option(Command& command, std::string name) {
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+  std::ranges::replace(name, '_', '-');
   if (name == "n") name = "max-tokens";
+  Flag* flag = command.find("--" + name);
+  if (const ForeignName* const foreign = find_foreign_name("--" + name, "chat");
+      flag == nullptr && foreign != nullptr)
+    flag = command.find(foreign->ours);
+  if (flag != nullptr) return *flag;
+  throw Error("", "/set: unknown option " + name + suggestion(name, option_names()) +
+                      " (/set alone shows them)");
+}
+
+/// Takes the first option off the text and gives it its value: a word, or all that is left if the
+/// value is a text. Returns "temp set to 0.2".
+std::string take_option(Command& command, std::string& text) {
+  const std::string typed = text.substr(0, text.find_first_of(" \t="));
+  Flag& flag = named_option(command, typed);
+  text = trimmed(std::string_view(text).substr(std::min(typed.size() + 1, text.size())));
+  const bool one_word = flag.value == "N" || flag.value == "X";
+  std::string value = one_word ? first_word(text) : flag.is_switch() ? "" : text;
+  if (flag.is_switch() && switch_value(first_word(text))) value = first_word(text);
+  text = trimmed(std::string_view(text).substr(value.size()));
+  if (value.empty() && !flag.is_switch()) throw UsageError(flag.shown_name(), "needs a value");
+  flag.give(value.empty() ? "true" : value);
+  return flag.setting_name() + (value.empty() ? " set" : " set to " + value);
+}
+
+/// "temp 0.2 top-k 40", "--temp=0.2", or nothing: shows all.
+void set_option(ChatState& state, std::string text) {
+  if (text.empty()) return say(sampling_text(state.sampling));
+  constexpr std::string_view kParameter = "parameter ";  // as ollama's /set has it
+  if (text.starts_with(kParameter)) text.erase(0, kParameter.size());
   SamplingOptions changed = state.sampling;
   Command command;
   command.add(changed.flags());
-  Flag* const flag = command.find("--" + name);
-  if (flag == nullptr) {
-    throw Error("", "/set: unknown option " + name + suggestion(name, option_names()) +
-                        " (/set alone shows them)");
-  }
+  std::string done;
   try {
-    if (value.empty() && !flag->is_switch()) throw UsageError(flag->shown_name(), "needs a value");
-    flag->give(value.empty() ? "true" : value);
+    while (!text.empty()) done += (done.empty() ? "" : ", ") + take_option(command, text);
     set_values(command);
   } catch (const UsageError& error) {
     throw Error("", std::string("/set: ") + error.what());
   }
   state.chat.generate_with(changed.resolve());
   state.sampling = changed;
-  say(name + (value.empty() ? " set" : " set to " + value));
+  say(done);
 }
 
 void show_help(ChatState& state, const std::string& argument);
@@ -173,8 +195,8 @@ constexpr ChatCommand kChatCommands[] = {
        state.chat.set_system(text);
        say(text.empty() ? "no system message" : "system message set");
      }},
-    {"/set", "NAME VALUE", "change a sampling option (/set temp 0.2); alone: show them",
-     set_option},
+    {"/set", "NAME VALUE", "change sampling options (/set temp 0.2 top-k 40); alone: show them",
+     [](ChatState& state, const std::string& text) { set_option(state, text); }},
     {"/save", "FILE", "write the conversation as JSON", save},
     {"/load", "FILE", "continue a conversation: messages as JSON in OpenAI's form", load},
     {"/stats", "", "show the speed of the last answer and the context in use",

@@ -340,6 +340,10 @@ class Quantization {
   std::vector<std::optional<QuantizeError>> errors_;
 };
 
+std::string misplaced_type(const std::string& type) {
+  return type + " is a quantization, not a file; the order is IN OUT TYPE";
+}
+
 int run(QuantizeCommand command) {
   if (command.mixes) {
     if (command.json) return write_stdout(json_text(mixes_json())), 0;
@@ -348,17 +352,18 @@ int run(QuantizeCommand command) {
     write_text(mixes_text(file ? &*file : nullptr) + (command.verbose ? rules_text() : ""));
     return 0;
   }
-  if (std::error_code error; command.output.empty() && find_mix(command.input) != nullptr &&
-                             !std::filesystem::exists(command.input, error))
-    throw UsageError("IN is missing; cria quantize IN [OUT] " + command.input);
+  if (std::error_code error;
+      find_mix(command.input) != nullptr && !std::filesystem::exists(command.input, error))
+    throw UsageError(command.output.empty()
+                         ? "IN is missing; cria quantize IN [OUT] " + command.input
+                         : misplaced_type(command.input));
   const std::string named = std::exchange(command.input, find_model(command.input));
   const bool chosen = command.budget.given() || !command.plan.empty() || command.plain;
   if (command.type.empty() && !chosen && !command.output.empty() &&
       command.output.find('.') == std::string::npos)
     command.type = std::exchange(command.output, {});
   const bool swapped = find_mix(command.output) != nullptr;
-  if (swapped && !chosen)
-    throw UsageError(command.output + " is a quantization, not a file; the order is IN OUT TYPE");
+  if (swapped && !chosen) throw UsageError(misplaced_type(command.output));
   if (chosen && (swapped || !command.type.empty()))
     throw UsageError("TYPE",
                      "--size, --bits, --plan and --plain choose types themselves: leave it out");

@@ -80,6 +80,11 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
       choose_template(options.chat_template, model.vocabulary()));
   prompt.notes = {prompt.how.chat_template->note(),
                   options.variables.note(*prompt.how.chat_template)};
+  if (!options.messages.empty() && options.messages != "-" && options.variables.tools != "-" &&
+      has_piped_stdin())
+    throw UsageError("--messages",
+                     "stdin has a text that would be lost: put it into the messages, or add "
+                     "< /dev/null");
   if (options.messages.empty())
     talk.messages.push_back({"user", read_message(options)});
   else

@@ -112,7 +112,7 @@ void encode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 
 /// Numbers that end in the text so far; the rest stays.
 std::string take_whole_numbers(std::string& text) {
-  const std::size_t end = text.find_last_of(", \t\r\n") + 1;  // 0 without a separator
+  const std::size_t end = text.find_last_of("[, \t\r\n]") + 1;  // 0 without a separator
   std::string whole = text.substr(0, end);
   text.erase(0, end);
   return whole;
@@ -207,7 +207,8 @@ namespace {
 
 struct TemplateOptions {
   std::string model, file, messages, date;
-  std::string bos, eos;
+  std::string bos, eos, system;
+  std::optional<std::string> prompt;
   TemplateVariables variables;
   bool no_generation_prompt = false;
 };
@@ -242,7 +243,14 @@ int run(const TemplateOptions& options) {
   if (!options.date.empty()) render.now = parse_date(options.date);
   render.add_generation_prompt = !options.no_generation_prompt;
   const ChatTemplate chat_template = find_template(options);
-  const Conversation conversation = read_conversation(options.messages);
+  if (!options.prompt && options.messages.empty())
+    throw UsageError("--messages is missing (-p TEXT is a message of the user)");
+  Conversation conversation;
+  if (options.prompt)
+    conversation.messages.push_back({"user", after_piped_stdin(*options.prompt)});
+  else
+    conversation = read_conversation(options.messages);
+  if (!options.system.empty()) set_system_message(conversation.messages, options.system);
   render.variables = options.variables.over(conversation.variables);
   bool omits_question = false;
   render.omits_question = &omits_question;
@@ -274,7 +282,11 @@ void add_template(Program& program) {
        "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
        "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)",
        into::text(options->messages),
-       {.required = true}},
+       {.excludes = "--prompt"}},
+      {"-p,--prompt", "TEXT", "a message of the user, in place of --messages",
+       into::text(options->prompt)},
+      {"-s,--system", "TEXT", "system message, instead of the one in --messages",
+       into::text(options->system)},
       {"--no-generation-prompt", "", "end after the last message, without the opening of an answer",
        into::flag(options->no_generation_prompt)},
   });

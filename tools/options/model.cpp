@@ -189,6 +189,12 @@ void RankOptions::apply(std::uint32_t threads) const {
 }
 
 Flags engine_flags(EngineOptions& session) {
+  Target context = into::number(session.n_ctx, 0, 1 << 30);
+  context.default_text.clear();
+  context.set = [set = std::move(context.set)](const Words& given) {
+    if (given.back() == "0") print_note("-c 0 is the default: the model's context, up to 4096");
+    set(given);
+  };
   return {
       {"-t,--threads", "N", "threads (default: the physical cores)",
        into::number(session.threads, 1, 1024)},
@@ -197,7 +203,7 @@ Flags engine_flags(EngineOptions& session) {
       {"-b,--batch", "N", "prompt tokens evaluated at once",
        into::number(session.n_batch, 1, 4096)},
       {"-c,--ctx", "N", "context size in tokens (default: the model's, up to 4096)",
-       into::number(session.n_ctx, 1, 1 << 30)},
+       std::move(context)},
       {"--kv-type", "", "type of the KV cache", into::choice(session.kv_type, kKvTypes, "f16")}};
 }
 

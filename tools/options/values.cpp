@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,9 +39,18 @@ std::string upper(std::string text) {
   return text;
 }
 
+/// "Q4KM" of "q4-k_m".
+std::string squeezed(const std::string& name) {
+  std::string text = upper(name);
+  std::erase_if(text, [](char c) { return c == '_' || c == '-'; });
+  return text;
+}
+
 std::string unknown_text(const std::string& what, const std::string& name,
                          const std::vector<std::string>& names) {
-  return "unknown " + what + " " + name + suggestion(upper(name), names) +
+  const auto same = std::ranges::find(names, squeezed(name), squeezed);
+  return "unknown " + what + " " + name +
+         suggestion(same == names.end() ? upper(name) : *same, names) +
          " (known: " + joined(names) + ")";
 }
 
@@ -66,6 +76,12 @@ std::string unknown_type_text(const std::string& name) {
 }
 
 std::string unknown_mix_text(const std::string& name) {
+  const auto numbered = std::ranges::find(mixes(), name, [](const Mix& mix) {
+    return std::to_string(mix.file_type);  // as llama-quantize takes it
+  });
+  if (numbered != mixes().end())
+    return "unknown quantization " + name + "; did you mean " + std::string(numbered->name) + "?";
+  if (upper(name) == "COPY") return "nothing to quantize: cp copies a model, cria merge its parts";
   return unknown_text("quantization", name, mix_names());
 }
 
@@ -344,13 +360,22 @@ std::string after_piped_stdin(const std::string& text) {
   return before.empty() ? text : before + "\n\n" + text;
 }
 
+bool has_piped_stdin() {
+  struct stat input = {};
+  if (fstat(STDIN_FILENO, &input) != 0) return false;
+  if (S_ISREG(input.st_mode)) return input.st_size > 0 && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0;
+  int bytes = 0;
+  return (S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode)) &&
+         ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 void TextInput::read_pieces(const std::function<void(std::string_view)>& sink) const {
   if (text) return sink(*text);
   tools::read_pieces(file.empty() ? "-" : file, sink);
 }
 
 std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab) {
-  constexpr std::string_view kSeparators = ", \t\r\n";
+  constexpr std::string_view kSeparators = "[, \t\r\n]";
   std::vector<TokenId> ids;
   for (std::size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;) {
     const std::string_view word = text.substr(at, text.find_first_of(kSeparators, at) - at);

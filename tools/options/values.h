@@ -74,6 +74,8 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 /// the text alone if nothing comes. Prints what it waits for if nothing arrives within a second.
 /// Throws Error for more than 64 MiB.
 std::string after_piped_stdin(const std::string& text);
+/// True if stdin has text now and none of it was read; it does not wait.
+bool has_piped_stdin();
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
 struct TextInput {
   std::optional<std::string> text;

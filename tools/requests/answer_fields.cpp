@@ -13,7 +13,7 @@ namespace {
 /// -1 means no limit, as if the field were absent. The first name wins. llama.cpp's may be 0.
 void read_max_tokens(const Fields& fields, std::int64_t min, std::int64_t& to) {
   bool known = false;
-  for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
+  for (const std::string_view name : kMaxTokensNames) {
     const auto value = fields.integer(name, -1);
     if (!value || *value == -1) continue;
     if (*value < (name == "n_predict" ? 0 : min))
@@ -163,6 +163,16 @@ void read_logprobs(const Fields& fields, LogprobsForm form, std::optional<std::s
   if (yes) to = static_cast<std::size_t>(std::max<std::int64_t>(top, 0));
 }
 
+/// These have one value here.
+void check_form(const Fields& fields) {
+  if (const auto format = fields.text("reasoning_format");
+      format && *format != "auto" && *format != "deepseek")
+    refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");
+  const RequestJson* const modalities = fields.array("modalities");
+  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
+    refuse_unsupported("modalities", "only [\"text\"] is supported");
+}
+
 constexpr std::size_t kMaxSchemaBytes = 256 << 10;  // as JSON
 
 void set_schema(const RequestJson& schema, std::string path, ConstraintFields& out) {
@@ -209,18 +219,6 @@ std::uint64_t random_request_seed() {
   return ((std::uint64_t{device()} << 32U) | device()) >> 11U;  // 53 bits
 }
 
-namespace {
-
-/// True for values that ask for nothing. A factor of 1 does nothing.
-bool is_neutral(std::string_view name, const RequestJson& value) {
-  if (value.is_null() || value == false) return true;
-  if (value.is_number())
-    return value == ((name == "tfs_z" || name == "length_penalty") ? 1 : 0) || value == 0;
-  return (value.is_structured() || value.is_string()) && (value.empty() || value == "");
-}
-
-}  // namespace
-
 RequestJson sampler_fields(const SamplerOptions& options) {
   RequestJson out = RequestJson::object();
   for (const SamplerOption& option : kSamplerOptions)
@@ -228,47 +226,9 @@ RequestJson sampler_fields(const SamplerOptions& options) {
   return out;
 }
 
-void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& form) {
-  for (const char* name : {"functions", "function_call", "audio", "web_search_options"})
-    if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
-  if (!form.suffix && fields.has("suffix"))
-    refuse_unsupported("suffix", "only completions fill in the middle");
-  if (!form.adapters && fields.has("lora"))
-    refuse_unsupported("lora", "adapters are chosen by the option --lora here");
-  const auto refuse_unless_neutral = [&](const char* name, const char* hint) {
-    if (const RequestJson* const value = fields.find(name);
-        value != nullptr && !is_neutral(name, *value))
-      refuse_unsupported(fields.path(name), hint);
-  };
-  for (const char* name :
-       {"n_probs", "post_sampling_probs", "prompt_logprobs", "tfs_z", "top_a", "smoothing_factor",
-        "epsilon_cutoff", "eta_cutoff", "length_penalty", "use_beam_search", "min_tokens",
-        "min_keep", "stop_token_ids", "bad_words", "banned_strings", "allowed_token_ids",
-        "logits_processors", "truncate_prompt_tokens"})
-    refuse_unless_neutral(name, "this is not supported here");
-  for (const char* name : {"system", "system_prompt"})
-    refuse_unless_neutral(name, R"(put it first among "messages", with the role "system")");
-  refuse_unless_neutral("documents", "put documents into a message");
-  refuse_unless_neutral("images", "only text is read");
-  refuse_unless_neutral("stop_sequences", R"(use "stop")");
-  if (const auto format = fields.text("reasoning_format");
-      format && *format != "auto" && *format != "deepseek")
-    refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");
-  const auto constrains = [](std::string_view name) {
-    return name.starts_with("guided_") || name == "json_schema" || name == "structured_outputs" ||
-           name == "regex" || name == "ebnf";
-  };
-  for (const auto& [name, value] : fields.json().items())
-    if (constrains(name) && !value.is_null())
-      refuse_unsupported(name.substr(0, 64),
-                         "use \"response_format\" or \"grammar\" to constrain the answer");
-  const RequestJson* const modalities = fields.array("modalities");
-  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
-    refuse_unsupported("modalities", "only [\"text\"] is supported");
-}
-
 void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
                         GenerateOptions& options) {
+  check_form(fields);
   read_max_tokens(fields, form.min_tokens, options.max_tokens);
   read_sampler(fields, form.n_vocab, options.sampler);
   options.ignore_eos = fields.flag("ignore_eos").value_or(options.ignore_eos);

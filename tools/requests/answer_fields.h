@@ -18,11 +18,14 @@ enum class LogprobsForm : std::uint8_t {
   Either,
 };
 
+/// The limit of an answer's tokens has several names; the first one given counts.
+inline constexpr std::string_view kMaxTokensNames[] = {
+    "max_completion_tokens", "max_tokens", "n_predict", "max_output_tokens", "max_new_tokens"};
+
 struct AnswerFieldsForm {
   LogprobsForm logprobs = LogprobsForm::Either;
   std::int64_t min_tokens = 0;               ///< minimum of "max_tokens"
   std::size_t n_vocab = SIZE_MAX;            ///< limit of the ids in "logit_bias"
-  bool suffix = false;                       ///< "suffix" is known
   std::optional<std::size_t> adapters = {};  ///< "lora" is known: ids of adapters are below this
 };
 
@@ -36,10 +39,6 @@ RequestJson sampler_fields(const SamplerOptions& options);
 /// logprobs) and leaves the others. A seed of -1 becomes a random one. Throws RequestError.
 void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form,
                         GenerateOptions& options);
-
-/// Throws RequestError for fields that ask for something cria does not have. Values without effect,
-/// such as false, 0 and empty ones, are accepted.
-void reject_unsupported_fields(const Fields& fields, const AnswerFieldsForm& form);
 
 /// The form that an answer must have.
 struct ConstraintFields {

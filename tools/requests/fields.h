@@ -74,6 +74,12 @@ class Fields {
   mutable std::set<std::string, std::less<>> asked_;
 };
 
+/// Throws RequestError for a field of other protocols or engines, if it asks for something: says
+/// where it belongs.
+void reject_foreign_field(const Fields& fields, std::string_view name);
+/// The same for all members that no call has asked for.
+void reject_foreign_fields(const Fields& fields);
+
 /// Returns a whole number from low to high; path is for errors.
 std::int64_t read_integer(const RequestJson& value, const std::string& path, std::int64_t low,
                           std::int64_t high);

@@ -33,7 +33,6 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
   CompletionRequest out;
   out.generate = defaults;
   out.model = body.text("model").value_or("");
-  reject_unsupported_fields(body, form);
   read_answer_fields(body, form, out.generate);
   out.reuse = body.flag("cache_prompt").value_or(true);
   out.constraint = read_constraint_fields(body);
@@ -196,6 +195,7 @@ Conversation read_batch_conversation(const Fields& body) {
   if (messages == nullptr) throw Error("", "expected \"prompt\" or \"messages\"");
   RequestJson all = template_arguments(body);
   const RequestJson tools = read_batch_tools(body);
+  reject_foreign_fields(body);
   for (const std::string& name : body.unknown()) all[name] = body.json()[name];
   all["messages"] = *messages;
   if (!tools.is_null()) all["tools"] = tools;
@@ -207,6 +207,7 @@ Conversation read_batch_conversation(const Fields& body) {
 void read_batch_text(const Fields& body, BatchRequest& request) {
   if (const auto prompt = body.text("prompt")) {
     request.prompt = *prompt;
+    reject_foreign_fields(body);
     for (const std::string& name : body.unknown())
       throw Error("", "\"" + name + "\": unknown field of a prompt");
     return;
@@ -317,8 +318,7 @@ CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptio
                                     std::size_t n_vocab, std::size_t n_adapters) {
   const Fields body(json);
   std::vector<ChatMessage> messages = read_messages(body);
-  CompletionRequest out =
-      read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab, false, n_adapters});
+  CompletionRequest out = read_served(body, defaults, {LogprobsForm::Chat, 1, n_vocab, n_adapters});
   out.messages = std::move(messages);
   out.tools = read_tool_fields(body);
   if (out.tools.offered() && out.constraint.kind == ConstraintFields::Kind::Grammar)
@@ -328,6 +328,7 @@ CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptio
   out.variables = template_variables(body, out);
   read_continuation(body, out);
   out.progress = body.flag("return_progress").value_or(false);
+  reject_foreign_fields(body);
   out.ignored = ignored_fields(body);
   return out;
 }
@@ -340,7 +341,7 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   GenerateOptions short_defaults = defaults;
   if (short_defaults.max_tokens < 0) short_defaults.max_tokens = 16;
   CompletionRequest out =
-      read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab, true, n_adapters});
+      read_served(body, short_defaults, {LogprobsForm::Completion, 0, n_vocab, n_adapters});
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;
@@ -350,15 +351,21 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
   read_suffix(body, out);
   out.progress = body.flag("return_progress").value_or(false);
+  reject_foreign_fields(body);
   out.ignored = ignored_fields(body);
   return out;
 }
 
 BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults) {
+  if (line[line.find_first_not_of(" \t")] != '{')
+    throw Error("", R"(not JSON: each line is an object, such as {"prompt": "…"}, got )" +
+                        printable(line.substr(0, 40)));
   const RequestJson json = parse_request_json(line);
   if (!json.is_object())
     throw Error("", std::string("expected an object, got ") + json.type_name());
   const Fields outer(json);
+  if (outer.object("params") != nullptr)
+    refuse_unsupported("params", R"(use OpenAI's form, {"custom_id", "url", "body"})");
   BatchRequest request;
   request.custom_id = outer.text("custom_id").value_or("");
   const RequestJson* const inner = outer.find("body");

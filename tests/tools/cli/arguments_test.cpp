@@ -138,7 +138,50 @@ TEST(Arguments, TakesAModelAsFirstArgument) {
   EXPECT_EQ(cria({"run", "Llamas", "eat", "-n", "1"}).err, "");
 }
 
+// Scripts with line ends of Windows.
+TEST(Arguments, NameCarriageReturns) {
+  const std::vector<std::vector<std::string>> scripts = {{"run\r"},
+                                                         {"run", "-m", "x.gguf\r"},
+                                                         {"run", "a", "--temp=0\r"},
+                                                         {"list", "--json\r"},
+                                                         {"run", "a", "-n", "8\r"},
+                                                         {"inspect", "x.gguf\r"}};
+  for (const auto& words : scripts)
+    expect_usage_error(words, {"ends with a carriage return", "sed -i"});
+  const Result text = cria({"run", "-n", "1", "Hi\r"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.err.find("note: the text of PROMPT ends with a carriage return"),
+            std::string::npos)
+      << text.err;
+}
+
+// A long option with one hyphen is not a short one with a value.
+TEST(Arguments, NameLongOptionsWithOneHyphen) {
+  expect_usage_error({"run", "-verbose", "a"}, {"no option -verbose; did you mean --verbose?"});
+  expect_usage_error({"run", "-model", "x"}, {"no option -model; did you mean --model?"});
+  expect_usage_error({"run", "-prompt", "x"}, {"no option -prompt; did you mean --prompt?"});
+  expect_usage_error({"run", "-temp", "0"}, {"no option -temp; did you mean --temp?"});
+  expect_usage_error({"run", "-n-predict", "4"}, {"no option -n-predict"});
+  expect_usage_error({"run", "-hello"}, {"no option -hello"});
+  EXPECT_EQ(cria({"run", "-vn1", "a"}).code, 0);
+}
+
 TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
+  expect_usage_error({"llama-quantize"}, {"did you mean quantize?"});
+  expect_usage_error({"run", "-o", "x", "a"}, {"> FILE writes the answer"});
+  expect_usage_error({"run", "-f", "x", "a"}, {"< FILE puts a file before the prompt"});
+  expect_usage_error({"template", "Hi"}, {"-p TEXT takes a text"});
+  expect_usage_error({"batch", "x.jsonl"}, {"unexpected argument: x.jsonl (-i FILE takes"});
+  expect_usage_error({"edit", "x", "general.name", "y"}, {"--set KEY=TYPE:VALUE"});
+  expect_usage_error({"bench", "-p", "16-64+16"}, {"a list is written 16,32,64"});
+  expect_usage_error({"bench", "-b", "64,128"}, {"it takes one value"});
+  expect_usage_error({"quantize", "Q4_K_M", "a", "b"}, {"the order is IN OUT TYPE"});
+  expect_usage_error({"quantize", kDemo, "b.gguf", "15"}, {"did you mean Q4_K_M?"});
+  expect_usage_error({"quantize", kDemo, "b.gguf", "q4km"}, {"did you mean Q4_K_M?"});
+  expect_usage_error({"quantize", kDemo, "b.gguf", "COPY"}, {"cp copies a model"});
+  const Result context = cria({"run", "-c", "0", "-n", "1", "a"});
+  EXPECT_EQ(context.code, 0) << context.err;
+  EXPECT_NE(context.err.find("-c 0 is the default"), std::string::npos) << context.err;
   expect_usage_error({"run", "-s", "42", "a"}, {"--seed 42 sets the seed"});
   expect_usage_error({"ls"}, {"did you mean list?"});
   expect_usage_error({"pull", "x"}, {"does not download models"});
@@ -160,7 +203,7 @@ TEST(Arguments, WrongValuesSayWhatWasExpected) {
   expect_usage_error({"run", "-p", "a", "-t", "2.5"},
                      {"--threads: expected a whole number from 1 to", "2.5"});
   expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: needs a value"});
-  expect_usage_error({"run", "-p", "a", "-c", "0"}, {"; the default is the model's, up to 4096"});
+  expect_usage_error({"run", "-p", "a", "-c", "-1"}, {"; the default is the model's, up to 4096"});
   expect_usage_error({"run", "-p", "a", "-t", "-1"}, {"; the default is the physical cores"});
   expect_usage_error({"perplexity", kDemo, "a.txt"}, {"unexpected argument: a.txt (-f FILE"});
   expect_usage_error({"quantize", "a.gguf", "b.gguf", "Q4_0", "4"}, {"(-t 4 sets the threads)"});

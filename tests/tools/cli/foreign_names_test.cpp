@@ -117,6 +117,11 @@ constexpr PeerFlags kPeers[] = {
     {"run,serve", kIkLlama},
     {"serve", "--nobrowser --unsecure --gpu --listen"},
     {"run", "--prompt-cache --prompt-cache-all --prompt-cache-ro -f --file -bf -e --escape"},
+    {"run,chat", "-o --output --prompt-file --context-length"},
+    {"serve", "--context-length --identifier --uds"},
+    {"tokenize",
+     "--ids --stdin --no-bos --no-escape --no-parse-special --show-count --detokenize "
+     "--log-disable -p -f -m"},
     {"embed",
      "--pooling --embd-normalize --embd-output-format --embd-separator -p -f --truncate "
      "--dimensions"},
@@ -186,8 +191,11 @@ TEST(ForeignNames, AreIgnoredOrRefusedWithAReason) {
 
 TEST(ForeignNames, CommandsOfPeersHaveHints) {
   for (const char* const name :
-       {"ls", "show", "ps", "stop", "pull", "push", "create", "rm", "cp", "server", "llama-cli",
-        "complete", "run-batch", "collect-env", "signin", "launch", "embedding", "gguf-split"})
+       {"ls",     "import", "log",       "load",        "unload",        "get",
+        "search", "status", "gguf-dump", "export-lora", "batched-bench", "show",
+        "ps",     "stop",   "pull",      "push",        "create",        "rm",
+        "cp",     "server", "llama-cli", "complete",    "run-batch",     "collect-env",
+        "signin", "launch", "embedding", "gguf-split"})
     EXPECT_NE(tools::foreign_command_hint(name), "") << name;
   EXPECT_EQ(tools::foreign_command_hint("run"), "");
 }

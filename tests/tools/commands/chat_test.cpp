@@ -221,6 +221,19 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
 }
 
+TEST(Chat, SetTakesSeveralOptions) {
+  const Result result = chat(
+      "/set temp 0.3 top_k 7 ignore-eos --min-p=0.2 stop two words\n/set parameter "
+      "temperature 0.4\n/set temp 0.5 fly 1\n/set\n");
+  EXPECT_EQ(result.err.find("temp set to 0.3, top-k set to 7, ignore-eos set, min-p set to 0.2, "
+                            "stop set to two words\ntemp set to 0.4\n"),
+            0U)
+      << result.err;
+  for (const char* const line : {"temp                0.4\n", "top-k               7\n",
+                                 "stop                \"two words\"\n"})
+    EXPECT_NE(result.err.find(line), std::string::npos) << result.err;
+}
+
 TEST(Chat, SetSpeaksOfItsOwn) {
   const Result result = chat(
       "/set help\n/set temp\n/set stop END\n/set ignore-eos\n/set samplers "

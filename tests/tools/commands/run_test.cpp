@@ -486,6 +486,14 @@ TEST(Run, PutsPipedTextBeforeThePrompt) {
       << "stdin has the tools";
 }
 
+TEST(Run, RefusesPipedTextBesideMessages) {
+  const char* const talk = R"([{"role": "user", "content": "Hi"}])";
+  const Result result = cria({"run", "--messages", talk, "-n", "1"}, "a text\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("stdin has a text that would be lost"), std::string::npos)
+      << result.err;
+}
+
 TEST(Run, ASessionFileSparesReading) {
   const TempDirectory directory;
   const std::string file = directory.path("session");

@@ -107,6 +107,14 @@ TEST(Template, ReportsUnusedVariables) {
   EXPECT_EQ(result.out, cria({"template", "--messages", "-"}, kTalk).out);
 }
 
+TEST(Template, TakesOneMessageAsText) {
+  const char* const talk =
+      R"([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}])";
+  const Result result = cria({"template", "-s", "Be kind.", "-p", "Hi"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, cria({"template", "--messages", talk}).out);
+}
+
 TEST(Template, UsesEveryOption) {
   EXPECT_EQ(cria({"template", "--messages", "-", "--tool-format", "hermes"}, kTalk).code, 2);
 }
@@ -135,6 +143,7 @@ TEST(Template, ReportsThePlaceOfAnError) {
 
 TEST(Template, WrongUsage) {
   EXPECT_EQ(cria({"template"}).code, 2);
+  EXPECT_EQ(cria({"template", "--messages", "-", "-p", "x"}, kTalk).code, 2);
   EXPECT_EQ(cria({"template", "--messages", "-", "--date", "tomorrow"}, kTalk).code, 2);
   EXPECT_EQ(cria({"template", "--messages", "-", "--template", "/no/such/file"}, kTalk).code, 1);
 }

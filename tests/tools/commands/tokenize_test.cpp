@@ -164,6 +164,12 @@ TEST(Tokenize, PreTokenizersMissingAndUnknown) {
       << wrong.err;
 }
 
+TEST(Tokenize, TakesIdsInBrackets) {
+  const std::string ids = cria({"tokenize", "--ids", "--no-bos", "-p", "Hello world"}).out;
+  EXPECT_EQ(cria({"tokenize", "--detokenize"}, "[" + ids.substr(0, ids.size() - 1) + "]\n").out,
+            "Hello world");
+}
+
 TEST(Tokenize, RejectsInvalidTokenIds) {
   for (const std::string bad : {"4096", "-1", "x", "1.5", "99999999999999999999"}) {
     const Result result = cria({"tokenize", "--decode"}, "1 " + bad);

@@ -150,6 +150,8 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("cria list"), std::string::npos) << unknown.err;
   EXPECT_NE(unknown.err.find("ollama pull qwen9"), std::string::npos) << unknown.err;
+  for (const char* const word : {"serve", "Q4_K_M", "odel"})
+    EXPECT_EQ(tokenize(word).err.find("pull"), std::string::npos) << word << " names no model";
   const TempDirectory directory;
   directory.write("config.json", "{}");
   const Result other_form = tokenize(directory.path());

@@ -21,6 +21,8 @@ TEST(ServeHttp, AnswersAndItsFields) {
     EXPECT_TRUE(has(answer, field)) << field << answer;
   EXPECT_FALSE(has(served.ask(get("/echo", kClose + "X-Request-Id: <script>\r\n")), "script"));
   EXPECT_TRUE(has(served.ask(get("/echo/a%2Fb")), "[GET /echo/a/b  a/b ]"));
+  for (const char* path : {"//echo", "/echo/", "//echo//"})
+    EXPECT_TRUE(has(served.ask(get(path)), "[GET /echo ")) << path;
 }
 
 TEST(ServeHttp, HeadWithoutABody) {

@@ -161,6 +161,55 @@ TEST(ServeProtocols, ErrorsNameTheirOwnFields) {
   EXPECT_TRUE(lines["error"].get<std::string>().starts_with("\"options.temperature\"")) << lines;
 }
 
+// What belongs to another protocol is used, or refused with the place where it belongs.
+TEST(ServeProtocols, LoseNoFieldsOfOthers) {
+  ServedDemo demo;
+  const Json talk = Json::array({user_says(kAsked)}), none = Json::array();
+  struct Case {
+    const char* path;
+    Json body;
+    const char* said;  ///< the beginning of the message, or the answer
+    int status = 400;
+  };
+  const char* const yes = "root ::= \"yes\"";
+  const Json schema = {{"type", "json_schema"},
+                       {"json_schema", {{"name", "a"}, {"schema", {{"const", "yes"}}}}}};
+  const Case cases[] = {
+      {"/api/generate", {{"messages", talk}}, "\"messages\": it belongs to /api/chat"},
+      {"/api/chat",
+       {{"messages", none}, {"prompt", "x"}},
+       "\"prompt\": it belongs to /api/generate"},
+      {"/api/generate",
+       {{"prompt", "x"}, {"raw", true}, {"system", "y"}},
+       "\"system\": no template"},
+      {"/api/chat", {{"messages", talk}, {"system", "y"}}, "\"system\": put it first"},
+      {"/api/chat", {{"messages", talk}, {"json_schema", schema}}, "\"json_schema\": use"},
+      {"/v1/messages", {{"messages", talk}, {"prompt", "x"}}, "\"prompt\": put it into"},
+      {"/v1/messages", {{"messages", talk}, {"n", 2}}, "\"n\": a request has one answer"},
+      {"/v1/responses", {{"input", "x"}, {"messages", talk}}, "\"messages\": it belongs to /v1/ch"},
+      {"/infill", {{"input_prefix", "x"}, {"suffix", "y"}}, "\"suffix\": use \"input_suffix\""},
+      {"/api/chat", {{"messages", talk}, {"stream", false}, {"grammar", yes}}, "yes", 200},
+      {"/api/chat",
+       {{"messages", talk}, {"stream", false}, {"response_format", schema}},
+       "yes",
+       200},
+      {"/api/generate", {{"prompt", "x"}, {"stream", false}, {"grammar", yes}}, "yes", 200},
+      {"/v1/messages", {{"messages", talk}, {"grammar", yes}}, "yes", 200},
+  };
+  for (const Case& one : cases) {
+    const auto got = demo.answer(one.path, one.body);
+    EXPECT_EQ(got->status(), one.status) << one.path << one.body;
+    const std::string quoted = Json(one.said).dump();
+    EXPECT_NE(got->body().find(quoted.substr(1, quoted.size() - 2)), std::string::npos)
+        << one.path << one.body << got->body();
+  }
+  const Json limited =
+      demo.answer("/api/generate",
+                  {{"prompt", "The"}, {"raw", true}, {"stream", false}, {"max_tokens", 3}})
+          ->json();
+  EXPECT_EQ(limited["eval_count"], 3);
+}
+
 TEST(Repairs, AreAsFewAsTheTemplateNeeds) {
   const auto accepts = [](const tools::TemplateInput& input) {
     for (std::size_t i = 1; i < input.messages.size(); ++i)

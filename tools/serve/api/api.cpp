@@ -264,14 +264,16 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/v1/score", "use /v1/rerank"},
     {"/v1/v1/{rest}", "leave /v1 out of the base URL"},
     {"/v1/api/{rest}", "leave /v1 out of the base URL"},
+    {"/api/v0/{rest}", "use /v1, which has OpenAI's API"},
+    {"/api/v1/{rest}", "use /v1, which has OpenAI's API"},
     {"/v1/batches", "cria batch answers a file of requests"},
     {"/v1/audio/speech", kTextOnly},
     {"/v1/audio/transcriptions", kTextOnly},
     {"/v1/images/generations", kTextOnly},
 };
 
-Route other_path(const char* path, const char* hint) {
-  return make_route("POST", path, [hint](const std::shared_ptr<Exchange>& exchange) {
+Route other_path(const char* method, const char* path, const char* hint) {
+  return make_route(method, path, [hint](const std::shared_ptr<Exchange>& exchange) {
     refuse(*exchange,
            {"not_found", "", "not found: " + exchange->request().path + "; " + hint, 404});
   });
@@ -304,8 +306,8 @@ std::vector<Route> Api::routes() {
     endpoint(post_route("/embeddings", own(&Api::embed)));
     for (const char* path : {"/rerank", "/reranking"})
       endpoint(post_route(path, own(&Api::rerank)));
-    for (const char* path : {"/models", "/models/"})
-      all.push_back(get_route(prefix + path, [this](const auto& exchange) { models(exchange); }));
+    all.push_back(
+        get_route(prefix + "/models", [this](const auto& exchange) { models(exchange); }));
     all.push_back(
         get_route(prefix + "/models/{id}", [this](const auto& exchange) { one_model(exchange); }));
   }
@@ -319,7 +321,8 @@ std::vector<Route> Api::routes() {
   all.push_back(post_route("/tokenize", tokenize));
   all.push_back(post_route("/detokenize", detokenize));
   all.push_back(post_route("/apply-template", own(&Api::apply_template)));
-  for (const auto& [path, hint] : kOtherPaths) all.push_back(other_path(path, hint));
+  for (const auto& [path, hint] : kOtherPaths)
+    for (const char* const method : {"GET", "POST"}) all.push_back(other_path(method, path, hint));
   return all;
 }
 
@@ -372,8 +375,6 @@ CompletionRequest Api::read(const ServedModel& model, const EqualRequest& asked)
     throw RequestError("unsupported_model", "model", error.what());
   }
   if (asked.change) asked.change(request);
-  if (!asked.ignored.empty())
-    request.ignored += (request.ignored.empty() ? "" : ",") + asked.ignored;
   return request;
 }
 

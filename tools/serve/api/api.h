@@ -38,7 +38,6 @@ struct EqualRequest {
   std::function<std::shared_ptr<Reply>(ReplyParts parts)> reply;
   /// Changes the request after it was read, or refuses it. May be empty.
   std::function<void(CompletionRequest& request)> change = {};
-  std::string ignored = {};  ///< further unknown fields
 };
 
 class Api {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/file/json.h"
+#include "tools/requests/answer_fields.h"
 
 namespace cria::serve {
 
@@ -19,10 +20,21 @@ void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& pr
   constexpr std::string_view kForeign[] = {"n",      "best_of",        "echo",
                                            "prompt", "stream_options", "return_progress"};
   for (const std::string& name : from.unknown()) {
-    if (to.body.contains(name) || std::ranges::count(kForeign, name) != 0) continue;
+    if (to.body.contains(name) || std::ranges::count(kForeign, name) != 0) {
+      tools::reject_foreign_field(from, name);
+      continue;
+    }
     to.body[name] = from.json()[name];
     if (!prefix.empty()) to.paths.emplace_back(name, prefix + name);
   }
+}
+
+void end_with_context(EqualRequest& to) {
+  for (const std::string_view name : tools::kMaxTokensNames) {
+    const auto found = to.body.find(std::string(name));
+    if (found != to.body.end() && !found->is_null() && *found != -1) return;
+  }
+  to.body["max_tokens"] = 1 << 30;
 }
 
 void copy_field(const Fields& from, const std::string& name, EqualRequest& to,

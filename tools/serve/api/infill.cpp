@@ -65,15 +65,6 @@ void copy_samplers(const Fields& body, EqualRequest& to) {
   steps = kept;
 }
 
-/// Absent or -1: no limit but the context's.
-void copy_limit(const Fields& body, EqualRequest& to) {
-  const std::int64_t n = body.integer("n_predict", -1).value_or(-1);
-  if (n >= 0)
-    to.body["n_predict"] = n;
-  else if (!body.json().contains("max_tokens") && !body.json().contains("max_completion_tokens"))
-    to.body["max_tokens"] = 1 << 30;
-}
-
 }  // namespace
 
 EqualRequest read_infill_request(const RequestJson& json) {
@@ -90,9 +81,11 @@ EqualRequest read_infill_request(const RequestJson& json) {
       body.integer("t_max_predict_ms", -1, std::int64_t{1} << 40).value_or(0));
   form.id_slot = body.integer("id_slot", -1).value_or(-1);
   copy_samplers(body, to);
-  copy_limit(body, to);
-  for (const char* name : {"logprobs", "suffix"}) (void)body.has(name);  // not of this protocol
+  (void)body.has("logprobs");  // not of this protocol
+  if (const auto suffix = body.text("suffix"); suffix && !suffix->empty())
+    tools::refuse_unsupported("suffix", R"(use "input_suffix")");
   copy_own_fields(body, to);
+  end_with_context(to);
   to.change = [gap](CompletionRequest& request) {
     request.fill = std::move(*gap);
     request.cut_prompt = true;

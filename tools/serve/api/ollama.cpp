@@ -77,14 +77,24 @@ void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson&
       waiting_form(api, exchange, Fields(json), generate));
 }
 
+/// Refuses what the other endpoint reads: it would be lost here.
+void refuse_other(const Fields& body, const char* name, const char* endpoint) {
+  const RequestJson* const value = body.find(name);
+  if (value != nullptr && !value->empty() && *value != "")
+    tools::refuse_unsupported(name, std::string("it belongs to ") + endpoint);
+}
+
 void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
-  const RequestJson* const messages = Fields(json).array("messages");
+  const Fields body(json);
+  refuse_other(body, "prompt", "/api/generate");
+  const RequestJson* const messages = body.array("messages");
   if (messages != nullptr && messages->empty()) return load(api, exchange, json, false);
   ask(api, exchange, json, false);
 }
 
 void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
   const Fields body(json);
+  refuse_other(body, "messages", "/api/chat");
   const std::string prompt = body.text("prompt").value_or("");
   if (prompt.empty() && body.text("suffix").value_or("").empty())
     return load(api, exchange, json, true);

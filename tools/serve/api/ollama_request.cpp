@@ -110,20 +110,18 @@ void read_ollama_think(const Fields& body, EqualRequest& to) {
 
 /// Fields that all protocols share, and the number of tokens.
 void read_ollama_options(const Fields& body, EqualRequest& to) {
-  if (!to.chat) to.body["max_tokens"] = 1 << 30;  // cut to what the context has left
   const RequestJson* const json = body.object("options");
   if (json == nullptr) return;
-  const Fields options(*json, "options");
+  RequestJson own = *json;
   for (const char* name :
        {"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap",
-        "use_mlock", "low_vram", "numa", "draft_num_predict", "penalize_newline"})
-    (void)options.has(name);
-  if (const auto n = options.integer("num_predict", -2); n && *n >= 0) {
+        "use_mlock", "low_vram", "numa", "draft_num_predict", "penalize_newline", "num_predict"})
+    own.erase(name);
+  if (const auto n = Fields(*json, "options").integer("num_predict", -2); n && *n >= 0) {
     to.body["n_predict"] = *n;
-    to.body.erase("max_tokens");
     to.paths.emplace_back("n_predict", "options.num_predict");
   }
-  copy_own_fields(options, to, "options.");
+  copy_own_fields(Fields(own, "options"), to, "options.");
 }
 
 EqualRequest read_ollama_common(const Fields& body, bool chat, bool generate) {
@@ -147,7 +145,8 @@ void finish_ollama(const Fields& body, EqualRequest& to) {
   read_ollama_format(body, to);
   if (to.chat) read_ollama_think(body, to);
   read_ollama_options(body, to);
-  to.ignored = tools::ignored_fields(body);
+  copy_own_fields(body, to);
+  if (!to.chat) end_with_context(to);
 }
 
 }  // namespace
@@ -174,6 +173,8 @@ EqualRequest read_ollama_generate(const RequestJson& json) {
   EqualRequest to = read_ollama_common(body, !raw, true);
   const auto system = body.text("system");
   if (raw) {
+    if (system && !system->empty())
+      refuse_unsupported("system", R"(no template shows it here; put it into "prompt")");
     to.body["prompt"] = prompt;
     if (!suffix.empty()) to.body["suffix"] = suffix;
     (void)body.has("think");

@@ -35,6 +35,14 @@ std::string shown_path(std::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
+/// Base URLs that end in a slash give "//v1/…", and some clients add one at the end.
+std::string without_spare_slashes(std::string path) {
+  const auto repeats = [](char a, char b) { return a == '/' && b == '/'; };
+  path.erase(std::unique(path.begin(), path.end(), repeats), path.end());
+  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 /// Fills the log record, also for a refused request.
@@ -77,7 +85,8 @@ Refusal Connection::check_asker(const ParsedHead& head, Headers& more) {
   };
   auto target = parse_target(head.target);
   if (!target) return {400, "the request's target is malformed"};
-  request_.path = std::move(target->path);  // errors have the form of its protocol
+  request_.path =
+      without_spare_slashes(std::move(target->path));  // errors have the form of its protocol
   request_.query = std::move(target->query);
   std::optional<std::string_view> host = field("host");
   if (!target->host.empty()) host = target->host;
