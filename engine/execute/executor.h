@@ -81,6 +81,8 @@ class Executor {
   /// Returns logits of rows [begin, end) of the last batch's requested ones, at most
   /// shape().logit_rows of them: [end-begin][n_vocab], valid until the next call.
   std::span<const float> logits(const BatchPlan& batch, std::size_t begin, std::size_t end);
+  /// Makes logits() compute the first n of each row only; the others are arbitrary. One rank.
+  void limit_logits(std::size_t n) { pass_.end_logit = n; }
   /// Returns what the last node reads for these rows: [end-begin][width], valid until the next
   /// forward().
   [[nodiscard]] std::span<const float> hidden(const BatchPlan& batch, std::size_t begin,

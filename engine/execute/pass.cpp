@@ -81,8 +81,9 @@ void BatchPlan::finish() {
 // Shared by most operations with matrices.
 
 RowChunks OpBase::chunks(const Node& node, const Pass& pass) {
-  return RowChunks::shrinking(pass.part_of(node).own.size(), pass.team.threads(), kChunksPerThread,
-                              kRowTile);
+  std::size_t rows = pass.part_of(node).own.size();
+  if (node.out == pass.graph.logits) rows = std::min(rows, pass.end_logit);
+  return RowChunks::shrinking(rows, pass.team.threads(), kChunksPerThread, kRowTile);
 }
 
 const std::byte* OpBase::first_weights(const Node& node, const Pass& pass, std::size_t chunk) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -145,6 +146,8 @@ class Pass {
   PrefetchMode prefetch = PrefetchMode::InOrder;
   const MatMulKernel* packed = nullptr;  ///< kernel whose packed input is in work.packed
   bool adapted = false;                  ///< a scale of an adapter is not 0 in the batch
+  /// Logits from this one on are not computed.
+  std::size_t end_logit = std::numeric_limits<std::size_t>::max();
 
   [[nodiscard]] std::size_t count() const { return end - begin; }
   [[nodiscard]] std::size_t index_of(const Node& node) const {

@@ -1,6 +1,7 @@
 #include "engine/session/draft_model.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/model_parts.h"
 #include "engine/session/draft_control.h"
@@ -30,6 +31,20 @@ float* input_of(const Engine& engine) {
 }
 
 }  // namespace
+
+std::size_t draft_rows(std::span<const TokenId> text, const Vocabulary& vocabulary) {
+  constexpr std::size_t kRecent = 256, kLeftOut = 16;  // tokens; 1/16 of them is left out
+  std::array<std::size_t, kRecent> ids{};
+  std::size_t n = 0;
+  for (const TokenId token : text.last(std::min(text.size(), kRecent))) {
+    const auto id = static_cast<std::size_t>(token);
+    if (id < vocabulary.types.size() && vocabulary.types[id] == TokenType::Normal) ids[n++] = id;
+  }
+  if (n == 0) return kFrequentTokens;
+  const auto last = ids.begin() + static_cast<std::ptrdiff_t>(n - 1 - n / kLeftOut);
+  std::nth_element(ids.begin(), last, ids.begin() + static_cast<std::ptrdiff_t>(n));
+  return std::max(kFrequentTokens, *last + 1);
+}
 
 DraftModel::DraftModel(const Model& draft, const Model& model, const EngineOptions& options,
                        GraphPart part)
@@ -138,9 +153,9 @@ bool DraftModel::pass(std::span<const DraftRequest> requests, std::size_t& most_
   if (batch_.size() == 0) return false;
   batch_.forward();
   batch_.for_each_row(0, complete_.size(), [this](std::size_t i, std::span<const float> logits) {
-    const auto shared = logits.first(n_vocab_);
+    const auto likely = logits.first(rows_);
     complete_[i]->draft->push_back(
-        static_cast<TokenId>(std::ranges::max_element(shared) - shared.begin()));
+        static_cast<TokenId>(std::ranges::max_element(likely) - likely.begin()));
     if (!predicts()) return;
     const std::span<const float> hidden = batch_.hidden(i, i + 1);
     complete_[i]->of->last.assign(hidden.begin(), hidden.end());
@@ -151,7 +166,13 @@ bool DraftModel::pass(std::span<const DraftRequest> requests, std::size_t& most_
 void DraftModel::write(std::span<const DraftRequest> requests, std::size_t most_read,
                        const std::atomic<bool>* stop) {
   const StopOn stop_on(engine_, stop);
-  for (const DraftRequest& request : requests) request.draft->clear();
+  rows_ = 0;
+  for (const DraftRequest& request : requests) {
+    request.draft->clear();
+    rows_ = std::max(rows_, draft_rows(request.text, engine_.model().vocabulary()));
+  }
+  rows_ = std::min(rows_, n_vocab_);
+  StateAccess::of(engine_).executor.limit_logits(rows_);
   while (pass(requests, most_read)) continue;
 }
 

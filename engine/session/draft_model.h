@@ -14,6 +14,15 @@
 
 namespace cria {
 
+inline constexpr std::size_t kFrequentTokens = 32768;  ///< see draft_rows()
+
+/// Returns the number of logits, the first ones, from which a draft of the text's next tokens is
+/// chosen. All rows of the output matrix would be most of a draft's cost, and token ids are ranks:
+/// of merges in BPE, of frequency elsewhere. The first 32,768 hold 92 to 94 % of English text and
+/// code. For other scripts, the number covers all but 1/16 of the text's last tokens. Control
+/// tokens do not count: they lie at the end, so the one that ends an answer is not drafted.
+std::size_t draft_rows(std::span<const TokenId> text, const Vocabulary& vocabulary);
+
 /// Drafts greedily for several texts at once. A smaller model reads the texts. A prediction layer
 /// also needs the trunk's hidden states: its row t is made of that of position t and token t + 1,
 /// and predicts token t + 2. What it lacks makes drafts worse, but never changes an answer.
@@ -71,6 +80,7 @@ class DraftModel {
   Engine engine_;
   Batch batch_;
   const std::size_t n_vocab_;   // token ids of both models
+  std::size_t rows_ = 0;        // first logits that this draft is chosen from
   float* const input_;          // rows of the prediction layer's hidden states; null: a model
   const std::size_t n_hidden_;  // floats of such a row
   std::vector<TokenId> added_;

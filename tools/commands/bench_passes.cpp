@@ -115,7 +115,7 @@ class Together {
 };
 
 /// A known text, so that every draft token can be made right or wrong. A model with a prediction
-/// layer drafts by it, as in an answer.
+/// layer drafts by it, as in an answer. The text has frequent tokens, as most texts.
 class Oracle {
  public:
   Oracle(const Model& model, const PassBench& how)
@@ -123,7 +123,7 @@ class Oracle {
         engine_(model, engine_options(how, how.prompt + how.decode + kMaxDraft + 1, 1)),
         batch_(engine_),
         sequence_(engine_),
-        text_(random_tokens(model, how.prompt + how.decode)),
+        text_(random_tokens(model, how.prompt + how.decode, kFrequentTokens)),
         wrong_(static_cast<TokenId>(model.config().n_vocab - 1)) {
     if (model.prediction() != nullptr && model.cluster() == nullptr) {
       layer_.emplace(model, engine_options(how, how.prompt + how.decode + kMaxDraft + 1, 1));
@@ -206,11 +206,11 @@ class Oracle {
 
 }  // namespace
 
-std::vector<TokenId> random_tokens(const Model& model, std::size_t n) {
+std::vector<TokenId> random_tokens(const Model& model, std::size_t n, std::uint32_t end) {
   std::mt19937 generator(1);
   std::vector<TokenId> ids(n);
-  const auto vocabulary = static_cast<std::uint32_t>(model.config().n_vocab);
-  for (TokenId& id : ids) id = static_cast<TokenId>(generator() % vocabulary);
+  const auto ids_end = std::min(end, std::uint32_t{model.config().n_vocab});
+  for (TokenId& id : ids) id = static_cast<TokenId>(generator() % ids_end);
   return ids;
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,8 @@ FiguresTable speculate_table();
 void bench_speculate(const Model& model, const PassBench& how,
                      const std::vector<std::size_t>& rates, FiguresTable& table);
 
-/// Tokens of no meaning, the same each time.
-std::vector<TokenId> random_tokens(const Model& model, std::size_t n);
+/// Tokens of no meaning with ids below `end`, the same each time.
+std::vector<TokenId> random_tokens(const Model& model, std::size_t n,
+                                   std::uint32_t end = std::numeric_limits<std::uint32_t>::max());
 
 }  // namespace cria::tools

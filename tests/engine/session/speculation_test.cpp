@@ -410,6 +410,34 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   EXPECT_EQ(drafted, std::vector<TokenId>(4, 299));
 }
 
+// Rare tokens are drafted only in texts that have them.
+TEST(Speculation, DraftsFrequentTokensOnly) {
+  Vocabulary vocabulary;
+  vocabulary.types.assign(100'000, TokenType::Normal);
+  vocabulary.types.back() = TokenType::Control;
+  const auto rows = [&](TokenId usual, std::size_t n_rare, TokenId rare) {
+    std::vector<TokenId> text(400, usual);
+    std::ranges::fill(std::span(text).last(n_rare), rare);
+    return draft_rows(text, vocabulary);
+  };
+  EXPECT_EQ(draft_rows({}, vocabulary), kFrequentTokens);
+  EXPECT_EQ(rows(7, 16, 90'000), kFrequentTokens) << "a sixteenth of the last 256 tokens";
+  EXPECT_EQ(rows(7, 17, 90'000), 90'001U);
+  EXPECT_EQ(rows(50'000, 5, 90'000), 50'001U);
+  EXPECT_EQ(rows(7, 200, 99'999), kFrequentTokens) << "control tokens";
+
+  const auto model = padded_model(40'000);
+  DraftModel draft(*model, *model, {.n_ctx = 64});
+  for (const auto& [spoken, drafted] : {std::pair{TokenId{20}, TokenId{0}}, {39'999, 39'999}}) {
+    DraftModel::Text seen = draft.text(0, true);
+    const std::vector<TokenId> text(20, spoken);
+    std::vector<TokenId> written;
+    const DraftModel::DraftRequest request{&seen, text, 4, &written};
+    draft.write({&request, 1}, 100, nullptr);
+    EXPECT_EQ(written, std::vector<TokenId>(4, drafted)) << spoken;
+  }
+}
+
 // A long text is read piece by piece, and an interrupt is heard meanwhile.
 TEST(Speculation, ADraftModelCanBeStopped) {
   const auto model = padded_model(300);
