@@ -167,6 +167,7 @@ class SchemaForms {
                            SchemaAlternative& out);
   std::uint32_t referred(const SchemaJson& ref, const std::string& at);
   std::uint32_t find_referred(const SchemaJson& ref, const std::string& at);
+  void name_schemas(const SchemaJson& in, const std::string& place, std::vector<std::string> scope);
   Alternatives any_of(const SchemaJson& list, const std::string& at);
   Alternatives one_of(const SchemaJson& list, const std::string& at);
   Alternatives none_of(const SchemaJson& schema, const std::string& at);
@@ -187,8 +188,10 @@ class SchemaForms {
   std::map<std::string, std::shared_ptr<const CharDfa>> patterns_;
   std::map<const SchemaJson*, std::shared_ptr<const SchemaValues>> values_;
   std::map<const SchemaJson*, std::uint32_t> referred_;  // by the reference
-  std::set<std::uint32_t> open_;                         // being read
-  std::set<const SchemaJson*> one_ofs_;                  // already in exclusive_
+  std::map<std::string, Subschema> named_;
+  std::vector<std::string> parts_;       // places of subschemas with an $id, with a slash
+  std::set<std::uint32_t> open_;         // being read
+  std::set<const SchemaJson*> one_ofs_;  // already in exclusive_
   std::vector<SchemaExclusion> exclusive_;
 };
 

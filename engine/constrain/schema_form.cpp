@@ -22,20 +22,6 @@ std::string without_percents(std::string_view text) {
   return out;
 }
 
-// The subschema with this $id, or with this $anchor and no $id between, or null.
-const SchemaJson* find_named(const SchemaJson& in, std::string_view key, std::string_view name) {
-  constexpr std::string_view kData[] = {"enum", "const", "default", "example", "examples"};
-  if (in.is_object())
-    if (const auto found = in.find(key); found != in.end() && *found == name) return &in;
-  if (!in.is_structured()) return nullptr;
-  for (const auto& [member, value] : in.items()) {
-    if (in.is_object() && std::ranges::count(kData, member) != 0) continue;
-    if (key == "$anchor" && value.is_object() && value.contains("$id")) continue;
-    if (const SchemaJson* const found = find_named(value, key, name)) return found;
-  }
-  return nullptr;
-}
-
 // About; without what is shared.
 std::size_t bytes_of(const SchemaAlternative& one) {
   constexpr std::size_t kBlock = 16;  // an allocation's overhead in bytes
@@ -242,6 +228,36 @@ SchemaForms::Alternatives SchemaForms::none_of(const SchemaJson& schema, const s
   return {std::move(out)};
 }
 
+// Subschemas by $id and by $id#$anchor; the whole schema is "", too. scope: the names of the
+// schema with an $id that this is a part of.
+void SchemaForms::name_schemas(const SchemaJson& in, const std::string& place,
+                               std::vector<std::string> scope) {
+  constexpr std::string_view kData[] = {"enum", "const", "default", "example", "examples"};
+  budget_.steps(4 + steps_of_text(place.size()));
+  const auto text_of = [&in](const char* key) {
+    const auto found = in.is_object() ? in.find(key) : in.end();
+    return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto add = [&](const std::string& name) {
+    budget_.bytes(64 + name.size() + place.size());
+    named_.try_emplace(name, Subschema{&in, place});
+  };
+  if (const std::string id = text_of("$id"); !id.empty()) {
+    if (!place.empty()) scope.clear(), parts_.push_back(place + "/");
+    add(id);
+    scope.push_back(id);
+  }
+  if (const std::string anchor = text_of("$anchor"); !anchor.empty())
+    for (const std::string& id : scope) add(id + "#" + anchor);
+  if (in.is_array())
+    for (std::size_t i = 0; i < in.size(); ++i)
+      name_schemas(in[i], place + "/" + std::to_string(i), scope);
+  if (in.is_object())
+    for (const auto& [member, value] : in.items())
+      if (std::ranges::count(kData, member) == 0)
+        name_schemas(value, place + pointer_part(member), scope);
+}
+
 // Looked for once: that reads the reference, and a list of definitions.
 std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at) {
   const auto known = referred_.find(&ref);
@@ -254,20 +270,29 @@ std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::strin
   const auto& text = ref.get_ref<const std::string&>();
   const std::size_t mark = std::min(text.find('#'), text.size());
   const std::string id = text.substr(0, mark),
-                    within = mark == text.size() ? "" : text.substr(mark + 1);
-  const SchemaJson* target = id.empty() ? &root_ : find_named(root_, "$id", id);
-  if (target != nullptr && !within.empty() && within[0] != '/')
-    target = find_named(*target, "$anchor", within);
-  if (target == nullptr)
+                    within = text.substr(std::min(mark + 1, text.size()));
+  const bool is_anchor = !within.empty() && within[0] != '/';
+  if (named_.empty()) {
+    named_[""] = {&root_, ""};
+    name_schemas(root_, "", {""});
+  }
+  if (id.empty())
+    for (const std::string& part : parts_)
+      if (at.starts_with(part))
+        refuse_schema("references within a part with its own $id are not supported: " + text, at);
+  const auto found = named_.find(is_anchor ? text : id);
+  if (found == named_.end())
     refuse_schema("references outside of the schema are not supported: " + text, at);
-  if (within.starts_with('/')) {
+  auto [target, place] = found->second;
+  if (!within.empty() && !is_anchor) {
     try {
       target = &target->at(nlohmann::json_pointer<std::string>(without_percents(within)));
     } catch (const SchemaJson::exception&) {
       refuse_malformed_schema("refers to what is not there: " + text, at);
     }
+    place += within;
   }
-  return number(*target, id.empty() && within.starts_with('/') ? within : at);
+  return number(*target, place);
 }
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
