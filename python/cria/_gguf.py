@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _library as lib
 from ._file import Path
+from ._memory import empty
 
 Bytes = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
@@ -89,7 +90,7 @@ def quantize(array: npt.ArrayLike, dtype: str, importance: Optional[npt.ArrayLik
 def dequantize(data: npt.ArrayLike, dtype: str, shape: Tuple[int, ...], *, threads: int = 0) -> Values:
     """Decodes bytes of a tensor to float32 of this shape, whose last axis is a row."""
     raw = np.ascontiguousarray(np.asarray(data)).reshape(-1).view(np.uint8)
-    out: Values = np.empty(shape, dtype=np.float32)
+    out: Values = empty(shape)
     cols = _rows(out)
     expected = out.size // cols * _dtype(dtype).row_bytes(cols)
     if raw.size != expected:

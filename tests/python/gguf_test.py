@@ -4,6 +4,7 @@ import gc
 import random
 import resource
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import cria
 import numpy as np
@@ -203,6 +204,47 @@ def test_dropped_views_leave_nothing(demo):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     drop(10_000)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2048  # KiB
+
+
+def large_array():
+    """8 MiB of zeros, decoded."""
+    return cria.dequantize(np.zeros((1024, 2048 // 32 * 34), dtype=np.uint8), "Q8_0", (1024, 2048))
+
+
+def test_large_arrays_use_the_memory_of_dropped_ones():
+    first = large_array()
+    second = large_array()
+    place = first.ctypes.data
+    assert second.ctypes.data != place and first.flags.writeable
+    first[:] = 7
+    row = first[5]
+    del first
+    gc.collect()
+    third = large_array()
+    assert third.ctypes.data != place and (row == 7).all()  # the view keeps the memory
+    del row
+    gc.collect()
+    fourth = large_array()
+    assert fourth.ctypes.data == place and not fourth.any()
+
+
+def test_kept_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr("cria._memory._KEPT", 20 << 20)
+    arrays = [large_array() for _ in range(5)]
+    arrays.clear()
+    gc.collect()
+    assert sum(map(len, cria._memory._free)) == 16 << 20
+
+
+def test_threads_drop_arrays():
+    def work(number):
+        for _ in range(20):
+            array = large_array()
+            array[:] = number
+            assert (array == number).all()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
 
 
 def test_mutated_files_are_errors_or_files(tmp_path):
