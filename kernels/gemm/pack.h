@@ -26,8 +26,13 @@ template <class Isa, DType type>
 constexpr PanelShape panel_shape() {
   using W = LaneType<RowLanes<Isa>, type>;
   constexpr DecodeTraits traits = Format<type>::kTraits;
-  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kZero;
-  constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
+  // Full weights that need seven bits get the least zero point: their sums may fit in int16.
+  constexpr bool kSevenBits = W::kSuper && W::kFull && traits.q_max - traits.q_min <= 127;
+  constexpr int kZero = kSevenBits ? -traits.q_min : W::kZero;
+  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : kZero;
+  constexpr int kMax = !GemmKernel<Isa>::kSumsInt16 ? 255
+                       : kSevenBits                 ? kZero + traits.q_max
+                                                    : W::kMax;
   if constexpr (!W::kSuper) {
     constexpr PanelBytes kBytes =
         W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
