@@ -300,7 +300,7 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"not":{"enum":["a",1]}})", "/not"},
       {R"({"$ref":"other.json"})", "/$ref"},
       {R"({"$ref":"#there"})", "/$ref"},
-      {R"({"properties":{"a":{"$id":"b","items":{"$ref":"#/c"}}},"c":{"type":"null"}})",
+      {R"({"properties":{"a":{"$id":"b","items":{"$ref":"#/$defs/c"}}},"$defs":{"c":{}}})",
        "/properties/a/items/$ref"},
       {R"({"properties":{"a/b~":{"minLength":-1}}})", "/properties/a~1b~0/minLength"},
       {R"({"$ref":"#/$defs/none"})", "/$ref"},
