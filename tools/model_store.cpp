@@ -290,8 +290,13 @@ bool is_path(const std::string& named) {
 }
 
 KnownModel find_by_name(const std::string& named) {
-  const std::vector<KnownModel> found = matching_models(known_models(), named);
-  if (found.empty()) fail_unknown(named);
+  constexpr std::string_view kLatest = ":latest";  // as ollama names what has no other tag
+  std::vector<KnownModel> found = matching_models(known_models(), named);
+  if (found.empty() && named.ends_with(kLatest))
+    found = matching_models(known_models(), named.substr(0, named.size() - kLatest.size()));
+  constexpr std::size_t kShortest = 3;  // "a" is in the name of most models
+  if (found.empty() || (named.size() < kShortest && lower(found.front().name) != lower(named)))
+    fail_unknown(named);
   if (found.size() == 1) return found.front();
   constexpr std::size_t kShown = 5;
   std::string names;

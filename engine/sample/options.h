@@ -90,6 +90,7 @@ struct SamplerOption {
   double low = 0, high = 0;     ///< limits of a number
   double openai = std::numeric_limits<double>::infinity();  ///< |x| at most, in OpenAI's requests
   double off = std::numeric_limits<double>::quiet_NaN();    ///< the value without effect
+  bool minus_one = false;          ///< requests and options may say -1 for off, as llama.cpp does
   Effect effect = Effect::Filter;  ///< Sampled: not at temperature 0; Filter: nor with mirostat
   std::string_view needs = {};     ///< the option without which this one has no effect
   std::string_view help = {};      ///< one line
@@ -159,6 +160,7 @@ inline constexpr SamplerOption kSamplerOptions[] = {
      .member = &SamplerOptions::top_n_sigma,
      .high = 1e6,
      .off = 0,
+     .minus_one = true,
      .help = "only tokens whose logit is within this many standard deviations of the largest; 0: "
              "off"},
     {.name = "xtc_probability",

@@ -78,6 +78,10 @@ class Reader {
     if (name == "-s" && command_.find("--seed") != nullptr && at_ + 1 < typed_.size() &&
         is_whole_number(typed_[at_ + 1]))
       throw UsageError("-s is the system message; --seed " + typed_[at_ + 1] + " sets the seed");
+    if (name == "--think" && word.size() > name.size() &&
+        !switch_value(word.substr(name.size() + 1)))
+      throw UsageError("--think is on or off; --reasoning-effort " + word.substr(name.size() + 1) +
+                       " sets how much a model thinks");
     if (Flag* const flag = command_.find(name); flag != nullptr && (is_long || name.size() == 2))
       return take_word(*flag, word, name.size());
     if (const ForeignName* const foreign = find_foreign_name(name, command_.name);
@@ -169,7 +173,9 @@ class Reader {
   /// The flag's value: what stands in its own word, or the next word whatever it looks like.
   void take(Flag& flag, const std::string& value, bool has_value) {
     if (flag.is_switch() || has_value) return give(flag, has_value ? value : "true");
-    if (at_ + 1 >= typed_.size()) throw UsageError(flag.shown_name(), "needs a value");
+    const bool numeric = flag.value == "N" || flag.value == "X";
+    if (at_ + 1 >= typed_.size() || (numeric && is_flag_word(typed_[at_ + 1])))
+      throw UsageError(flag.shown_name(), "needs a value");
     give(flag, typed_[++at_]);
     if (!flag.is_list()) return;
     while (at_ + 1 < typed_.size() && !is_flag_word(typed_[at_ + 1]) && typed_[at_ + 1] != "--" &&
@@ -203,7 +209,9 @@ class Reader {
         std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
     if (names_model(arguments_.front())) return true;
     if (!takes_text) return !names_data(arguments_.front());
-    if (command_.find("PROMPT") != nullptr && resembles_model(arguments_.front()))
+    const bool part_of_name = arguments_.front().find('-', 1) != std::string::npos &&
+                              !matching_models(known_models(), arguments_.front()).empty();
+    if (command_.find("PROMPT") != nullptr && (resembles_model(arguments_.front()) || part_of_name))
       print_note(arguments_.front() + " is part of the prompt; -m " + arguments_.front() +
                  " would choose a model");
     return false;
@@ -222,7 +230,8 @@ class Reader {
     if (command_.find("--set") != nullptr) return " (--set KEY=TYPE:VALUE changes metadata)";
     if (is_whole_number(argument) && command_.find("--threads") != nullptr)
       return " (-t " + argument + " sets the threads)";
-    return command_.find("--file") != nullptr ? " (-f FILE takes a file)" : "";
+    if (command_.find("--file") != nullptr) return " (-f FILE takes a file)";
+    return command_.find("--output") != nullptr ? " (-o NAME is the output)" : "";
   }
 
   void give_arguments() {

@@ -128,7 +128,7 @@ constexpr ForeignName kForeignNames[] = {
     same("--typical-p", "--typical"),
     same("--top-nsigma", "--top-n-sigma"),
     same("--reverse-prompt,-r", "--stop"),
-    same("--sampling-seq,--sampler-seq", "--samplers"),
+    refused("--sampling-seq,--sampler-seq", "--samplers \"top_k;top_p;temperature\" is an order"),
     same("-l", "--logit-bias"),
     refused("--tfs,--adaptive-target,--adaptive-decay,--adaptive-updt-w-cur,--penalize-nl,"
             "--cfg-scale,--cfg-negative-prompt,--cfg-negative-prompt-file",
@@ -140,7 +140,7 @@ constexpr ForeignName kForeignNames[] = {
             "requests have response_format and grammar", "serve"),
     same("--grammar-file", "--grammar"),
     same("-j,--json-schema-file,-jf", "--json-schema"),
-    refused("--format", "--json-schema constrains the answer to JSON"),
+    refused("--format", R"(--json-schema '{"type": "object"}' constrains the answer to JSON)"),
     refused("-sp", "answers are printed without control tokens", "run,chat,serve"),
     harmless("-bs,--backend-sampling", kNoGpu, 0),
     refused("--override-generation-config", "--temp and the other sampling options are defaults"),
@@ -273,6 +273,8 @@ constexpr ForeignName kForeignNames[] = {
     same("-a,--served-model-name,--identifier", "--alias", "serve"),
     same("--no-webui,--no-ui", "--no-web", "serve"),
     same("--cors-origins", "--cors-origin", "serve"),
+    refused("--cors", "--cors-origin ORIGIN allows a page of that origin", "serve"),
+    same("--bind", "--host", "serve"),
     same("--models-dir", "--models", "serve"),
     usual("-cb,--cont-batching,--embedding,--embeddings,--rerank,--reranking,--metrics,--ui,"
           "--webui,--models-autoload,--no-ui-mcp-proxy,--no-webui-mcp-proxy,-no-ag,--no-agent,"
@@ -307,6 +309,7 @@ constexpr ForeignName kForeignNames[] = {
             "serve"),
     refused("--listen,--uds", "--host and --port set the address", "serve"),
     harmless("--keepalive", "the model is loaded for one command", 1),
+    refused("-q,--query", "the query is an argument: cria rerank QUERY", "rerank"),
     // Tokens
     usual("--no-parse-special,--stdin", "tokenize"),
     same("--parse-special", "--special", "tokenize"),

@@ -16,6 +16,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"cli,llama-cli,interactive,repl", "did you mean chat?"},
       {"generate,complete,completions,simple,ask,prompt,query", "did you mean run?"},
       {"server,llama-server,start,up,daemon,web,ui,api", "did you mean serve?"},
+      {"tune", "did you mean bench --tune?"},
       {"benchmark,batched-bench,llama-batched-bench", "did you mean bench?"},
       {"export-lora,llama-export-lora", "did you mean merge? It takes --lora"},
       {"import", "did you mean convert? A GGUF file needs no import: -m FILE"},

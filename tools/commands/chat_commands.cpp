@@ -130,14 +130,25 @@ std::string sampling_text(SamplingOptions& sampling) {
 Flag& named_option(Command& command, std::string name) {
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   std::ranges::replace(name, '_', '-');
-  if (name == "n") name = "max-tokens";
+  if (name == "n" || name == "num-predict") name = "max-tokens";
   Flag* flag = command.find("--" + name);
-  if (const ForeignName* const foreign = find_foreign_name("--" + name, "chat");
-      flag == nullptr && foreign != nullptr)
-    flag = command.find(foreign->ours);
+  const ForeignName* const foreign = find_foreign_name("--" + name, "chat");
+  if (flag == nullptr && foreign != nullptr) flag = command.find(foreign->ours);
   if (flag != nullptr) return *flag;
+  if (name == "system") throw Error("", "/set: /system TEXT sets the system message");
+  if (name == "think" || name == "nothink" || (foreign != nullptr && !foreign->why.empty()))
+    throw Error("", "/set: " + name + " does not apply: " +
+                        (foreign != nullptr ? std::string(foreign->why)
+                                            : "cria chat --think and --no-think set it"));
   throw Error("", "/set: unknown option " + name + suggestion(name, option_names()) +
                       " (/set alone shows them)");
+}
+
+/// "END" in quotes without them, as the list of options shows texts.
+std::string unquoted(const std::string& text) {
+  if (text.size() < 2 || !text.starts_with('"') || !text.ends_with('"')) return text;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_string() ? json.get<std::string>() : text;
 }
 
 /// Takes the first option off the text and gives it its value: a word, or all that is left if the
@@ -147,10 +158,12 @@ std::string take_option(Command& command, std::string& text) {
   Flag& flag = named_option(command, typed);
   text = trimmed(std::string_view(text).substr(std::min(typed.size() + 1, text.size())));
   const bool one_word = flag.value == "N" || flag.value == "X";
-  std::string value = one_word ? first_word(text) : flag.is_switch() ? "" : text;
-  if (flag.is_switch() && switch_value(first_word(text))) value = first_word(text);
+  std::string value = one_word || flag.is_switch() ? first_word(text) : text;
+  if (flag.is_switch() && !switch_value(value)) value.clear();
   text = trimmed(std::string_view(text).substr(value.size()));
   if (value.empty() && !flag.is_switch()) throw UsageError(flag.shown_name(), "needs a value");
+  if (one_word && value.ends_with(',')) value.pop_back();
+  value = unquoted(value);
   flag.give(value.empty() ? "true" : value);
   return flag.setting_name() + (value.empty() ? " set" : " set to " + value);
 }
@@ -208,6 +221,15 @@ constexpr ChatCommand kChatCommands[] = {
     {"/?", "", "", show_help},
     {"/clear", "", "", reset},
     {"/regen", "", "", retry},
+    {"/regenerate", "", "", retry},
+};
+
+/// Commands of other programs.
+constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
+    {"/model", "cria chat -m FILE talks to another model"},
+    {"/show", "cria inspect shows a model"},
+    {"/read", "paste the text, or begin and end it with \"\"\""},
+    {"/image", "cria reads text only"},
 };
 
 constexpr std::string_view kEndWords[] = {"exit", "quit"};
@@ -270,6 +292,8 @@ void run_command(ChatState& state, const std::string& line) {
   const auto* const found = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
                                          [&](const ChatCommand& c) { return c.name == word; });
   if (found == std::end(kChatCommands)) {
+    for (const auto& [name, hint] : kForeignCommands)
+      if (name == word) throw Error("", word + " does not apply: " + std::string(hint));
     std::vector<std::string> names;
     for (const ChatCommand& command : kChatCommands) names.emplace_back(command.name);
     throw Error("", "unknown command " + word + suggestion(word, names) + " (/help lists them)");

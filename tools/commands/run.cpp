@@ -1,4 +1,6 @@
 // `cria run`: one prompt, one answer on stdout.
+#include <nlohmann/json.hpp>
+
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/run_answer.h"
@@ -60,6 +62,16 @@ bool is_chat(const Model& model, const RunOptions& options) {
          !model.vocabulary().chat_template.empty();
 }
 
+/// A request's settings in --messages would be lost without a word.
+void note_unused(const std::string& variables, const ChatTemplate& chat_template) {
+  if (variables.empty()) return;
+  const nlohmann::json json = nlohmann::json::parse(variables, nullptr, false);
+  for (const auto& [name, value] : json.items())
+    if (!chat_template.names(name) && name != "tools")
+      print_note("\"" + name +
+                 "\" in --messages changes nothing: the chat template does not use it");
+}
+
 RunPrompt read_prompt(const Model& model, const RunOptions& options) {
   RunPrompt prompt;
   Conversation talk = session_conversation(options.session_file);
@@ -89,6 +101,7 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
+  if (!options.messages.empty()) note_unused(talk.variables, *prompt.how.chat_template);
   if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
   if (!options.system.empty()) set_system_message(talk.messages, options.system);
   prompt.messages = std::move(talk.messages);
@@ -268,6 +281,10 @@ void add_run(Program& program) {
       "  cria run --messages chat.json --json --logprobs 3\n"
       "  cria run \"Summarize this in one sentence.\" < notes.txt";
   command.run = [options] {
+    if (options->prompt.text == "-") options->prompt = {.text = std::nullopt, .file = "-"};
+    if (!options->escapes && options->prompt.text &&
+        options->prompt.text->find("\\n") != std::string::npos)
+      print_note("\\n in the prompt is two characters; -e makes it a newline");
     if (options->escapes) {
       if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);
       options->system = unescaped(options->system);

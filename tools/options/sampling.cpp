@@ -64,7 +64,12 @@ struct SamplerFlag {
   SamplerOptions& values = sampling.generate.sampler;
 
   Flag operator()(float SamplerOptions::*member) const {
-    return {name, "X", help, into::number(values.*member, option.low, option.high)};
+    Target target = into::number(values.*member, option.low, option.high);
+    if (option.minus_one)
+      target.set = [set = std::move(target.set)](const Words& given) {
+        set({std::strtod(given.back().c_str(), nullptr) == -1 ? "0" : given.back()});
+      };
+    return {name, "X", help, std::move(target)};
   }
   Flag operator()(std::int32_t SamplerOptions::*member) const {
     return {name, "N", help, into::number(values.*member, option.low, option.high)};

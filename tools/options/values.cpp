@@ -195,7 +195,7 @@ GgufData parse_array(GgufType scalar, int depth, const std::string& text) {
 std::pair<std::string, GgufData> parse(const std::string& text) {
   const std::size_t equals = text.find('='), colon = text.find(':', equals);
   if (equals == 0 || equals == std::string::npos || colon == std::string::npos)
-    refuse("KEY=TYPE:VALUE", text);
+    refuse("KEY=TYPE:VALUE, such as general.name=string:cria", text);
   std::string_view type(text.data() + equals + 1, colon - equals - 1);
   int depth = 0;
   for (; type.ends_with("[]"); type.remove_suffix(2)) ++depth;

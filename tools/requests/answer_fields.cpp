@@ -72,6 +72,11 @@ struct SamplerField {
   SamplerOptions& values;
 
   void operator()(float SamplerOptions::*member) const {
+    const RequestJson* const given = fields.find(name);
+    if (option.minus_one && given != nullptr && *given == -1) {
+      values.*member = static_cast<float>(option.off);
+      return;
+    }
     const double low = std::max(option.low, -option.openai);
     const auto value = fields.number(name, low, std::min(option.high, option.openai));
     if (value) values.*member = static_cast<float>(*value);

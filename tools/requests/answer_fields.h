@@ -20,7 +20,8 @@ enum class LogprobsForm : std::uint8_t {
 
 /// The limit of an answer's tokens has several names; the first one given counts.
 inline constexpr std::string_view kMaxTokensNames[] = {
-    "max_completion_tokens", "max_tokens", "n_predict", "max_output_tokens", "max_new_tokens"};
+    "max_completion_tokens", "max_tokens",     "n_predict",
+    "max_output_tokens",     "max_new_tokens", "num_predict"};
 
 struct AnswerFieldsForm {
   LogprobsForm logprobs = LogprobsForm::Either;

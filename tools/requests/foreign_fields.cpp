@@ -22,7 +22,7 @@ constexpr std::string_view kSystem = R"(put it first among "messages", with the 
 
 // A protocol that knows a field asks for it, so its row applies to the others.
 constexpr ForeignField kForeignFields[] = {
-    {"functions,function_call", R"(use "tools" and "tool_choice")", 0, true},
+    {"functions,function_call", R"(use "tools", "tool_choice" and "tool_calls")", 0, true},
     {"audio,web_search_options", kNotHere, 0, true},
     {"n_probs,post_sampling_probs,prompt_logprobs", R"(use "logprobs")"},
     {"top_a,smoothing_factor,epsilon_cutoff,eta_cutoff,use_beam_search,min_tokens,min_keep,"
@@ -33,7 +33,7 @@ constexpr ForeignField kForeignFields[] = {
     {"guided_*,json_schema,structured_outputs,regex,ebnf", kConstrains, 0, true},
     {"format,response_json_schema,output_schema", R"(use "response_format")"},
     {"stop_sequences,stop_words", R"(use "stop")"},
-    {"num_predict,max_length,max_tokens_to_sample", R"(use "max_tokens")"},
+    {"max_length,max_tokens_to_sample", R"(use "max_tokens")"},
     {"system,system_prompt,instructions,preamble", kSystem},
     {"messages", "it belongs to /v1/chat/completions"},
     {"prompt", R"(put it into "messages"; /v1/completions takes a prompt)"},
@@ -45,6 +45,7 @@ constexpr ForeignField kForeignFields[] = {
     {"documents", "put documents into a message"},
     {"images", "only text is read"},
     {"extra_body,options", kUnpack},
+    {"think", R"(use "enable_thinking" or "reasoning_effort")", 0, true},
     {"chat_template,template", "cria's option --chat-template sets the template"},
     {"lora", "adapters are chosen by the option --lora here"},
 };

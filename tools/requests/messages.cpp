@@ -76,13 +76,16 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
   const bool assistant = out.role == "assistant", calls = assistant && check_calls(message);
   out.content = read_content(message, assistant);
   (void)message.text("name");
-  const auto thoughts = message.text("reasoning_content"), others = message.text("reasoning");
+  reject_lost_members(message);
+  std::optional<std::string> thoughts;
+  for (const char* key : {"reasoning_content", "reasoning", "thinking"})
+    if (auto text = message.text(key); text && !thoughts) thoughts = std::move(text);
   if (out.role == "tool") (void)message.require_text("tool_call_id");
   RequestJson rest = {{"role", out.role}, {"content", out.content}};
   if (calls && !message.has("content")) rest["content"] = nullptr;
   for (const char* key : {"name", "tool_call_id"})
     if (const RequestJson* const value = message.find(key)) rest[key] = *value;
-  if (thoughts || others) rest["reasoning_content"] = thoughts ? *thoughts : *others;
+  if (thoughts) rest["reasoning_content"] = *thoughts;
   if (calls) rest["tool_calls"] = *message.find("tool_calls");
   if (rest.size() > 2) out.json = exact_json_text(rest);
   return out;
@@ -166,6 +169,11 @@ void read_choice(const Fields& body, const std::set<std::string>& names, ToolFie
 }
 
 }  // namespace
+
+void reject_lost_members(const Fields& message) {
+  for (const char* name : {"images", "audio", "documents", "function_call"})
+    reject_foreign_field(message, name);
+}
 
 std::vector<ChatMessage> read_messages(const Fields& body) {
   (void)body.require("messages", "an array of messages");

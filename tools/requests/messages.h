@@ -10,6 +10,9 @@
 
 namespace cria::tools {
 
+/// Throws RequestError for members of a message that no template shows, such as "images".
+void reject_lost_members(const Fields& message);
+
 /// Reads "messages". The role developer becomes system, text parts are joined, and other members of
 /// messages are kept for the template. Throws RequestError with the path at fault.
 std::vector<ChatMessage> read_messages(const Fields& body);

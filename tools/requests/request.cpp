@@ -196,6 +196,9 @@ Conversation read_batch_conversation(const Fields& body) {
   RequestJson all = template_arguments(body);
   const RequestJson tools = read_batch_tools(body);
   reject_foreign_fields(body);
+  for (std::size_t i = 0; messages->is_array() && i < messages->size(); ++i)
+    if ((*messages)[i].is_object())
+      reject_lost_members(Fields((*messages)[i], element_path("messages", i)));
   for (const std::string& name : body.unknown()) all[name] = body.json()[name];
   all["messages"] = *messages;
   if (!tools.is_null()) all["tools"] = tools;

@@ -135,6 +135,9 @@ TEST(Arguments, TakesAModelAsFirstArgument) {
   const Result text = cria({"run", "llama3.2", "Hi", "-n", "1"});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_NE(text.err.find("note: llama3.2 is part of the prompt; -m llama3.2"), std::string::npos);
+  const Result part = cria({"run", "cria-dem", "Hi", "-n", "1"});
+  EXPECT_NE(part.err.find("note: cria-dem is part of the prompt; -m cria-dem"), std::string::npos)
+      << part.err;
   EXPECT_EQ(cria({"run", "Llamas", "eat", "-n", "1"}).err, "");
 }
 
@@ -167,6 +170,11 @@ TEST(Arguments, NameLongOptionsWithOneHyphen) {
 }
 
 TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
+  expect_usage_error({"run", "--think=high", "a"}, {"--reasoning-effort high sets"});
+  expect_usage_error({"serve", "--slots", "-a", "x"}, {"--slots: needs a value"});
+  expect_usage_error({"run", "--sampling-seq", "kfypmxt", "a"}, {"is an order"});
+  EXPECT_EQ(cria({"run", "--top-nsigma", "-1", "-n", "1", "a"}).code, 0);
+  expect_usage_error({"export", "x", "dir"}, {"unexpected argument: dir (-o NAME is the output)"});
   expect_usage_error({"llama-quantize"}, {"did you mean quantize?"});
   expect_usage_error({"run", "-o", "x", "a"}, {"> FILE writes the answer"});
   expect_usage_error({"run", "-f", "x", "a"}, {"< FILE puts a file before the prompt"});

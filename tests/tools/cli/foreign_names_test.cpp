@@ -118,7 +118,8 @@ constexpr PeerFlags kPeers[] = {
     {"serve", "--nobrowser --unsecure --gpu --listen"},
     {"run", "--prompt-cache --prompt-cache-all --prompt-cache-ro -f --file -bf -e --escape"},
     {"run,chat", "-o --output --prompt-file --context-length"},
-    {"serve", "--context-length --identifier --uds"},
+    {"serve", "--context-length --identifier --uds --bind --cors"},
+    {"rerank", "-q --query"},
     {"tokenize",
      "--ids --stdin --no-bos --no-escape --no-parse-special --show-count --detokenize "
      "--log-disable -p -f -m"},

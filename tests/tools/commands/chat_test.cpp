@@ -224,7 +224,7 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
 TEST(Chat, SetTakesSeveralOptions) {
   const Result result = chat(
       "/set temp 0.3 top_k 7 ignore-eos --min-p=0.2 stop two words\n/set parameter "
-      "temperature 0.4\n/set temp 0.5 fly 1\n/set\n");
+      "temperature 0.4,\n/set temp 0.5 fly 1\n/set\n");
   EXPECT_EQ(result.err.find("temp set to 0.3, top-k set to 7, ignore-eos set, min-p set to 0.2, "
                             "stop set to two words\ntemp set to 0.4\n"),
             0U)
@@ -232,6 +232,17 @@ TEST(Chat, SetTakesSeveralOptions) {
   for (const char* const line : {"temp                0.4\n", "top-k               7\n",
                                  "stop                \"two words\"\n"})
     EXPECT_NE(result.err.find(line), std::string::npos) << result.err;
+}
+
+TEST(Chat, KnowsWhatOthersSet) {
+  const Result result = chat(
+      "/set system Be kind.\n/set nothink\n/set format json\n/set num_predict 3\n/set stop "
+      "\"a b\"\n/model x\n/set\n");
+  for (const char* const text :
+       {"/set: /system TEXT sets", "/set: nothink does not apply: cria chat --think",
+        "/set: format does not apply: --json-schema", "max-tokens set to 3",
+        "stop                \"a b\"\n", "/model does not apply: cria chat -m FILE"})
+    EXPECT_NE(result.err.find(text), std::string::npos) << text << "\n" << result.err;
 }
 
 TEST(Chat, SetSpeaksOfItsOwn) {

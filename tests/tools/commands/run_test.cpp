@@ -494,6 +494,23 @@ TEST(Run, RefusesPipedTextBesideMessages) {
       << result.err;
 }
 
+TEST(Run, NotesSettingsThatChangeNothing) {
+  const Result request =
+      cria({"run", "--messages",
+            R"({"messages": [{"role": "user", "content": "Hi"}], "temperature": 2, "tools": []})",
+            "-n", "1"});
+  EXPECT_EQ(request.code, 0) << request.err;
+  EXPECT_NE(request.err.find("note: \"temperature\" in --messages changes nothing"),
+            std::string::npos)
+      << request.err;
+  EXPECT_EQ(request.err.find("tools"), std::string::npos) << request.err;
+  const Result escaped = cria({"run", "one\\ntwo", "-n", "1"});
+  EXPECT_NE(escaped.err.find("note: \\n in the prompt is two characters; -e"), std::string::npos)
+      << escaped.err;
+  EXPECT_EQ(cria({"run", "-p", "-", "--temp", "0"}, "Hi").out,
+            cria({"run", "Hi", "--temp", "0"}).out);
+}
+
 TEST(Run, ASessionFileSparesReading) {
   const TempDirectory directory;
   const std::string file = directory.path("session");

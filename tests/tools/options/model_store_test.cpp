@@ -150,6 +150,8 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("cria list"), std::string::npos) << unknown.err;
   EXPECT_NE(unknown.err.find("ollama pull qwen9"), std::string::npos) << unknown.err;
+  EXPECT_EQ(tokenize("cria-demo:latest").code, 0);
+  EXPECT_EQ(tokenize("a").code, 1) << "a letter of every name";
   for (const char* const word : {"serve", "Q4_K_M", "odel"})
     EXPECT_EQ(tokenize(word).err.find("pull"), std::string::npos) << word << " names no model";
   const TempDirectory directory;

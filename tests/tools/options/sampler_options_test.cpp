@@ -119,7 +119,7 @@ TEST(SamplerInterfaces, RefuseEveryNumberOutOfRange) {
   for (const SamplerOption* const option : number_options()) {
     const std::string name(option->name);
     SCOPED_TRACE(name);
-    std::vector<double> wrong = {option->low - 1};
+    std::vector<double> wrong = {option->low - (option->minus_one ? 2 : 1)};
     if (option->high != kMaxSamplerCount) wrong.push_back(option->high + 1);
     for (const double value : wrong) {
       EXPECT_TRUE(refuses(
@@ -134,6 +134,8 @@ TEST(SamplerInterfaces, RefuseEveryNumberOutOfRange) {
   }
   EXPECT_TRUE(refuses([] { from_serve({{"temperature", 2.5}}); })) << "OpenAI's limit";
   EXPECT_EQ(from_command_line({"--temp=2.5"}).temperature, 2.5F);
+  EXPECT_EQ(from_command_line({"--top-n-sigma=-1.00"}).top_n_sigma, 0.F);
+  EXPECT_EQ(from_serve({{"top_n_sigma", -1}}).top_n_sigma, 0.F);
 }
 
 TEST(SamplerInterfaces, SetListsAndFlags) {

@@ -68,6 +68,7 @@ TEST(ServeInfo, PathsOfOtherServersHaveHints) {
   ServedDemo demo;
   for (const auto& [path, hint] : {std::pair{"/completion", "use /v1/completions"},
                                    {"/embedding", "use /v1/embeddings"},
+                                   {"/v1/chat", "use /v1/chat/completions"},
                                    {"/v1/audio/speech", "text only"}}) {
     const auto answer = demo.answer(path, {{"prompt", "Hi"}});
     EXPECT_EQ(answer->status(), 404);

@@ -255,6 +255,11 @@ constexpr const char* kTextOnly = "this server reads and writes text only";
 /// Paths of other servers, and what this one has instead.
 constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/completion", "use /v1/completions"},
+    {"/chat", "use /v1/chat/completions"},
+    {"/v1/chat", "use /v1/chat/completions"},
+    {"/api/chat/completions", "use /v1/chat/completions"},
+    {"/v1/complete", "use /v1/messages"},
+    {"/v1/tokenize", "use /tokenize"},
     {"/generate", "use /v1/completions"},
     {"/generate_stream", "use /v1/completions"},
     {"/api/v1/generate", "use /v1/completions"},

@@ -38,6 +38,12 @@ Api::WaitingForm waiting_form(Api& api, const std::shared_ptr<Exchange>& exchang
   return form;
 }
 
+/// Older clients have "name".
+std::string named_model(const Fields& body) {
+  const auto old_name = body.text("name");
+  return body.text("model").value_or(old_name.value_or(""));
+}
+
 /// Answers an empty request, which loads the model or unloads it.
 void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
           bool generate) {
@@ -154,9 +160,7 @@ void refuse_change(const std::shared_ptr<Exchange>& exchange) {
 
 void pull(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
   const Fields body(json);
-  const auto old_name = body.text("name");
-  const std::string name = body.text("model").value_or(old_name.value_or(""));
-  if (!api.pool().known(name)) return refuse_change(exchange);
+  if (!api.pool().known(named_model(body))) return refuse_change(exchange);
   answer_once(*exchange, {{"status", "success"}}, body.flag("stream").value_or(true));
 }
 
@@ -180,7 +184,7 @@ std::vector<Route> ollama_routes(Api& api) {
   get("/api/ps", [&api] { return ollama_loaded(api.pool()); });
   post("/api/show", [](Api& of, const auto& exchange, const RequestJson& json) {
     const Fields body(json);
-    const ModelLease model = of.pool().look_at(of.pool().find(body.text("model").value_or("")));
+    const ModelLease model = of.pool().look_at(of.pool().find(named_model(body)));
     answer_ollama(*exchange, ollama_show(*model, body.flag("verbose").value_or(false)));
   });
   post("/api/chat", chat);
