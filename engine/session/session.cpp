@@ -6,6 +6,7 @@
 //   u64 checksum of all before it
 #include "engine/session.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -248,6 +249,27 @@ void reject_ranks(const Engine& engine, const std::string& path) {
     throw Error(path, "a session's file cannot be written or read where several ranks compute");
 }
 
+/// Writes zeros behind the last position, where keys of rejected drafts and removed text may be, so
+/// that a file depends on its tokens only.
+void clear_unused_cells(Sequence::State& sequence) {
+  const std::size_t n = sequence.tokens.size(), used = n % kKeyTile;
+  const KvPool& pool = sequence.engine.pool;
+  const std::vector<CacheSpec>& caches = sequence.engine.plan.graph.caches;
+  for (std::uint32_t cache = 0; used != 0 && cache < caches.size(); ++cache) {
+    const CacheSpec& spec = caches[cache];
+    const std::size_t group = pool.group_of(cache);
+    const std::vector<PageId>& pages = sequence.tables[group];
+    if (pool.references(group, pages[n / kKeyTile]) != 1) continue;  // others use more of it
+    const std::vector<float> zeros(spec.n_kv_heads * std::max(spec.dim_k, spec.dim_v));
+    KvStoreJob job = pool.store_job(cache);
+    job.k = job.v = zeros.data();  // for each position: the strides are 0
+    job.n_tokens = kKeyTile - used;
+    job.first_pos = n;
+    job.pages = pages.data();
+    sequence.engine.plan.options.kernels->store_kv(job, 0, spec.n_kv_heads);
+  }
+}
+
 }  // namespace
 
 void Session::save(const std::string& path, std::string_view note) const {
@@ -260,6 +282,7 @@ void Session::save(const std::string& path, std::string_view note) const {
   out.write_number(header_of(state_->engine, tokens().size(), note.size()));
   Sequence::State& sequence = StateAccess::of(state_->sequence);
   sequence.restore_state();
+  clear_unused_cells(sequence);
   out.write(sequence.tokens.data(), sequence.tokens.size() * sizeof(TokenId));
   sequence.engine.pool.for_used_bytes(
       &sequence.tables, sequence.tokens.size(),

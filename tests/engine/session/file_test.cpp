@@ -51,6 +51,22 @@ TEST_F(SessionFile, ContinuesWithTheSameBytes) {
   }
 }
 
+TEST_F(SessionFile, DependsOnItsTokensOnly) {
+  for (const KvType kv : {KvType::F16, KvType::F32, KvType::Q8_0}) {
+    SessionOptions options;
+    options.kv_type = kv;
+    Session session(demo_model(), options);
+    session.eval(many_tokens(100));
+    session.save(path);
+    const std::string want = read();
+    Session longer(demo_model(), options);
+    longer.eval(many_tokens(120));
+    longer.truncate(100);
+    longer.save(path);
+    EXPECT_EQ(read() == want, true);
+  }
+}
+
 TEST_F(SessionFile, LeavesNoTemporaryFile) {
   Session session(demo_model(), {});
   session.save(path);
