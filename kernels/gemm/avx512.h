@@ -135,20 +135,30 @@ struct GemmKernel<Avx512> {
     return splat(pair);
   }
 
+  /// Keeps Clang from loading what follows before the sums are made: it would spill them.
+  [[gnu::always_inline]] static void load_in_order([[maybe_unused]] Sums& sums,
+                                                   [[maybe_unused]] const PackedToken*& x) {
+#ifdef __clang__
+    asm("" : "+v"(sums[0][0]), "+r"(x));
+#endif
+  }
+
   /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves
   /// every sum to another register and back, which takes more of the front end than the products
   /// themselves.
   template <std::size_t n>
   [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const Tile& tile,
                                          Sums& sums) {
+    const PackedToken* x = tile.x;
 #pragma GCC unroll 8
     for (std::size_t i = k; i < k + n; ++i) {
+      load_in_order(sums, x);
       const __m512i w0 = _mm512_load_si512(panel.q[0][i][0]),
                     w1 = _mm512_load_si512(panel.q[0][i][16]);
 #pragma GCC unroll 8
       for (std::size_t t = 0; t < kTokens; ++t) {
         std::int32_t four;
-        __builtin_memcpy(&four, tile.x[t].q + 4 * i, sizeof four);
+        __builtin_memcpy(&four, x[t].q + 4 * i, sizeof four);
         const __m512i a = splat(four);
         sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, a);
         sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, a);
@@ -207,9 +217,9 @@ struct GemmKernel<Avx512> {
       begin<shape>(tile, j, sums);
       dot<kStep>(panel, j * kStep, tile, sums);
       for (int h = 0; h < 2; ++h) {
-        const __m512i pair = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
-        const __m512i scale =
-            _mm512_srai_epi32(j % 2 == 0 ? _mm512_slli_epi32(pair, 16) : pair, 16);
+        // The scale in the high half of every lane.
+        const auto* const pair = reinterpret_cast<const std::byte*>(panel.scale[j / 2] + 16 * h);
+        const __m512i scale = _mm512_srai_epi32(_mm512_loadu_si512(pair + 2 * (j % 2) - 2), 16);
         for (std::size_t t = 0; t < kTokens; ++t)
           block[t][h] = _mm512_add_epi32(block[t][h], _mm512_mullo_epi32(sums[t][h], scale));
       }
@@ -269,6 +279,7 @@ struct GemmKernel<Avx512> {
                                                const PackedToken* x, Sums& sums) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < n; ++i) {
+      load_in_order(sums, x);
       const __m512i w0 = _mm512_load_si512(panel.q[0][k + i][16 * h]),
                     w1 = _mm512_load_si512(panel.q[0][k + i + n][16 * h]);
 #pragma GCC unroll 8
