@@ -119,8 +119,8 @@ class SmallGemm {
   alignas(64) float acc_[kMaxSmallTokens][kSmallPanelRows];
 };
 
-/// A MatMulFn for kMinSmallTile to kMaxSmallTokens tokens. At once only if decoding leaves
-/// registers for sums: codebooks do not.
+/// A MatMulFn for up to kMaxSmallTokens tokens, but at least kMinSmallTile if decoding leaves no
+/// registers for sums: codebooks do not. Others multiply a few tokens at once.
 template <DType type>
 void small512_gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                    std::byte* scratch) {
@@ -129,9 +129,9 @@ void small512_gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   const auto* const tokens =
       reinterpret_cast<const SmallToken*>(job.packed != nullptr ? job.packed : scratch);
   if constexpr (SmallDecoder<type>::kColumns) {
-    constexpr auto kRun =
-        std::array{small_at_once<type, 4>, small_at_once<type, 6>, small_at_once<type, 8>};
-    if (n <= kMaxTokensAtOnce) return kRun[(n + 1) / 2 - 2](job, row_begin, row_end, tokens);
+    constexpr auto kRun = std::array{small_at_once<type, 2>, small_at_once<type, 4>,
+                                     small_at_once<type, 6>, small_at_once<type, 8>};
+    if (n <= kMaxTokensAtOnce) return kRun[(n + 1) / 2 - 1](job, row_begin, row_end, tokens);
   }
   SmallGemm<type>(job, tokens).run(row_begin, row_end);
 }

@@ -12,7 +12,7 @@ namespace cria {
 /// (bench/processors/xeon_amx.md).
 template <DType type>
 struct TokenLimits<Amx, type> {
-  static constexpr std::size_t kGemv = TokenLimits<Avx512, type>::kGemv,
+  static constexpr std::size_t kGemv = 3,
                                kSmall =
                                    panel_shape<Amx, type>().bytes == PanelBytes::Scaled ? 24 : 48;
   static_assert(kSmall <= kMaxSmallTokens);

@@ -1,5 +1,6 @@
 // The kernels of avx512vnni, but for the products and encoders, which are units of their own.
 #include "kernels/gemm/packed_activations.h"
+#include "kernels/gemm/small512_products.h"
 #include "kernels/isa/make_kernels.h"
 #include "kernels/matmul/integers.h"
 

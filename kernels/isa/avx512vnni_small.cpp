@@ -4,7 +4,7 @@
 
 namespace cria {
 
-static_assert(TokenLimits<Avx512, DType::Q4_0>::kGemv + 1 >= kMinSmallTile &&
+static_assert(TokenLimits<Avx512, DType::IQ2_XS>::kGemv + 1 >= kMinSmallTile &&
               TokenLimits<Avx512, DType::Q4_0>::kSmall <= kMaxSmallTokens);
 
 template <>

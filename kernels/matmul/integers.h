@@ -6,9 +6,11 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/isa/instruction_set.h"
+#include "kernels/lanes/lane_type.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/namespace.h"
 #include "kernels/simd/prefetch.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
@@ -25,7 +27,14 @@ struct TokenLimits {
 };
 template <DType type>
 struct TokenLimits<Avx512, type> {
-  static constexpr std::size_t kGemv = 3, kSmall = 64;
+  using Lanes = LaneType<RowLanes<Avx512>, type>;
+  static_assert(IsLaneType<Lanes>);  // defined here
+  /// Bytes of 32 weights up to which two or three tokens of types that are decoded by columns are
+  /// faster without a GEMV: transposing more of them costs more than decoding them again (zen5.md).
+  static constexpr std::size_t kFewBytes = 18;
+  static constexpr bool kFew =
+      kDecodesColumns<Lanes> && Lanes::kBytes * 32 <= kFewBytes * Format<type>::kBlockValues;
+  static constexpr std::size_t kGemv = kFew ? 1 : 3, kSmall = 64;
   /// With a larger L1, or a scale for every sixteen columns, the GEMM is faster from 48 tokens on
   /// (bench/processors/zen4.md, zen5.md).
   static std::size_t small() {

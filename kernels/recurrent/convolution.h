@@ -56,6 +56,7 @@ class ConvolutionTile {
   void run() {
     for (std::size_t t = 0; t < job_.n_rows; ++t) {
       const std::size_t at = t * job_.x_stride + first_;
+      if (t + kAhead < job_.n_rows) prefetch(t + kAhead);
       read(job_.x + at, job_.factor == nullptr ? nullptr : job_.factor + at);
       if (t + job_.shape.ring_rows() >= job_.n_rows)
         __builtin_memcpy(ring_row(job_.first_pos + t), rows_ + newest_ * stride_,
@@ -68,6 +69,9 @@ class ConvolutionTile {
 
  private:
   static constexpr std::size_t kFloats = 2048;
+  /// Rows are far apart, so hardware does not prefetch them. More of them would evict each other
+  /// from L1, as they are often multiples of a page apart.
+  static constexpr std::size_t kAhead = 3;
   static_assert(kFloats / kMaxConvolutionTaps >= kFloatLanes);
 
   /// Transposes the taps; n: their number, 0: any.
@@ -78,6 +82,14 @@ class ConvolutionTile {
     for (std::size_t c = 0; c < channels_; ++c)
       for (std::size_t tap = 0; tap < taps; ++tap)
         weights_[tap * stride + c] = from[c * taps + tap];
+  }
+  CRIA_INLINE void prefetch(std::size_t t) const {
+    const float* const x = job_.x + t * job_.x_stride + first_;
+    const float* const out = job_.out + t * job_.out_stride + first_;
+    for (std::size_t i = 0; i < channels_; i += kFloatLanes) {
+      __builtin_prefetch(x + i, 0, 3);
+      __builtin_prefetch(out + i, 1, 3);
+    }
   }
   float* ring_row(std::size_t pos) const {
     return job_.memory + pos % job_.shape.ring_rows() * job_.shape.channels + first_;
