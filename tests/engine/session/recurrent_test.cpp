@@ -11,8 +11,9 @@
 namespace cria::test {
 namespace {
 
-constexpr const char* kModels[] = {"lfm2",        "qwen35", "granitehybrid",
-                                   "kimi_linear", "jamba",  "mamba2"};
+constexpr const char* kModels[] = {"lfm2",      "lfm2moe",       "qwen35",         "qwen35moe",
+                                   "qwen3next", "granitehybrid", "kimi_linear",    "jamba",
+                                   "mamba2",    "mamba",         "nemotron_h_moe", "falcon_h1"};
 
 std::vector<TokenId> some_text(std::size_t n, std::uint64_t seed) {
   Random random(seed);
@@ -193,9 +194,12 @@ TEST_P(Recurrent, DraftsChangeNothing) {
     };
     const auto want = answer(nullptr);
     options.speculate = Speculate::Lookup;
-    options.expected = want.first;  // right, then wrong in places
-    for (std::size_t i = 9; i < options.expected.size(); i += 11) options.expected[i] ^= 1;
-    EXPECT_EQ(answer(nullptr), want);
+    for (const std::size_t apart : {11U, 3U}) {  // right, then wrong in places; always wrong
+      options.expected = want.first;
+      for (std::size_t i = apart - 1; i < options.expected.size(); i += apart)
+        options.expected[i] ^= 1;
+      EXPECT_EQ(answer(nullptr), want) << apart;
+    }
     options.expected.clear();
     options.speculate = Speculate::Auto;
     EXPECT_EQ(answer(model_), want);
@@ -231,7 +235,8 @@ TEST_P(Recurrent, AContextShiftLeavesNothingOfWhatItDrops) {
 // Thousands of tokens: the same bytes for any pieces and threads, to the end.
 TEST_P(Recurrent, LongTextsHaveTheSameBytesInAnyPieces) {
   const std::vector<TokenId> text = some_text(3000, 13);
-  const auto logits = [&](std::uint32_t n_batch, std::uint32_t threads) {
+  const auto logits = [&](std::uint32_t n_batch, std::uint32_t threads, std::size_t most = 3000) {
+    Random random(n_batch);  // pieces of up to `most`
     SessionOptions options;
     options.n_ctx = 3000;
     options.n_batch = n_batch;
@@ -239,9 +244,10 @@ TEST_P(Recurrent, LongTextsHaveTheSameBytesInAnyPieces) {
     Session session(*model_, options);
     std::vector<float> all;
     for (const std::size_t end : {1000U, 2047U, 2049U, 3000U}) {
-      const std::size_t begin = session.tokens().size();
-      const std::vector<float> last =
-          copy(session.eval(std::span(text).subspan(begin, end - begin)));
+      std::vector<float> last;
+      for (std::size_t at = session.tokens().size(); at < end; at = session.tokens().size())
+        last = copy(session.eval(
+            std::span(text).subspan(at, std::min(end - at, 1 + random.next() % most))));
       all.insert(all.end(), last.begin(), last.end());
     }
     return all;
@@ -249,6 +255,7 @@ TEST_P(Recurrent, LongTextsHaveTheSameBytesInAnyPieces) {
   const std::vector<float> want = logits(512, 2);
   EXPECT_TRUE(same_bytes(logits(7, 1), want));
   EXPECT_TRUE(same_bytes(logits(100, 3), want));
+  EXPECT_TRUE(same_bytes(logits(64, 2, 150), want)) << "random pieces";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Recurrent, testing::ValuesIn(kModels),
