@@ -65,7 +65,7 @@ class Reader {
                           typed_.end());
         break;
       }
-      if (is_flag_word(word)) reject_carriage_return(name_of(word));
+      if (is_flag_word(word) || word == "\r") reject_carriage_return(name_of(word));
       is_flag_word(word) ? read_flag(word) : arguments_.push_back(word);
     }
     give_arguments();

@@ -123,7 +123,11 @@ constexpr ForeignName kForeignNames[] = {
           "--parallel-tool-calls"),
     refused("--no-prefill-assistant,--skip-chat-parsing", kAnswerForm),
     // Sampling and the form of answers
-    same("--n-predict,--predict", "--max-tokens"),
+    same("--n-predict,--predict,--num-predict,--max-new-tokens,--max-length", "--max-tokens"),
+    same("--repetition-penalty", "--repeat-penalty"),
+    same("--stop-sequences,--stop-sequence,--stop-words", "--stop"),
+    usual("--stream,--quiet,-q,--silent", "run,chat,serve"),
+    harmless("--no-stream", "answers are printed as they are written", 0, "run,chat"),
     same("--temperature", "--temp"),
     same("--typical-p", "--typical"),
     same("--top-nsigma", "--top-n-sigma"),
@@ -140,7 +144,8 @@ constexpr ForeignName kForeignNames[] = {
             "requests have response_format and grammar", "serve"),
     same("--grammar-file", "--grammar"),
     same("-j,--json-schema-file,-jf", "--json-schema"),
-    refused("--format", R"(--json-schema '{"type": "object"}' constrains the answer to JSON)"),
+    refused("--format,--response-format",
+            R"(--json-schema '{"type": "object"}' constrains the answer to JSON)"),
     refused("-sp", "answers are printed without control tokens", "run,chat,serve"),
     harmless("-bs,--backend-sampling", kNoGpu, 0),
     refused("--override-generation-config", "--temp and the other sampling options are defaults"),
@@ -149,7 +154,7 @@ constexpr ForeignName kForeignNames[] = {
              "--temp and the other sampling options are defaults of requests", 1),
     // Models and adapters
     // Finds what the cache of Hugging Face has, or says how to get it
-    same("-hf,-hfr,--hf-repo", "--model"),
+    same("-hf,-hfr,--hf-repo,--model-path", "--model"),
     same("-hfd,-hfrd,--hf-repo-draft,--spec-draft-hf", "--draft"),
     refused("-hff,--hf-file,-hft,--hf-token,-mu,--model-url,-dr,--docker-repo,"
             "--download-dir,--revision",
@@ -175,7 +180,7 @@ constexpr ForeignName kForeignNames[] = {
              0),
     {"-mmp", {}, "--no-mmap reads the file into memory", 1},
     // Context and cache
-    same("--ctx-size,--max-model-len,--context-length", "--ctx"),
+    same("--ctx-size,--max-model-len,--context-length,--num-ctx,--n-ctx,--ctx-len", "--ctx"),
     same("--cache-type-k,-ctk,--cache-type-v,-ctv", "--kv-type"),
     refused("--kv-cache-dtype", "--kv-type sets the type of the KV cache"),
     refused("-gan,--grp-attn-n,-gaw,--grp-attn-w", "--rope-scale extends the context"),
@@ -197,6 +202,7 @@ constexpr ForeignName kForeignNames[] = {
              kCache, 0),
     // Threads and the way of computing
     same("--batch-size", "--batch"),
+    same("--num-threads,--n-threads", "--threads"),
     same("--threads-batch,-tb", "--threads-prefill"),
     harmless("-ub,--ubatch-size,--max-num-batched-tokens", kPhysicalBatch, 1),
     harmless("--numa,--poll,--poll-batch,--prio,--prio-batch,-C,--cpu-mask,-Cr,--cpu-range,"
@@ -259,7 +265,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--completion-bash", "cria completion bash prints the script"),
     refused("--log-disable", "2>/dev/null silences what is written to stderr", "serve"),
     usual("--log-disable,--no-perf"),
-    harmless("--log-file,-lv,--verbosity,--log-verbosity,--log-colors,--logdir,-ld,--log-format,"
+    harmless("--log-file,--log-level,-lv,--verbosity,--log-verbosity,--log-colors,--logdir,-ld,--"
+             "log-format,"
              "--uvicorn-log-level",
              kLog, 1),
     same("--log-jsonl", "--log-json", "serve"),
@@ -270,9 +277,10 @@ constexpr ForeignName kForeignNames[] = {
     refused("--log-prompts-dir", "--log-prompts writes prompts to the log", "serve"),
     // The server
     same("-np,--parallel,--max-num-seqs", "--slots", "serve"),
+    harmless("--workers", "one process answers all; --slots N is how many at once", 1, "serve"),
     same("-a,--served-model-name,--identifier", "--alias", "serve"),
     same("--no-webui,--no-ui", "--no-web", "serve"),
-    same("--cors-origins", "--cors-origin", "serve"),
+    same("--cors-origins,--cors-allow-origins", "--cors-origin", "serve"),
     refused("--cors", "--cors-origin ORIGIN allows a page of that origin", "serve"),
     same("--bind", "--host", "serve"),
     same("--models-dir", "--models", "serve"),
@@ -349,6 +357,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--keep-split", "the output is one file; cria split divides it again"),
     refused("--leave-output-tensor",
             "--output-type sets the type of the output matrix, for example F16"),
+    refused("-m,--model,-i,--input,-o,--output,--outfile,--outtype,--type,--quant,--quantization",
+            "the order is IN OUT TYPE, without options", "quantize"),
     same("--output-tensor-type", "--output-type", "quantize"),
     same("--custom-q", "--tensor-type", "quantize"),
     refused("--attn-q-type,--attn-k-type,--attn-v-type,--attn-qkv-type,--attn-output-type,"

@@ -73,7 +73,8 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& name : names) {
-    const bool begins = word.size() > 2 && name.starts_with(word) && name != word;
+    const bool begins =
+        word.size() > (word.starts_with('-') ? 3 : 2) && name.starts_with(word) && name != word;
     const std::size_t distance = begins ? 1 : edit_distance(word, name);
     if (distance < least) least = distance, best = name;
   }

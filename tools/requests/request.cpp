@@ -360,7 +360,8 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
 }
 
 BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults) {
-  if (line[line.find_first_not_of(" \t")] != '{')
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin == std::string::npos || std::string_view("{[\"").find(line[begin]) == std::string::npos)
     throw Error("", R"(not JSON: each line is an object, such as {"prompt": "…"}, got )" +
                         printable(line.substr(0, 40)));
   const RequestJson json = parse_request_json(line);

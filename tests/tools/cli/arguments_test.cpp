@@ -144,6 +144,7 @@ TEST(Arguments, TakesAModelAsFirstArgument) {
 // Scripts with line ends of Windows.
 TEST(Arguments, NameCarriageReturns) {
   const std::vector<std::vector<std::string>> scripts = {{"run\r"},
+                                                         {"run", "Hi", "\r"},
                                                          {"run", "-m", "x.gguf\r"},
                                                          {"run", "a", "--temp=0\r"},
                                                          {"list", "--json\r"},
@@ -257,6 +258,7 @@ TEST(Nearest, NamesWithinAThirdOfTheLettersOrBeginnings) {
   EXPECT_EQ(tools::nearest_name("rnu", {"chat", "run"}), "run");
   EXPECT_EQ(tools::nearest_name("perp", {"chat", "perplexity"}), "perplexity");
   EXPECT_EQ(tools::nearest_name("xyzzy", {"chat", "run"}), "");
+  EXPECT_EQ(tools::nearest_name("--n", {"--no-think"}), "") << "a letter begins most names";
 }
 
 }  // namespace

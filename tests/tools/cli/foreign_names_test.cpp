@@ -117,8 +117,11 @@ constexpr PeerFlags kPeers[] = {
     {"run,serve", kIkLlama},
     {"serve", "--nobrowser --unsecure --gpu --listen"},
     {"run", "--prompt-cache --prompt-cache-all --prompt-cache-ro -f --file -bf -e --escape"},
-    {"run,chat", "-o --output --prompt-file --context-length"},
-    {"serve", "--context-length --identifier --uds --bind --cors"},
+    {"run,chat,serve",
+     "--max-new-tokens --num-predict --num-ctx --n-ctx --repetition-penalty --stop-sequences "
+     "--model-path --num-threads --stream --quiet -q --log-level"},
+    {"run,chat", "--no-stream --response-format -o --output --prompt-file --context-length"},
+    {"serve", "--context-length --identifier --uds --bind --cors --workers"},
     {"rerank", "-q --query"},
     {"tokenize",
      "--ids --stdin --no-bos --no-escape --no-parse-special --show-count --detokenize "
@@ -135,6 +138,7 @@ constexpr PeerFlags kPeers[] = {
      "--no-ppl --chunk --chunks --from-chunk --in-file --show-statistics "
      "--output-format --parse-special"},
     {"quantize",
+     "-m -i -o --type --quant "
      "--allow-requantize --leave-output-tensor --pure --imatrix --include-weights "
      "--exclude-weights --output-tensor-type --token-embedding-type --tensor-type "
      "--tensor-type-file --prune-layers --keep-split --override-kv --dry-run --custom-q "
