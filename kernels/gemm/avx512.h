@@ -340,8 +340,12 @@ struct GemmKernel<Avx512> {
       dot<kRows>(panel, kRows * b, tile, sums);
       for (std::size_t h = 0; h < 2; ++h) {
         const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h);
+        // Powers of two are added to exponents: Zen multiplies in the pipes of the products.
+        const __m512 exponent = shape.powers_of_two ? _mm512_getexp_ps(d) : d;
         for (std::size_t t = 0; t < kTokens; ++t) {
-          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(tile.x[t].d[b]));
+          const __m512 da = _mm512_set1_ps(tile.x[t].d[b]),
+                       scale = shape.powers_of_two ? _mm512_scalef_ps(da, exponent)
+                                                   : _mm512_mul_ps(d, da);
           total[t][h] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t][h]), total[t][h]);
           if constexpr (shape.mins != 0)
             total[t][h] = _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + 16 * h),

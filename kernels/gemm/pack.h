@@ -39,7 +39,8 @@ constexpr PanelShape panel_shape() {
     constexpr int kGroup = Format<type>::kGroupValues;
     if constexpr (kBytes == PanelBytes::Int16)
       return {kBytes, kGroup, 0, 255, 0, traits.has_min ? 1 : 0};
-    return {PanelBytes::Weights, kGroup, kBias, kMax, 0, traits.has_min ? 1 : 0};
+    return {PanelBytes::Weights,    kGroup, kBias, kMax, 0, traits.has_min ? 1 : 0,
+            kScalesByPowersOfTwo<W>};
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
     constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);

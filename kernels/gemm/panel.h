@@ -40,6 +40,7 @@ struct PanelShape {
   int max;     ///< the greatest byte; 255: any
   int scales;  ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
   int mins;    ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
+  bool powers_of_two = false;  ///< groups: every d is a power of two
 
   [[nodiscard]] constexpr bool groups() const { return group < 256; }
 };

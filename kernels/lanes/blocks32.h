@@ -180,6 +180,7 @@ struct LaneType<V, DType::NVFP4> {
 
 template <class V>
 struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
+  static constexpr bool kPowersOfTwo = true;
   static constexpr bool kBytewise = true;
   static constexpr int kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
   static auto d(typename V::RowPtr rows, std::size_t offset) {

@@ -24,6 +24,7 @@ inline namespace CRIA_ISA_NAMESPACE {
 ///   negative ones
 /// - kEven: optional: all weights are even, so that halves of them with twice the scales fit in a
 ///   byte
+/// - kPowersOfTwo: optional: every d is a power of two
 /// - kBytewise: optional: weights() treats all loaded bytes equally, and moves them by join_low()
 ///   and join_high() only
 /// - kFifthBits: optional: as kBytewise except for FifthBits (blocks32.h), which V may specialise
@@ -43,6 +44,12 @@ concept IsLaneType = requires {
   { W::kBytes } -> std::convertible_to<std::size_t>;
   { W::kSuper&& W::kFull } -> std::convertible_to<bool>;
   { W::kZero + W::kMax + W::kScales } -> std::convertible_to<int>;
+};
+
+/// True if every float scale is a power of two.
+template <class W>
+inline constexpr bool kScalesByPowersOfTwo = requires {
+  requires W::kPowersOfTwo;
 };
 
 /// True if weights() accepts vectors that hold some columns of many rows instead of sixteen of each
