@@ -317,7 +317,8 @@ void add_batch(Program& program) {
       "exit code stays 0.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
-      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered";
+      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered\n"
+      "  cria batch < requests.jsonl > answers.jsonl";
   command.run = [options] { return run_batch(*options); };
 }
 

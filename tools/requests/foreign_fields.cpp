@@ -1,5 +1,5 @@
-// Fields of other protocols and engines: a request that has one is told where it belongs, since its
-// answer would be another one without it.
+// Fields of other protocols and engines. Without them the answer would differ, so the error says
+// where they belong.
 #include <algorithm>
 
 #include "tools/requests/fields.h"
@@ -8,7 +8,7 @@ namespace cria::tools {
 namespace {
 
 struct ForeignField {
-  std::string_view names;  ///< separated by commas; a name that ends in * is the beginning of names
+  std::string_view names;  ///< separated by commas; "guided_*" stands for all names that start so
   std::string_view hint;
   double neutral = 0;   ///< a number that asks for nothing, as 0 does
   bool strict = false;  ///< no value asks for nothing

@@ -486,7 +486,7 @@ TEST(Run, PutsPipedTextBeforeThePrompt) {
       << "stdin has the tools";
 }
 
-TEST(Run, RefusesPipedTextBesideMessages) {
+TEST(Run, RefusesPipedTextWithMessages) {
   const char* const talk = R"([{"role": "user", "content": "Hi"}])";
   const Result result = cria({"run", "--messages", talk, "-n", "1"}, "a text\n");
   EXPECT_EQ(result.code, 2);
@@ -494,7 +494,7 @@ TEST(Run, RefusesPipedTextBesideMessages) {
       << result.err;
 }
 
-TEST(Run, NotesSettingsThatChangeNothing) {
+TEST(Run, NotesUnusedSettings) {
   const Result request =
       cria({"run", "--messages",
             R"({"messages": [{"role": "user", "content": "Hi"}], "temperature": 2, "tools": []})",

@@ -161,14 +161,14 @@ TEST(ServeProtocols, ErrorsNameTheirOwnFields) {
   EXPECT_TRUE(lines["error"].get<std::string>().starts_with("\"options.temperature\"")) << lines;
 }
 
-// What belongs to another protocol is used, or refused with the place where it belongs.
+// A field of another protocol is used, or the error says where it belongs.
 TEST(ServeProtocols, LoseNoFieldsOfOthers) {
   ServedDemo demo;
   const Json talk = Json::array({user_says(kAsked)}), none = Json::array();
   struct Case {
     const char* path;
     Json body;
-    const char* said;  ///< the beginning of the message, or the answer
+    const char* said;  ///< text of the error, or of the answer
     int status = 400;
   };
   const char* const yes = "root ::= \"yes\"";

@@ -32,7 +32,7 @@ class MessageList {
 /// Copies the unread members of the request to the equal one, except those that it has: the fields
 /// that all protocols share. prefix: the beginning of their paths in the request.
 void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix = "");
-/// Without a limit of its own, a completion goes on to the end of the context.
+/// Lets a completion without a limit of tokens fill the context.
 void end_with_context(EqualRequest& to);
 /// Copies a field under another name.
 void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
