@@ -9,7 +9,7 @@ namespace cria {
 namespace {
 
 constexpr double kShare = 1.0 / 64;  // share of the time that drafts may cost
-constexpr double kMinBudget = -0.25, kInitialBudget = 0.5, kMaxBudget = 4;  // passes of one token
+constexpr double kMinBudget = -0.25, kInitialBudget = 1, kMaxBudget = 4;  // passes of one token
 constexpr std::size_t kFirst = 3;   // initial passes without drafts: two outvote a slow one
 constexpr std::size_t kPlain = 32;  // passes between two without drafts, the unit of measurement
 constexpr std::size_t kMaxRejectedPasses =
