@@ -9,11 +9,16 @@ namespace {
 
 constexpr std::size_t kProductRows = 32;  // of sums, that a thread adds to at once
 
-std::vector<float> by_column(std::span<const float> from, std::size_t width) {
+// A cache line of columns at a time.
+std::vector<float> by_column(std::span<const float> from, std::size_t width, unsigned threads) {
+  constexpr std::size_t kLine = 16;
   const std::size_t rows = from.size() / width;
   std::vector<float> to(from.size());
-  for (std::size_t r = 0; r < rows; ++r)
-    for (std::size_t i = 0; i < width; ++i) to[i * rows + r] = from[r * width + i];
+  for_each_on(threads, (width + kLine - 1) / kLine, [&](std::size_t line) {
+    const std::size_t begin = line * kLine, end = std::min(width, begin + kLine);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t i = begin; i < end; ++i) to[i * rows + r] = from[r * width + i];
+  });
   return to;
 }
 
@@ -39,7 +44,7 @@ void each_product(const KernelSet& kernels, unsigned threads, const std::vector<
 void SquareSums::add(std::span<const float> x) {
   const std::size_t n = sums_.size();
   if (x.empty()) return;
-  const std::vector<float> columns = by_column(x, n);
+  const std::vector<float> columns = by_column(x, n, threads_);
   each_product(
       kernels_, threads_, columns, n, columns, n, [](std::size_t begin) { return begin; },
       [&](std::size_t i, std::size_t from, const float* products, std::size_t) {
@@ -57,8 +62,8 @@ Triangle SquareSums::take_mean() {
 
 void ProductSums::add(std::span<const float> a, std::span<const float> b) {
   each_product(
-      kernels_, threads_, by_column(a, a_width_), a_width_, by_column(b, b_width_), b_width_,
-      [](std::size_t) { return std::size_t{0}; },
+      kernels_, threads_, by_column(a, a_width_, threads_), a_width_,
+      by_column(b, b_width_, threads_), b_width_, [](std::size_t) { return std::size_t{0}; },
       [&](std::size_t i, std::size_t, const float* products, std::size_t n) {
         for (std::size_t j = 0; j < n; ++j) sums_[i * n + j] += products[j];
       });
