@@ -201,31 +201,12 @@ SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std:
   return out;
 }
 
-// What does not satisfy {}, a schema of types, or an enum of texts. No numbers where integers are
-// excluded: 1.0 is one.
+// Only of {} and true, by which generators of schemas say "never", and of false.
 SchemaForms::Alternatives SchemaForms::none_of(const SchemaJson& schema, const std::string& at) {
-  const Alternatives all = read(number(schema, at));
-  if (all.empty()) return Alternatives(1);
-  const SchemaJson keywords = schema.is_object() ? schema : SchemaJson::object();
-  const auto has_only = [&](std::string_view key) {
-    return all.size() == 1 && keywords.size() == 1 && keywords.contains(key);
-  };
-  SchemaAlternative out;
-  if (keywords.empty() || has_only("type")) {
-    out.types = kAnyType & ~all.front().types;
-    if ((out.types & kNumberType) != kNumberType) out.types &= ~kNumberType;
-    return out.types == 0 ? Alternatives() : Alternatives{std::move(out)};
-  }
-  if (!has_only("enum") && !has_only("const"))
-    refuse_schema("not is supported only for types and for an enum of texts", at);
-  std::vector<std::string_view> texts;
-  for (const SchemaValues::Value& value : all.front().values->list) {
-    if (!value.json->is_string())
-      refuse_schema("not is supported only for types and for an enum of texts", at);
-    texts.push_back(value.json->get_ref<const std::string&>());
-  }
-  out.patterns.push_back(std::make_shared<const CharDfa>(all_but(texts, budget_)));
-  return {std::move(out)};
+  require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", at);
+  if (schema.is_object() && !schema.empty())
+    refuse_schema("keyword not is supported only with {}, true and false", at);
+  return Alternatives(schema == false ? 1 : 0);
 }
 
 // Subschemas by $id and by $id#$anchor; the whole schema is "", too. scope: the names of the

@@ -51,7 +51,7 @@ TEST(Constrain, UnsupportedConstraintsAreUsageErrors) {
   const TempDirectory directory;
   const std::string grammar = directory.write("grammar", "root ::= \"a\" |\n  foo\n");
   const std::vector<std::vector<std::string>> cases = {
-      {"--json-schema", R"({"properties": {"a": {"not": {}}}})", "/properties/a/not"},
+      {"--json-schema", R"({"properties": {"a": {"not": {"type": "null"}}}})", "/properties/a/not"},
       {"--json-schema", R"({"type": "integer", "minimum": 2, "maximum": 1})", "no value"},
       {"--json-schema", directory.path("absent"), "No such file"},
       {"--grammar", grammar, "line 2, column 3"},
@@ -70,8 +70,9 @@ TEST(Constrain, RequestsOfABatchSayIt) {
   const TempDirectory directory;
   const Json cat = {{"type", "json_schema"},
                     {"json_schema", {{"name", "cat"}, {"schema", Json::parse(kCatSchema)}}}};
-  const Json none = {{"type", "json_schema"},
-                     {"json_schema", {{"name", "none"}, {"schema", {{"not", Json::object()}}}}}};
+  const Json none = {
+      {"type", "json_schema"},
+      {"json_schema", {{"name", "none"}, {"schema", {{"not", {{"type", "null"}}}}}}}};
   const std::vector<Json> requests = {{{"response_format", cat}},
                                       {{"grammar", "root ::= \"yes\" | \"no\""}},
                                       {{"temperature", 1}},

@@ -23,8 +23,8 @@ const patternTexts = ['^[a-z]{3}$', '^[A-Z][a-z]{1,8}$', '^\\d{4}-\\d{2}-\\d{2}$
   '^[\\w.]{1,8}@[a-z]{1,8}\\.(com|org)$', '^$', '^a?b*c+$', '^\\S{2,6}$', '^[äöüß]{1,4}$', '^(ab|cd){2}$', '^\\p{Lu}\\p{Ll}{0,5}$', '^[\\p{L}\\p{Nd} -]{1,99}$', '^[\\u0041-\\u0045]{2}$', '^x{0,3}$', '^"\\\\"$'];
 const patterns = patternTexts.map((pattern) => [`pattern ${pattern}`, { type: 'string', pattern, maxLength: 24 }]);
 const unanchored = [['contains', { type: 'string', pattern: 'ab', maxLength: 8 }], ['ends', { type: 'string', pattern: '\\d$', maxLength: 6 }], ['begins', { type: 'string', pattern: '^x', maxLength: 6 }], ['pattern and lengths', { type: 'string', pattern: '^[a-z ]*$', minLength: 4, maxLength: 7 }]];
-const formats = ['date', 'time', 'date-time', 'uuid', 'ipv4'].map((format) => [`format ${format}`, { type: 'string', format }]);
-const annotated = [['format email is an annotation', { type: 'string', format: 'email', maxLength: 12 }]];
+const formats = ['date', 'time', 'date-time', 'uuid', 'ipv4', 'duration'].map((format) => [`format ${format}`, { type: 'string', format }]);
+const lengths = [['format email, short', { type: 'string', format: 'email', maxLength: 12 }]];
 const arrays = [
   ['two of', { type: 'array', items: { type: 'boolean' }, minItems: 2, maxItems: 2 }], ['up to three', array(oneOfTexts('a', 'b'), { maxItems: 3 })], ['one at least', array(integer(0, 9), { minItems: 1 })], ['none', { type: 'array', items: { type: 'integer' }, maxItems: 0 }], ['of arrays', array(array(integer(0, 1), { minItems: 2, maxItems: 2 }), { minItems: 1, maxItems: 3 })],
   ['tuple', { type: 'array', prefixItems: [text(), integer(0, 9), { type: 'boolean' }], items: false, minItems: 3 }], ['tuple and rest', { type: 'array', prefixItems: [oneOfTexts('x')], items: integer(0, 9), minItems: 1, maxItems: 4 }], ['short tuple', { type: 'array', prefixItems: [{ type: 'null' }, { type: 'null' }], items: false }], ['of objects', array(object({ id: integer(1, 99), ok: { type: 'boolean' } }), { minItems: 1, maxItems: 2 })],
@@ -34,6 +34,7 @@ const objects = [
   ['empty', object({})], ['one', object({ name: text() })], ['two', object({ name: text(), age: integer(0, 120) })], ['optional', { ...object({ a: integer(0, 9), b: integer(0, 9), c: integer(0, 9) }), required: ['b'] }], ['all optional', { ...object({ a: { type: 'null' }, b: { type: 'null' } }), required: [] }],
   ['nested', object({ user: object({ name: text(), address: object({ city: text(), zip: text({ pattern: '^\\d{5}$' }) }) }) })], ['deep', object({ a: object({ b: object({ c: object({ d: object({ e: { const: 1 } }) }) }) }) })], ['typed extras', { type: 'object', properties: { a: { const: 1 } }, required: ['a'], additionalProperties: { type: 'boolean' } }],
   ['a record', { type: 'object', propertyNames: { type: 'string', maxLength: 3 }, additionalProperties: { type: 'boolean' } }], ['a record of enumerated names', { type: 'object', propertyNames: { enum: ['x', 'y'] }, additionalProperties: integer(0, 9), required: ['x', 'y'] }],
+  ['by pattern', { type: 'object', patternProperties: { '^a': integer(0, 9), 'b$': { maximum: 5 } }, additionalProperties: { type: 'boolean' }, maxProperties: 2 }],
   ['only extras', { type: 'object', additionalProperties: integer(0, 9) }], ['odd names', object({ 'a b': { type: 'null' }, 'c"d': { type: 'null' }, 'é\n': { type: 'null' }, '': { type: 'null' } })], ['required without schema', { type: 'object', properties: { a: { type: 'null' } }, required: ['a', 'z'], additionalProperties: { type: 'boolean' } }],
   ['many', object(Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`field_${at}`, at % 2 ? { type: 'boolean' } : integer(0, at)])))], ['described', { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: 'https://example.org/x', title: 'X', description: 'd', ...object({ a: { type: 'integer', title: 't', default: 3, examples: [1], description: 'd', deprecated: true, readOnly: true, minimum: 0, maximum: 9 } }) }],
 ];
@@ -60,11 +61,11 @@ const names = Object.keys(kinds);
 const pairs = names.flatMap((one, at) => names.slice(at + 1).map((other) => [`${one} and ${other}`, { ...object({ [one]: kinds[one], [other]: kinds[other] }), required: [other] }]));
 const several = names.map((name) => [`several: ${name}`, array(kinds[name], { minItems: 1, maxItems: 2 })]);
 
-export const schemas = [...scalars, ...integers, ...open, ...patterns, ...unanchored, ...formats, ...annotated, ...arrays, ...objects, ...people, ...alternatives, ...references, ...pairs, ...several];
+export const schemas = [...scalars, ...integers, ...open, ...patterns, ...unanchored, ...formats, ...lengths, ...arrays, ...objects, ...people, ...alternatives, ...references, ...pairs, ...several];
 
 /** [name, schema, the place that the message names]. */
 export const refused = [
-  ['not', object({ a: { not: { type: 'null' } } }), '/properties/a/not'], ['if', { type: 'integer', if: { const: 1 }, then: true }, '/if'], ['patternProperties', { type: 'object', patternProperties: { '^a': true } }, '/patternProperties'], ['uniqueItems', { type: 'array', uniqueItems: true }, 'uniqueItems'],
+  ['not', object({ a: { not: { type: 'null' } } }), '/properties/a/not'], ['if', { type: 'integer', if: { const: 1 }, then: true }, '/if'], ['uniqueItems', { type: 'array', uniqueItems: true }, 'uniqueItems'],
   ['contains', object({ a: { type: 'array', contains: { const: 1 } } }), '/properties/a/contains'], ['dependentRequired', { type: 'object', dependentRequired: { a: ['b'] } }, '/dependentRequired'], ['minProperties', { type: 'object', minProperties: 2 }, 'minProperties'], ['unevaluatedProperties', { type: 'object', unevaluatedProperties: false }, '/unevaluatedProperties'],
   ['a foreign $ref', object({ a: { $ref: 'https://example.org/schema' } }), '/properties/a'], ['a $ref to nothing', { $ref: '#/$defs/none' }, '$ref'], ['look-behind', { type: 'string', pattern: '^a(?<=a)b$' }, '/pattern'], ['back reference', { type: 'string', pattern: '^(a)\\1$' }, '/pattern'], ['a bad pattern', { type: 'string', pattern: '[' }, '/pattern'], ['an unknown type', object({ a: { type: 'text' } }), '/properties/a/type'],
   ['bounds that cross', object({ a: integer(5, 4) }), '/properties/a'], ['lengths that cross', { type: 'string', minLength: 5, maxLength: 4 }, ''], ['an empty enum', { enum: [] }, '/enum'], ['a schema that is a number', object({ a: 5 }), '/properties/a'], ['a $ref to itself', { $ref: '#' }, ''], ['items that cross', { type: 'array', minItems: 3, maxItems: 2 }, ''],
