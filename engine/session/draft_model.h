@@ -18,7 +18,7 @@ inline constexpr std::size_t kFrequentTokens = 32768;  ///< see draft_rows()
 
 /// Returns the number of logits, the first ones, from which a draft of the text's next tokens is
 /// chosen. All rows of the output matrix would be most of a draft's cost, and token ids are ranks:
-/// of merges in BPE, of frequency elsewhere. The first 32,768 hold 92 to 94 % of English text and
+/// of merges in BPE, of frequency elsewhere. The first 32,768 hold 91 to 94 % of English text and
 /// code. For other scripts, the number covers all but 1/16 of the text's last tokens. Control
 /// tokens do not count: they lie at the end, so the one that ends an answer is not drafted.
 std::size_t draft_rows(std::span<const TokenId> text, const Vocabulary& vocabulary);
