@@ -108,7 +108,7 @@ struct SchemaAlternative {
   std::size_t least_members = 0, most_members = kNoLimit;
   HeldBytes held;
 
-  /// What holds for a member that is not in `properties`.
+  /// Returns the schemas of a member that is not in `properties`.
   [[nodiscard]] const SchemaSet& further(std::string_view name) const {
     for (const SchemaNames& some : patterned)
       if (some.names->accepts(name)) return some.schema;
