@@ -253,9 +253,13 @@ std::string url_command(const std::string& url) {
                                ? url.find("huggingface.co/") + 15
                            : url.find("hf.co/") != std::string::npos ? url.find("hf.co/") + 6
                                                                      : std::string::npos;
-  if (host == std::string::npos || url.find("/resolve/") != std::string::npos)
-    return "curl -L -O " + url;
-  std::string repository = url.substr(host);
+  // The page of a file, and the file.
+  std::string file = url.substr(0, url.find('?'));
+  if (const std::size_t page = file.find("/blob/"); host != std::string::npos && page < file.size())
+    file.replace(page, 6, "/resolve/");
+  if (host == std::string::npos) return "curl -L -O '" + url + "'";
+  if (file.find("/resolve/") != std::string::npos) return "curl -L -O '" + file + "'";
+  std::string repository = file.substr(host);
   const std::size_t slash = repository.find('/');
   if (slash != std::string::npos)
     repository.erase(std::min(repository.find('/', slash + 1), repository.size()));

@@ -111,6 +111,8 @@ class Reader {
       const Flag* const flag = command_.find(std::string{'-', name[i]});
       if (flag == nullptr) return false;
       if (flag->is_switch()) continue;
+      // "-sps" is an option of others rather than a system message "ps".
+      if (flag->value == "TEXT") return i + 1 == name.size();
       const bool is_number = flag->value == "N" || flag->value == "X";
       return i + 1 == name.size() || !is_number ||
              std::string_view("0123456789-.").find(name[i + 1]) != std::string_view::npos;

@@ -135,13 +135,12 @@ void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
 }
 
 /// The conversation of a session file, and what is in it. A system message of the command line
-/// replaces its.
+/// replaces its; one of the configuration does not.
 void resume(ChatSession& chat, const ChatArguments& options) {
   chat.resume(options.session_file);
-  if (!options.system.empty()) chat.set_system(options.system);
+  const bool replaces = chat.set_system_option(options.system, *options.sampling.command);
   say("resumed " + options.session_file + ": " + counted(chat.messages().size(), "message") + ", " +
-      chat.context_text() +
-      (options.system.empty() ? "" : "; the system message is that of -s now"));
+      chat.context_text() + (replaces ? "; the system message is that of -s now" : ""));
 }
 
 int run(const ChatArguments& options) {

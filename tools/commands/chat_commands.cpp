@@ -205,8 +205,11 @@ constexpr ChatCommand kChatCommands[] = {
      }},
     {"/system", "TEXT", "set the system message (none: remove it)",
      [](ChatState& state, const std::string& text) {
+       const bool had = state.chat.has_system();
        state.chat.set_system(text);
-       say(text.empty() ? "no system message" : "system message set");
+       say(!text.empty() ? "system message set"
+           : had         ? "system message removed"
+                         : "there is no system message");
      }},
     {"/set", "NAME VALUE", "change sampling options (/set temp 0.2 top-k 40); alone: show them",
      [](ChatState& state, const std::string& text) { set_option(state, text); }},

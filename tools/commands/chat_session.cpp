@@ -113,6 +113,12 @@ void ChatSession::set_system(const std::string& text) {
   evaluated_all_ = false;
 }
 
+bool ChatSession::set_system_option(const std::string& text, const Command& command) {
+  const bool taken = tools::set_system_option(talk_.messages, text, command);
+  if (taken) evaluated_all_ = false;
+  return taken;
+}
+
 void ChatSession::save(const std::string& path) const { write_conversation(path, talk_); }
 
 void ChatSession::load(const std::string& path) {

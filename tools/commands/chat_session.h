@@ -41,6 +41,8 @@ class ChatSession {
   std::string undo();
   void reset();                              ///< forgets all but the system message
   void set_system(const std::string& text);  ///< "": none
+  /// Takes that of --system. False if the conversation keeps its own.
+  bool set_system_option(const std::string& text, const Command& command);
   void save(const std::string& path) const;
   void load(const std::string& path);
   /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw
@@ -63,6 +65,9 @@ class ChatSession {
   }
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
+  [[nodiscard]] bool has_system() const {
+    return !talk_.messages.empty() && talk_.messages.front().role == "system";
+  }
   [[nodiscard]] std::string greeting() const;
   std::vector<std::string>& notes() {
     return notes_;
@@ -73,9 +78,6 @@ class ChatSession {
   [[nodiscard]] std::string context_text() const;    ///< "120 of 512 tokens"
 
  private:
-  [[nodiscard]] bool has_system() const {
-    return !talk_.messages.empty() && talk_.messages.front().role == "system";
-  }
   [[nodiscard]] std::size_t tokens() const;
   [[nodiscard]] std::string larger_context_text() const;
   std::size_t last_question() const;

@@ -46,6 +46,8 @@ std::vector<TextLine> read_lines(const EmbedOptions& options) {
       lines.push_back({number, std::move(text)});
     at = end + 1;
   }
+  if (const std::size_t empty = number - lines.size(); empty != 0)
+    print_note(counted(empty, "empty line") + (empty == 1 ? " has" : " have") + " no vector");
   for (const std::string& text : options.texts) lines.push_back({++number, text});
   return lines;
 }

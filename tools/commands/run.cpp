@@ -103,7 +103,10 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk = read_conversation(options.messages);
   if (!options.messages.empty()) note_unused(talk.variables, *prompt.how.chat_template);
   if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
-  if (!options.system.empty()) set_system_message(talk.messages, options.system);
+  if (!prompt.continues && has_session_file(options.session_file))
+    print_note(options.session_file +
+               " holds no conversation of cria chat: the prompt is answered on its own");
+  set_system_option(talk.messages, options.system, *options.sampling.command);
   prompt.messages = std::move(talk.messages);
   prompt.variables = std::move(talk.variables);
   prompt.how.variables = options.variables.over(prompt.variables);

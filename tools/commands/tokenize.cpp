@@ -211,6 +211,7 @@ struct TemplateOptions {
   std::optional<std::string> prompt;
   TemplateVariables variables;
   bool no_generation_prompt = false;
+  const Command* command = nullptr;
 };
 
 /// "2026-11-20", at midnight. Throws a usage error.
@@ -250,7 +251,7 @@ int run(const TemplateOptions& options) {
     conversation.messages.push_back({"user", after_piped_stdin(*options.prompt)});
   else
     conversation = read_conversation(options.messages);
-  if (!options.system.empty()) set_system_message(conversation.messages, options.system);
+  set_system_option(conversation.messages, options.system, *options.command);
   render.variables = options.variables.over(conversation.variables);
   bool omits_question = false;
   render.omits_question = &omits_question;
@@ -269,6 +270,7 @@ int run(const TemplateOptions& options) {
 void add_template(Program& program) {
   Command& command = program.add("template", "Print a conversation as the model reads it");
   auto options = std::make_shared<TemplateOptions>();
+  options->command = &command;
   command.add({model_flag(options->model)});
   command.add({
       {"--template",

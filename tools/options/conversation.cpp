@@ -119,6 +119,14 @@ void set_system_message(std::vector<ChatMessage>& messages, const std::string& t
   if (!text.empty()) messages.insert(messages.begin(), {"system", text});
 }
 
+bool set_system_option(std::vector<ChatMessage>& messages, const std::string& text,
+                       const Command& command) {
+  const bool has_one = !messages.empty() && messages.front().role == "system";
+  if (text.empty() || (has_one && !command.typed("--system"))) return false;
+  set_system_message(messages, text);
+  return true;
+}
+
 ChatMessage answer_message(const GenerateResult& answer) {
   ChatMessage message{"assistant", answer.text};
   if (answer.reasoning.empty()) return message;

@@ -24,6 +24,10 @@ Conversation read_conversation(const std::string& path);
 Conversation parse_conversation(const std::string& json, const std::string& path);
 /// Puts a system message first, in place of one that is there; "": only takes that away.
 void set_system_message(std::vector<ChatMessage>& messages, const std::string& text);
+/// Puts that of --system first. One that was not typed, but set by the configuration, yields to one
+/// that is there. Returns true if it was put.
+bool set_system_option(std::vector<ChatMessage>& messages, const std::string& text,
+                       const Command& command);
 /// A model's answer as a message of the conversation.
 ChatMessage answer_message(const GenerateResult& answer);
 /// An array, or an object if there are variables.

@@ -167,6 +167,7 @@ TEST(Arguments, NameLongOptionsWithOneHyphen) {
   expect_usage_error({"run", "-temp", "0"}, {"no option -temp; did you mean --temp?"});
   expect_usage_error({"run", "-n-predict", "4"}, {"no option -n-predict"});
   expect_usage_error({"run", "-hello"}, {"no option -hello"});
+  expect_usage_error({"run", "-sps", "0.5", "a"}, {"no option -sps"});
   EXPECT_EQ(cria({"run", "-vn1", "a"}).code, 0);
 }
 

@@ -62,6 +62,21 @@ TEST(Chat, ASessionFileHoldsTheConversation) {
   EXPECT_NE(foreign.err.find("holds no conversation"), std::string::npos) << foreign.err;
 }
 
+TEST(Chat, ASessionKeepsItsSystemMessageUnlessAnotherIsTyped) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  const auto talk = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"chat", "--session", file, "--show-prompt", "-n", "2"});
+    return cria(more, "Hi\n", {"CRIA_SYSTEM=CONFIG"}).err;
+  };
+  EXPECT_NE(talk({"-s", "FIRST"}).find("FIRST"), std::string::npos);
+  EXPECT_EQ(cria({"run", "--session", file, "-n", "2", "Hi"}, "", {"CRIA_SYSTEM=CONFIG"}).code, 0);
+  const std::string kept = talk({});
+  EXPECT_NE(kept.find("FIRST"), std::string::npos) << kept;
+  EXPECT_EQ(kept.find("CONFIG"), std::string::npos) << kept;
+  EXPECT_NE(talk({"-s", "SECOND"}).find("SECOND"), std::string::npos);
+}
+
 TEST(Chat, RunContinuesItsSession) {
   const TempDirectory directory;
   const std::string file = directory.path("session");

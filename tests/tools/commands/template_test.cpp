@@ -38,6 +38,20 @@ TEST(Template, TakesAFileTokensAndDate) {
             "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
 }
 
+// A default of the configuration is not a wish for this conversation.
+TEST(Template, KeepsASystemMessageUnlessAnotherIsTyped) {
+  const char* const talk =
+      R"([{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}])";
+  const std::vector<std::string> words = {"template", "--template", "plain", "--messages", "-"};
+  const auto text = [&](std::vector<std::string> more, const char* messages) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return cria(more, messages, {"CRIA_SYSTEM=X"}).out;
+  };
+  EXPECT_EQ(text({}, talk).find("S\n"), 0U) << text({}, talk);
+  EXPECT_EQ(text({"-s", "T"}, talk).find("T\n"), 0U) << text({"-s", "T"}, talk);
+  EXPECT_NE(text({}, R"([{"role": "user", "content": "Hi"}])").find("X"), std::string::npos);
+}
+
 // As in `cria serve`, a template that prints the content gets a string, and a template that
 // iterates over it gets parts.
 TEST(Template, JoinsPartsOfText) {

@@ -134,7 +134,10 @@ TEST_F(ModelStore, EveryCommandTakesItsNames) {
 TEST_F(ModelStore, NamesTheDownloadCommand) {
   const Result url = tokenize("https://huggingface.co/Org/Name/resolve/main/x.gguf");
   EXPECT_NE(url.err.find("does not download"), std::string::npos) << url.err;
-  EXPECT_NE(url.err.find("curl -L -O https://huggingface.co/Org/Name/resolve/main/x.gguf"),
+  EXPECT_NE(url.err.find("curl -L -O 'https://huggingface.co/Org/Name/resolve/main/x.gguf'"),
+            std::string::npos);
+  EXPECT_NE(tokenize("https://huggingface.co/Org/Name/blob/main/x.gguf?show_file_info=x.gguf")
+                .err.find("curl -L -O 'https://huggingface.co/Org/Name/resolve/main/x.gguf'"),
             std::string::npos);
   EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"),
             std::string::npos);
