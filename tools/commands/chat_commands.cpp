@@ -209,7 +209,7 @@ constexpr ChatCommand kChatCommands[] = {
        state.chat.set_system(text);
        say(!text.empty() ? "system message set"
            : had         ? "system message removed"
-                         : "there is no system message");
+                         : "no system message");
      }},
     {"/set", "NAME VALUE", "change sampling options (/set temp 0.2 top-k 40); alone: show them",
      [](ChatState& state, const std::string& text) { set_option(state, text); }},
