@@ -7,7 +7,7 @@ namespace cria::tools {
 
 std::string_view foreign_command_hint(std::string_view name) {
   constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
-  constexpr std::string_view kNoDownload =
+  constexpr std::string_view kPull =
       "cria does not download models; try hf download or ollama pull";
   constexpr std::pair<std::string_view, std::string_view> kHints[] = {
       {"ls,models", "did you mean list?"},
@@ -35,7 +35,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"stop,kill", "Ctrl-C or SIGTERM ends cria serve"},
       {"load,unload", "each command loads its model (-m FILE); cria serve keeps it loaded"},
       {"train,finetune", "cria does not train models; --lora takes adapters"},
-      {"pull,download,get,install", kNoDownload},
+      {"pull,download,get,install", kPull},
       {"push", "cria does not upload models"},
       {"signin,signout,login", "cria has no account"},
       {"launch", "cria serve --help says how programs find it"},
