@@ -295,9 +295,10 @@ bool is_path(const std::string& named) {
 
 KnownModel find_by_name(const std::string& named) {
   constexpr std::string_view kLatest = ":latest";  // as ollama names what has no other tag
-  std::vector<KnownModel> found = matching_models(known_models(), named);
+  const std::vector<KnownModel> known = known_models();
+  std::vector<KnownModel> found = matching_models(known, named);
   if (found.empty() && named.ends_with(kLatest))
-    found = matching_models(known_models(), named.substr(0, named.size() - kLatest.size()));
+    found = matching_models(known, named.substr(0, named.size() - kLatest.size()));
   constexpr std::size_t kShortest = 3;  // "a" is in the name of most models
   if (found.empty() || (named.size() < kShortest && lower(found.front().name) != lower(named)))
     fail_unknown(named);

@@ -224,7 +224,10 @@ void SchemaForms::name_schemas(const SchemaJson& in, const std::string& place,
     named_.try_emplace(name, Subschema{&in, place});
   };
   if (const std::string id = text_of("$id"); !id.empty()) {
-    if (!place.empty()) scope.clear(), parts_.push_back(place + "/");
+    if (!place.empty()) {
+      scope.clear();
+      parts_.push_back(place + "/");
+    }
     add(id);
     scope.push_back(id);
   }

@@ -113,8 +113,7 @@ class Reader {
       if (flag->is_switch()) continue;
       // "-sps" is an option of others rather than a system message "ps".
       if (flag->value == "TEXT") return i + 1 == name.size();
-      const bool is_number = flag->value == "N" || flag->value == "X";
-      return i + 1 == name.size() || !is_number ||
+      return i + 1 == name.size() || !flag->is_number() ||
              std::string_view("0123456789-.").find(name[i + 1]) != std::string_view::npos;
     }
     return true;
@@ -175,8 +174,7 @@ class Reader {
   /// The flag's value: what stands in its own word, or the next word whatever it looks like.
   void take(Flag& flag, const std::string& value, bool has_value) {
     if (flag.is_switch() || has_value) return give(flag, has_value ? value : "true");
-    const bool numeric = flag.value == "N" || flag.value == "X";
-    if (at_ + 1 >= typed_.size() || (numeric && is_flag_word(typed_[at_ + 1])))
+    if (at_ + 1 >= typed_.size() || (flag.is_number() && is_flag_word(typed_[at_ + 1])))
       throw UsageError(flag.shown_name(), "needs a value");
     give(flag, typed_[++at_]);
     if (!flag.is_list()) return;
@@ -209,13 +207,15 @@ class Reader {
     const Flag* const prompt = command_.find("--prompt");
     const bool takes_text =
         std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
-    if (names_model(arguments_.front())) return true;
-    if (!takes_text) return !names_data(arguments_.front());
-    const bool part_of_name = arguments_.front().find('-', 1) != std::string::npos &&
-                              !matching_models(known_models(), arguments_.front()).empty();
-    if (command_.find("PROMPT") != nullptr && (resembles_model(arguments_.front()) || part_of_name))
-      print_note(arguments_.front() + " is part of the prompt; -m " + arguments_.front() +
-                 " would choose a model");
+    const std::string& first = arguments_.front();
+    if (names_model(first)) return true;
+    if (!takes_text) return !names_data(first);
+    const auto is_part_of_name = [&first] {
+      return first.find('-', 1) != std::string::npos && first.find(' ') == std::string::npos &&
+             !matching_models(known_models(), first).empty();
+    };
+    if (command_.find("PROMPT") != nullptr && (resembles_model(first) || is_part_of_name()))
+      print_note(first + " is part of the prompt; -m " + first + " would choose a model");
     return false;
   }
 

@@ -160,6 +160,7 @@ struct Flag {
   [[nodiscard]] bool is_argument() const { return names[0] != '-'; }
   [[nodiscard]] bool is_switch() const { return target.takes == Target::Takes::Nothing; }
   [[nodiscard]] bool is_list() const { return target.takes == Target::Takes::All; }
+  [[nodiscard]] bool is_number() const { return value == "N" || value == "X"; }
   [[nodiscard]] bool is_typed() const { return is_given && source.empty(); }
   [[nodiscard]] Words all_names() const;
   [[nodiscard]] bool has_name(std::string_view name) const;

@@ -266,9 +266,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--completion-bash", "cria completion bash prints the script"),
     refused("--log-disable", "2>/dev/null silences what is written to stderr", "serve"),
     usual("--log-disable,--no-perf"),
-    harmless("--log-file,--log-level,-lv,--verbosity,--log-verbosity,--log-colors,--logdir,-ld,--"
-             "log-format,"
-             "--uvicorn-log-level",
+    harmless("--log-file,--log-level,-lv,--verbosity,--log-verbosity,--log-colors,--logdir,-ld,"
+             "--log-format,--uvicorn-log-level",
              kLog, 1),
     same("--log-jsonl", "--log-json", "serve"),
     harmless("--log-prefix,--no-log-prefix,--log-timestamps,--no-log-timestamps,--log-jsonl,"

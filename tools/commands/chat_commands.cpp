@@ -157,12 +157,11 @@ std::string take_option(Command& command, std::string& text) {
   const std::string typed = text.substr(0, text.find_first_of(" \t="));
   Flag& flag = named_option(command, typed);
   text = trimmed(std::string_view(text).substr(std::min(typed.size() + 1, text.size())));
-  const bool one_word = flag.value == "N" || flag.value == "X";
-  std::string value = one_word || flag.is_switch() ? first_word(text) : text;
+  std::string value = flag.is_number() || flag.is_switch() ? first_word(text) : text;
   if (flag.is_switch() && !switch_value(value)) value.clear();
   text = trimmed(std::string_view(text).substr(value.size()));
   if (value.empty() && !flag.is_switch()) throw UsageError(flag.shown_name(), "needs a value");
-  if (one_word && value.ends_with(',')) value.pop_back();
+  if (flag.is_number() && value.ends_with(',')) value.pop_back();
   value = unquoted(value);
   flag.give(value.empty() ? "true" : value);
   return flag.setting_name() + (value.empty() ? " set" : " set to " + value);

@@ -65,9 +65,7 @@ class ChatSession {
   }
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
-  [[nodiscard]] bool has_system() const {
-    return !talk_.messages.empty() && talk_.messages.front().role == "system";
-  }
+  [[nodiscard]] bool has_system() const { return has_system_message(talk_.messages); }
   [[nodiscard]] std::string greeting() const;
   std::vector<std::string>& notes() {
     return notes_;

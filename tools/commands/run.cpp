@@ -132,8 +132,7 @@ GenerateResult answer(Session& session, const RunPrompt& prompt, GenerateOptions
 std::string continued_conversation(const RunPrompt& prompt, const GenerateResult& result) {
   if (!prompt.continues) return "";
   Conversation talk{prompt.messages, prompt.variables};
-  const bool has_system = talk.messages.front().role == "system";
-  const auto oldest = talk.messages.begin() + (has_system ? 1 : 0);
+  const auto oldest = talk.messages.begin() + (has_system_message(talk.messages) ? 1 : 0);
   talk.messages.erase(oldest, oldest + static_cast<std::ptrdiff_t>(result.dropped));
   if (result.text.empty() && result.reason == StopReason::Interrupted)
     talk.messages.pop_back();

@@ -114,15 +114,18 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   }
 }
 
+bool has_system_message(const std::vector<ChatMessage>& messages) {
+  return !messages.empty() && messages.front().role == "system";
+}
+
 void set_system_message(std::vector<ChatMessage>& messages, const std::string& text) {
-  if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
+  if (has_system_message(messages)) messages.erase(messages.begin());
   if (!text.empty()) messages.insert(messages.begin(), {"system", text});
 }
 
 bool set_system_option(std::vector<ChatMessage>& messages, const std::string& text,
                        const Command& command) {
-  const bool has_one = !messages.empty() && messages.front().role == "system";
-  if (text.empty() || (has_one && !command.typed("--system"))) return false;
+  if (text.empty() || (has_system_message(messages) && !command.typed("--system"))) return false;
   set_system_message(messages, text);
   return true;
 }

@@ -22,6 +22,8 @@ struct Conversation {
 Conversation read_conversation(const std::string& path);
 /// The same for JSON that comes from elsewhere; path: for errors.
 Conversation parse_conversation(const std::string& json, const std::string& path);
+/// True if a system message comes first.
+bool has_system_message(const std::vector<ChatMessage>& messages);
 /// Puts a system message first, in place of one that is there; "": only takes that away.
 void set_system_message(std::vector<ChatMessage>& messages, const std::string& text);
 /// Puts that of --system first. One that was not typed, but set by the configuration, yields to one

@@ -208,7 +208,7 @@ TEST_P(Recurrent, DraftsChangeNothing) {
   EXPECT_GT(drafted, accepted);
 }
 
-// What a context shift drops leaves the state: the rest is evaluated again.
+// The state does not keep what a context shift drops: the rest is evaluated again.
 TEST_P(Recurrent, AContextShiftLeavesNothingOfWhatItDrops) {
   SessionOptions with = alone();
   with.n_ctx = 96;
@@ -261,7 +261,7 @@ TEST_P(Recurrent, LongTextsHaveTheSameBytesInAnyPieces) {
 INSTANTIATE_TEST_SUITE_P(All, Recurrent, testing::ValuesIn(kModels),
                          [](const auto& of) { return std::string(of.param); });
 
-// What sequences and snapshots take is part of what an engine says that it needs.
+// The memory that an engine states includes that of sequences and snapshots.
 TEST(RecurrentMemory, GrowsWithSequences) {
   const auto model = TinyArchitecture(architecture_case("mamba2")).load();
   EngineOptions options = small_engine();

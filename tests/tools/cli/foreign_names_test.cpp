@@ -174,7 +174,7 @@ TEST(ForeignNames, EveryOptionOfPeersHasAMeaningOrAHint) {
     }
 }
 
-// What a note and an error look like, with and without values.
+// Notes and errors, with and without values.
 TEST(ForeignNames, AreIgnoredOrRefusedWithAReason) {
   const auto err = [](std::vector<std::string> words) { return cria(std::move(words)).err; };
   const Result noted = cria({"run", "-n", "4", "--temp", "0", "--poll", "50", "--spec-type",
