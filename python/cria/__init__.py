@@ -5,6 +5,9 @@
         print(piece, end="")
 """
 
+from typing import TYPE_CHECKING, Any
+
+from . import _foreign
 from ._answer import Answer, Stream, ToolCall
 from ._engine import Engine, Perplexity, Scores, Sequence
 from ._gguf import Difference, DType, GGUFFile, GGUFWriter, Tensor, dequantize, dtype, quantize
@@ -34,3 +37,8 @@ __all__ = [
     "isa",
     "quantize",
 ]
+
+if not TYPE_CHECKING:  # checkers of types name unknown attributes themselves
+
+    def __getattr__(name: str) -> Any:
+        _foreign.reject_attribute("module 'cria'", name)

@@ -9,12 +9,12 @@ import ctypes
 import dataclasses
 import threading
 import time
-from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _library as lib
+from . import _foreign, _library as lib
 
 T = TypeVar("T")
 _now, _string_at = time.perf_counter, ctypes.string_at
@@ -48,6 +48,11 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            _foreign.reject_attribute("'Answer' object", name)
 
 
 def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:

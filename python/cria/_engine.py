@@ -8,7 +8,7 @@ from typing import Any, Iterable, List, Literal, Mapping, NamedTuple, Optional, 
 import numpy as np
 import numpy.typing as npt
 
-from . import _library as lib
+from . import _foreign, _library as lib
 from ._answer import Answer, Stream, interruptible
 from ._file import ModelFile, int_array
 from ._options import Messages, Sampler, TokenIds, constraint, message_array, speculation, token_array, variables_text
@@ -131,6 +131,7 @@ class Engine(lib.Owner):
         layers); never changes an answer. logprobs: also
         return log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k, top_p,
         min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
+        _foreign.reject_arguments(sampling)
         stops = [stop] if isinstance(stop, str) else list(stop)
         request = lib.Request(
             max_tokens=max_tokens,

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import inspect
 import threading
-from typing import Any, List, Literal, Optional, Sequence, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from . import _foreign
 from ._answer import Answer, Stream
 from ._engine import Engine, Perplexity, Prompt
 from ._file import ModelFile, Path
 from ._options import Messages, TokenIds
 
 
-class Model(ModelFile):
+class _Named(type):
+    """The class of Model: Model.from_pretrained is an error that names what there is."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            _foreign.reject_attribute(f"type object {cls.__name__!r}", name)
+
+
+class Model(ModelFile, metaclass=_Named):
     """A GGUF file. The model's own engine, made on first use with the options given here, does the work; engine()
     makes others."""
 
@@ -29,17 +39,24 @@ class Model(ModelFile):
         **engine_options: Any,
     ) -> None:
         """loras: adapters, as files or (file, scale). engine_options: as in Engine."""
+        _foreign.reject_arguments(engine_options)
         inspect.signature(Engine).bind(self, **engine_options)  # a wrong one is told now
         super().__init__(path, loras, mmap, mlock)
         self._engine_options = engine_options
         self._lock = threading.Lock()
         self._engine: Optional[Engine] = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            _foreign.reject_attribute(f"{type(self).__name__!r} object", name)
+
     def __repr__(self) -> str:
         return f"<cria.Model {self.path}>"
 
     def engine(self, **options: Any) -> Engine:
         """Returns another engine with its own options."""
+        _foreign.reject_arguments(options)
         return Engine(self, **options)
 
     @property

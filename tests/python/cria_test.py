@@ -1,6 +1,7 @@
 """The Python package beside the program: the same bytes."""
 
 import asyncio
+import inspect
 import math
 import os
 import pathlib
@@ -15,7 +16,7 @@ import weakref
 import cria
 import numpy as np
 import pytest
-from cria import _answer, _engine, _library as lib
+from cria import _answer, _engine, _foreign, _library as lib
 from conftest import DEMO, FRANCE, SOURCE, program
 
 
@@ -546,6 +547,16 @@ def test_errors_are_of_one_class(model, tmp_path):
         (lambda: model.own_engine.score([([1, 2], -1)]), ValueError, "first: expected 0 to"),
         (lambda: model.generate("x", tools=[]), ValueError, "go with messages"),
         (lambda: model.generate("x", variables={"enable_thinking": False}), ValueError, "go with messages"),
+        (lambda: cria.Model(DEMO, n_gpu_layers=99), TypeError, "n_gpu_layers: unknown argument; cria computes on the CPU"),
+        (lambda: cria.Model(DEMO, n_threads=1), TypeError, "use threads="),
+        (lambda: model.engine(ctx=512), TypeError, "use n_ctx="),
+        (lambda: model.chat(FRANCE, system="Be brief."), TypeError, "first among the messages"),
+        (lambda: model.own_engine.stream(prompt="x", response_format={}), TypeError, "use schema="),
+        (lambda: model.create_chat_completion([]), AttributeError, r"use chat\(messages\)"),
+        (lambda: cria.Model.from_pretrained("x"), AttributeError, "cria convert"),
+        (lambda: cria.Llama("x"), AttributeError, "opens a GGUF file"),
+        (lambda: model.chat(FRANCE, max_tokens=1).choices, AttributeError, "use text"),
+        (lambda: model.nothing, AttributeError, "'Model' object has no attribute 'nothing'$"),
     ):
         with pytest.raises(error, match=text):
             wrong()
@@ -561,6 +572,18 @@ def test_errors_are_of_one_class(model, tmp_path):
     closed.close()
     with pytest.raises(cria.Error, match="no such model"):
         closed.tokenize("x")
+
+
+def test_hints_at_other_libraries_name_what_there_is(model):
+    options = [inspect.signature(f).parameters for f in (cria.Model, cria.Engine, cria.Engine.stream)]
+    ours = {name for parameters in options for name in parameters} | {"temperature", "repeat_penalty"}
+    assert not ours & set(_foreign._argument_hints)
+    for name, hint in _foreign._argument_hints.items():
+        assert set(re.findall(r"(?:use|put) (\w+)=", hint)) <= ours, name
+    for name, hint in _foreign._attribute_hints.items():
+        assert not hasattr(cria, name) and not hasattr(model, name), name
+        used = re.match(r"use (\w+)", hint)
+        assert used is None or hasattr(model, used[1]) or used[1] in cria.Answer.__dataclass_fields__, name
 
 
 def test_objects_leave_nothing_behind(model):
