@@ -235,13 +235,14 @@ bool is_repository(const std::string& named) {
 }
 
 /// Fetches one quantization: a repository may hold twenty of them. One that is not named after GGUF
-/// holds a model to convert.
+/// may hold a model to convert.
 std::string hub_command(const std::string& named) {
   const auto [repository, tag] = repository_and_tag(named);
   if (tag.empty() && lower(repository).find("gguf") == std::string::npos) {
     const std::string name = repository.substr(repository.find('/') + 1);
-    return "hf download " + repository + " --local-dir " + name + " && cria convert " + name +
-           " -o " + name + ".gguf";
+    return "hf download " + repository +
+           " --include '*Q4_K_M*' if it has GGUF files, else hf download " + repository +
+           " --local-dir " + name + " && cria convert " + name + " -o " + name + ".gguf";
   }
   return "hf download " + repository + " --include '*" + (tag.empty() ? "Q4_K_M" : tag) + "*'";
 }
@@ -273,6 +274,13 @@ bool has_file_extension(const std::string& named) {
          std::ranges::all_of(extension.substr(1), [](unsigned char c) { return std::isalpha(c); });
 }
 
+/// True for a tag of ollama's registry, "latest" or "8b-instruct"; on Hugging Face the tag is a
+/// quantization.
+bool is_registry_tag(const std::string& tag) {
+  static const std::regex size(R"(latest|\d+(\.\d+)?[bm]([-_].*)?)", std::regex::icase);
+  return std::regex_match(tag, size);
+}
+
 bool is_path(const std::string& named) {
   return named.starts_with("/") || named.starts_with("./") || named.starts_with("../") ||
          named.ends_with(".gguf");
@@ -282,7 +290,7 @@ bool is_path(const std::string& named) {
   if (has_file_extension(named))
     throw Error(named, "no such file, and no model with this name on this machine (see cria list)");
   std::string advice;
-  if (is_repository(named))
+  if (is_repository(named) && !is_registry_tag(repository_and_tag(named).second))
     advice = "; try: " + hub_command(named);
   else if (resembles_model(named) || named.find(':') != std::string::npos)
     advice = "; try: ollama pull " + named;

@@ -280,8 +280,8 @@ std::string_view advice_without_importance(const Mix& mix) noexcept {
     case DType::IQ2_XXS:
     case DType::IQ2_XS:
     case DType::IQ2_S:
-      return "so few bits lose much without an importance matrix (--imatrix, made by `cria "
-             "imatrix`)";
+      return "at this size quality suffers badly without an importance matrix (--imatrix, made "
+             "by `cria imatrix`)";
     default:
       return "";
   }

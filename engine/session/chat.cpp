@@ -119,11 +119,11 @@ class Chat {
   [[noreturn]] void overflow(std::size_t tokens) {
     const std::size_t alone = tokens_alone();
     throw ContextOverflow(
-        "no room for this message: " +
-            (alone >= n_ctx_ ? "it alone has " + counted(alone, "token")
-                             : "with the conversation it has " + counted(tokens, "token")) +
-            ", expected at most " + std::to_string(n_ctx_ - 1) + " (the context of " +
-            std::to_string(n_ctx_) + " less one of the answer)",
+        (alone >= n_ctx_
+             ? "the message is too long: " + counted(alone, "token")
+             : "the conversation is too long: " + counted(tokens, "token") + " with this message") +
+            ", but the context holds " + std::to_string(n_ctx_) +
+            ", one of which is for the answer",
         tokens, alone >= n_ctx_);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <regex>
 #include <tuple>
 
@@ -50,6 +51,17 @@ bool names_model(const std::string& word) {
   if (word.size() > kLongest || word.find_first_of(" \n") != std::string::npos) return false;
   return std::regex_match(word, registry_name) ||
          std::ranges::count(known_models(), word, &KnownModel::name) != 0;
+}
+
+/// Throws for an address where a server's model is expected: "8080", ":8080", "localhost:8080".
+void reject_address(const std::string& word) {
+  static const std::regex address(
+      R"((https?://)?((localhost|\d+(\.\d+){3}|\[[\da-fA-F:]+\])?:)?(\d{2,5})/?)");
+  std::smatch parts;
+  if (!std::regex_match(word, parts, address)) return;
+  const std::string host = parts[3].str();
+  throw UsageError(word + " is an address, not a model; set it by" +
+                   (host.empty() ? "" : " --host " + host) + " --port " + parts[5].str());
 }
 
 /// Reads the words of one command from left to right.
@@ -145,6 +157,7 @@ class Reader {
         switch_value(typed_[at_ + 1] == "auto" ? "on" : typed_[at_ + 1]))
       ++at_;             // -fa on
     if (ours.empty()) {  // cria always does so
+      if (!has_value && !foreign.harmless) reject_value_behind(name);
       if (!has_value) at_ += foreign.values;
       return true;
     }
@@ -171,8 +184,20 @@ class Reader {
     take(flag, has_value ? word.substr(name_size + 1) : "", has_value);
   }
 
+  /// Throws if the word after a switch may be its value as well as a text: "--think on".
+  void reject_value_behind(const std::string& name) const {
+    if (at_ + 1 >= typed_.size()) return;
+    const std::string& next = typed_[at_ + 1];
+    if (next != "auto" && next != "on" && next != "off" && next != "true" && next != "false")
+      return;
+    throw UsageError(name + " " + next + ": write " + name +
+                     (next == "auto" ? "=on or " + name + "=off" : "=" + next) +
+                     (command_.find("PROMPT") != nullptr ? ", or -- before a text" : ""));
+  }
+
   /// The flag's value: what stands in its own word, or the next word whatever it looks like.
   void take(Flag& flag, const std::string& value, bool has_value) {
+    if (flag.is_switch() && !has_value) reject_value_behind(flag.shown_name());
     if (flag.is_switch() || has_value) return give(flag, has_value ? value : "true");
     if (at_ + 1 >= typed_.size() || (flag.is_number() && is_flag_word(typed_[at_ + 1])))
       throw UsageError(flag.shown_name(), "needs a value");
@@ -209,14 +234,29 @@ class Reader {
         std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
     const std::string& first = arguments_.front();
     if (names_model(first)) return true;
+    if (command_.find("--port") != nullptr) reject_address(first);
     if (!takes_text) return !names_data(first);
     const auto is_part_of_name = [&first] {
       return first.find('-', 1) != std::string::npos && first.find(' ') == std::string::npos &&
              !matching_models(known_models(), first).empty();
     };
-    if (command_.find("PROMPT") != nullptr && (resembles_model(first) || is_part_of_name()))
+    if (command_.find("PROMPT") == nullptr) return false;
+    if (resembles_model(first) || is_part_of_name())
       print_note(first + " is part of the prompt; -m " + first + " would choose a model");
+    note_file_names();
     return false;
+  }
+
+  /// "notes.txt" alone and "@notes.txt" are texts here.
+  void note_file_names() const {
+    for (const std::string& word : arguments_) {
+      const bool marked = word.starts_with('@');
+      const std::string file = word.substr(marked ? 1 : 0);
+      std::error_code error;
+      if ((marked || arguments_.size() == 1) && !file.empty() &&
+          std::filesystem::exists(file, error) && !std::filesystem::is_directory(file, error))
+        print_note(word + " is part of the prompt; -f " + file + " would read the file");
+    }
   }
 
   static bool takes_prompt(const Flag* prompt) {
@@ -284,14 +324,16 @@ UsageError exclusion(const Flag& a, const Flag& b) {
 
 }  // namespace
 
-std::string unknown_command(const Program& program, const std::string& name) {
+std::string unknown_command(const Program& program, const std::string& name,
+                            const std::string& prompt) {
   constexpr std::string_view kLlama = "llama-";
-  const std::string_view hint = foreign_command_hint(name);
+  std::string hint(foreign_command_hint(name));
   std::string lower = name.substr(name.starts_with(kLlama) ? kLlama.size() : 0);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return "unknown command: " + name +
-         (hint.empty() ? suggestion(lower, program.command_names()) : "; " + std::string(hint)) +
-         " (cria help lists the commands)";
+  hint = hint.empty() ? suggestion(lower, program.command_names()) : "; " + hint;
+  if (!prompt.empty() && (hint.empty() || prompt.find(' ') != std::string::npos))
+    hint = "; did you mean cria run " + prompt + "?";
+  return "unknown command: " + name + hint + " (cria help lists the commands)";
 }
 
 Command* read_arguments(Program& program, const Words& typed) {
@@ -309,11 +351,14 @@ Command* read_arguments(Program& program, const Words& typed) {
     return word == "-V" || word == "--version";
   };
   if (first == "-h" || first == "--help" || first == "-v" || asks_version(first)) return nullptr;
-  if (is_flag_word(first))
-    throw UsageError("put a command before " + name_of(first) + ", for example: cria run " +
-                     name_of(first) + " … (cria help lists the commands)");
+  if (is_flag_word(first)) {
+    Words words = {"cria", "run"};
+    for (const std::string& word : typed) words.push_back(shell_word(word));
+    throw UsageError("put a command before " + name_of(first) +
+                     ", for example: " + joined(words, " ") + " (cria help lists the commands)");
+  }
   Command* const command = program.find(first);
-  if (command == nullptr) throw UsageError(unknown_command(program, first));
+  if (command == nullptr) throw UsageError(unknown_command(program, first, shell_word(first)));
   if (typed.size() > 1 && asks_version(typed[1])) return nullptr;
   Reader(*command, typed).read();
   return command;
@@ -330,6 +375,8 @@ void set_values(Command& command) {
       for (const std::string& value : flag.given)
         if (std::ranges::count(choices, value) == 0)
           fail("unknown value " + value + "; choose " + joined(choices));
+    if (flag.target.takes == Target::Takes::Once && flag.given.size() > 1)
+      fail("is given twice, and only one would count");
     try {
       flag.target.set(flag.given);
     } catch (const Error& error) {

@@ -16,8 +16,10 @@ namespace cria::tools {
 /// for an unknown command or flag, a missing value and an argument too many.
 Command* read_arguments(Program& program, const Words& typed);
 
-/// "unknown command: rnu; did you mean run? (cria help lists the commands)"
-std::string unknown_command(const Program& program, const std::string& name);
+/// "unknown command: rnu; did you mean run? (cria help lists the commands)". prompt: the name as a
+/// shell reads it, if it may be a prompt for `cria run`.
+std::string unknown_command(const Program& program, const std::string& name,
+                            const std::string& prompt = {});
 
 /// Checks the given values and which flags are there together, and sets the flags' targets. Throws
 /// UsageError.

@@ -70,6 +70,11 @@ Target text(std::optional<std::string>& value) {
   return call([&value](const std::string& word) { value = word; });
 }
 
+Target once(Target target) {
+  target.takes = Target::Takes::Once;
+  return target;
+}
+
 Target words(Words& values, Check check) {
   return {.takes = Target::Takes::All,
           .set = [&values, check = std::move(check)](const Words& given) {
@@ -262,6 +267,17 @@ std::string joined(const Words& words, std::string_view separator) {
   std::string text;
   for (const std::string& word : words) text.append(text.empty() ? "" : separator).append(word);
   return text;
+}
+
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "+,-./:=@_";
+  const auto plain = [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 Words parts_of(std::string_view text, char separator) {

@@ -36,6 +36,7 @@ struct Target {
   enum class Takes : std::uint8_t {
     Nothing,
     One,   ///< the last one given counts
+    Once,  ///< a second one is an error, since the text of the first would be lost
     Each,  ///< one per occurrence
     All,   ///< the words up to the next flag
   };
@@ -66,6 +67,8 @@ using Check = std::function<void(const std::string&)>;
 /// A string.
 Target text(std::string& value, Check check = nullptr);
 Target text(std::optional<std::string>& value);
+/// The same target, which must not be given twice.
+Target once(Target target);
 /// One string per occurrence.
 Target each(Words& values, Check check = nullptr);
 /// The strings up to the next flag; `words_or_list` also takes them separated by commas, but a file
@@ -215,6 +218,8 @@ struct Program {
 
 /// "a, b, c"
 std::string joined(const Words& words, std::string_view separator = ", ");
+/// The word as a POSIX shell reads it, in quotes where it needs them.
+std::string shell_word(const std::string& word);
 /// The parts of a text between separators, without blanks around them.
 Words parts_of(std::string_view text, char separator = ',');
 

@@ -34,6 +34,8 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"log,logs", "cria serve writes its log to stderr"},
       {"stop,kill", "Ctrl-C or SIGTERM ends cria serve"},
       {"load,unload", "each command loads its model (-m FILE); cria serve keeps it loaded"},
+      {"update,upgrade", "a newer package or build replaces the program"},
+      {"lora,adapter", "--lora FILE applies an adapter, and cria merge makes one model of both"},
       {"train,finetune", "cria does not train models; --lora takes adapters"},
       {"pull,download,get,install", kPull},
       {"push", "cria does not upload models"},

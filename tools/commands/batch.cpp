@@ -3,6 +3,8 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <sstream>
 
 #include "engine/scheduler.h"
 #include "model/plural.h"
@@ -23,19 +25,19 @@ namespace {
 struct BatchOptions {
   ModelOptions model;
   SamplingOptions sampling;
-  std::string input, output = "-", chat_template;
+  Words inputs;
+  std::string output = "-", chat_template;
   std::uint32_t parallel = 8;
   bool unordered = false, raw = false;
 };
 
-std::vector<std::string> batch_lines(const std::string& path) {
+/// The lines of all files that are not blank.
+std::vector<std::string> batch_lines(const Words& paths) {
   std::vector<std::string> lines;
-  const std::string text = read_file(path);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(std::move(line));
-    begin = end + 1;
+  for (const std::string& path : paths) {
+    std::istringstream text(read_file(path));
+    for (std::string line; std::getline(text, line);)
+      if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(line);
   }
   return lines;
 }
@@ -49,7 +51,7 @@ class BatchRun {
         defaults_(defaults),
         template_(std::make_shared<const ChatTemplate>(
             choose_template(options.chat_template, model.vocabulary()))),
-        lines_(batch_lines(options.input)),
+        lines_(batch_lines(options.inputs)),
         engine_(engine_options(options.model)),
         answers_(options.output, ids(), !options.unordered) {}
 
@@ -68,7 +70,8 @@ class BatchRun {
       print_profile(engine.profile(), options_.model.profile);
     }
     print_summary();
-    return stop ? interrupted_exit() : 0;
+    if (stop) return interrupted_exit();
+    return !lines_.empty() && answers_.errors() + errors_ == lines_.size() ? 1 : 0;
   }
 
  private:
@@ -125,6 +128,7 @@ class BatchRun {
       ChatOptions how;
       how.chat_template = template_;
       how.variables = request.conversation.variables;
+      note_unused(index, how.variables);
       const std::size_t most = given == 0 ? model_.context_length() : given;
       ready.answer =
           chat_request(model_, most, request.conversation.messages, request.generate, how);
@@ -140,6 +144,14 @@ class BatchRun {
       throw Error("", "the prompt is too long: expected at most " +
                           counted(ready.answer.n_ctx, "token") + ", got " + std::to_string(n));
     return ready;
+  }
+
+  /// Once for each name: a misspelt option would be lost without a word.
+  void note_unused(std::size_t index, const std::string& variables) {
+    for (const std::string& name : unused_variables(variables, *template_))
+      if (noted_.insert(name).second)
+        print_note("\"" + name + "\" in request " + std::to_string(index + 1) +
+                   " changes nothing: the chat template does not use it");
   }
 
   /// KV positions for all requests at once if memory allows, at least for the longest.
@@ -261,6 +273,7 @@ class BatchRun {
   BatchAnswers answers_;
   std::optional<Progress> progress_;  // while requests are answered
   std::deque<Ready> ready_;
+  std::set<std::string> noted_;  // names of variables that the template does not use
   std::size_t tokens_ = 0, errors_ = 0;
   std::size_t prompts_ = 0;  // tokens of prompts whose answers have begun
   std::size_t waiting_ = 0;  // tokens that requests may take which have not begun
@@ -268,9 +281,9 @@ class BatchRun {
 };
 
 int run_batch(BatchOptions options) {
-  if (options.input.empty()) {
+  if (options.inputs.empty()) {
     if (is_terminal(stdin)) throw UsageError("--input", "is missing: -i FILE has the requests");
-    options.input = "-";
+    options.inputs = {"-"};
   }
   GenerateOptions defaults = options.sampling.resolve();
   std::atomic<bool>& stop = catch_interrupts();
@@ -287,8 +300,9 @@ void add_batch(Program& program) {
   BatchOptions& o = *options;
   o.sampling.command = &command;
   command.add({
-      {"-i,--input", "FILE", "requests, one JSON object per line (-: stdin, the default)",
-       into::text(o.input)},
+      {"-i,--input", "FILE",
+       "requests, one JSON object per line (-: stdin, the default); several are read in order",
+       into::each(o.inputs)},
       {"-o,--output", "FILE",
        "answers, one line per request (-: stdout, the default); requests already answered in the "
        "file are skipped",
@@ -310,11 +324,10 @@ void add_batch(Program& program) {
       "\"messages\", and max_tokens, temperature, seed and so on. Options given here apply where a "
       "request "
       "leaves them out.\n"
-      "Each answer is the one that cria run gives, whatever else is being answered. Common "
+      "Each answer is the one that cria run gives, regardless of other requests. Common "
       "prefixes of prompts are evaluated once.\n"
       "A request that cannot be answered gets an \"error\" among the answers. A warning counts "
-      "these; the "
-      "exit code stays 0.\n\n"
+      "these; the exit code is 1 only if no request could be answered.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
       "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered\n"

@@ -6,6 +6,7 @@
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
 #include "tools/options/conversation.h"
+#include "tools/options/session_file.h"
 #include "tools/report/answer.h"
 #include "tools/terminal/line_reader.h"
 #include "tools/terminal/terminal.h"
@@ -170,7 +171,7 @@ int run(const ChatArguments& options) {
     chat.on_thinking(
         [&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
   const int code = dialogue.run(options.prompt);
-  if (!options.session_file.empty()) chat.keep(session_file.target());
+  session_file.save([&](const std::string& target) { chat.keep(target); });
   print_profile(session->profile(), options.model.profile);
   return code;
 }
@@ -188,14 +189,16 @@ void add_chat(Program& program) {
                 Target{.takes = Target::Takes::All,
                        .set = [&o](const Words& given) { o.prompt = joined(given, " "); }},
                 {.excludes = "--prompt"}},
-               {"-p,--prompt", "TEXT", "the first message", into::text(o.prompt)},
+               {"-p,--prompt", "TEXT", "the first message", into::once(into::text(o.prompt))},
                {"-f,--file",
                 "FILE",
-                "the first message, from a file",
-                into::call([&o](const std::string& file) {
-                  o.prompt = read_file(file);
-                  if (o.prompt.ends_with('\n')) o.prompt.pop_back();
-                }),
+                "the first message, from a file; several are read in order, as cat does",
+                Target{.takes = Target::Takes::Each,
+                       .set =
+                           [&o](const Words& given) {
+                             o.prompt = TextInput{.text = std::nullopt, .files = given}.read();
+                             if (o.prompt.ends_with('\n')) o.prompt.pop_back();
+                           }},
                 {.excludes = "--prompt,PROMPT"}},
                {"-s,--system", "TEXT", "system message", into::text(o.system)},
                {"--no-template",

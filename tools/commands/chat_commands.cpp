@@ -49,11 +49,11 @@ void save(ChatState& state, const std::string& name) {
   if (name == "-") throw Error("/save", "expected a file's name, got -");
   const std::string file = with_home(name);
   std::error_code error;
-  if (fs::is_regular_file(file, error) &&
-      !confirmed(state, file + " already exists. Overwrite it?"))
-    return say("not saved");
+  const bool exists = fs::is_regular_file(file, error);
+  if (exists && !confirmed(state, file + " already exists. Overwrite it?")) return say("not saved");
   state.chat.save(file);
-  say("saved " + file);
+  say("saved " + file +
+      (exists && !state.interactive ? ", replacing the file that was there" : ""));
 }
 
 void load(ChatState& state, const std::string& name) {
@@ -126,6 +126,16 @@ std::string sampling_text(SamplingOptions& sampling) {
   return text;
 }
 
+/// Settings of ollama and options of the command line, and how they are set here.
+constexpr std::pair<std::string_view, std::string_view> kForeignSettings[] = {
+    {"think,nothink", "cria chat --think and --no-think set it"},
+    {"verbose,quiet", "/stats shows the speed; cria chat -v does so after each answer"},
+    {"history,nohistory", "on a terminal, typed lines are always kept"},
+    {"wordwrap,nowordwrap", "answers always fit a terminal's width; a pipe gets whole lines"},
+    {"ctx,ctx-size,num-ctx,threads,num-thread,model",
+     "cria chat -c N, -t N and -m FILE set it at the start"},
+};
+
 /// The option of a name as it is typed: "temp", "--top_k", "temperature".
 Flag& named_option(Command& command, std::string name) {
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
@@ -136,10 +146,11 @@ Flag& named_option(Command& command, std::string name) {
   if (flag == nullptr && foreign != nullptr) flag = command.find(foreign->ours);
   if (flag != nullptr) return *flag;
   if (name == "system") throw Error("", "/set: /system TEXT sets the system message");
-  if (name == "think" || name == "nothink" || (foreign != nullptr && !foreign->why.empty()))
-    throw Error("", "/set: " + name + " does not apply: " +
-                        (foreign != nullptr ? std::string(foreign->why)
-                                            : "cria chat --think and --no-think set it"));
+  for (const auto& [names, hint] : kForeignSettings)
+    if (const Words all = parts_of(names); std::ranges::find(all, name) != all.end())
+      throw Error("", "/set: " + name + " does not apply: " + std::string(hint));
+  if (foreign != nullptr && !foreign->why.empty())
+    throw Error("", "/set: " + name + " does not apply: " + std::string(foreign->why));
   throw Error("", "/set: unknown option " + name + suggestion(name, option_names()) +
                       " (/set alone shows them)");
 }

@@ -30,7 +30,8 @@ GenerateResult ChatSession::answer(const std::string& message, const TextSink& s
     return answer_last(generate_, sink);
   } catch (const ContextOverflow& overflow) {
     talk_.messages.pop_back();
-    throw Error("", std::string(overflow.what()) + (overflow.last_alone ? "" : "; " + full_text()));
+    throw Error("", std::string(overflow.what()) +
+                        (overflow.last_alone ? larger_context_text() : "; " + full_text()));
   } catch (const Error&) {  // the template refuses it, or the model cannot continue
     talk_.messages.pop_back();
     throw;

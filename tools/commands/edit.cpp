@@ -37,7 +37,7 @@ GgufEdit parse_edit(const EditCommand& options) {
     edit.set.emplace_back("tokenizer.chat_template", std::move(source));
   }
   if (edit.set.empty() && edit.remove.empty())
-    throw UsageError("nothing to edit: expected --set, --remove or --template");
+    throw UsageError("nothing to change: give --set, --remove or --template");
   return edit;
 }
 

@@ -123,7 +123,7 @@ void add_imatrix(Program& program) {
   auto options = std::make_shared<ImatrixCommand>();
   command.add({
       {"-f,--file", "FILE", "a text like those the model will be used for (-: stdin)",
-       into::text(options->text)},
+       into::once(into::text(options->text))},
       {"-o,--output",
        "FILE",
        "the importance matrix to write: a GGUF file, or one in the older format if the "

@@ -423,10 +423,14 @@ std::string difference_text(const FileDifference& difference, const std::string&
   add_items("key", difference.keys);
   add_items("tensor", difference.tensors);
   if (!difference.values.empty()) text += "\n" + values_table(difference).text(stdout);
-  return text + "\nDifferent: " + counted(difference.keys.size(), "key") +
-         "; type, shape or presence of " + counted(difference.tensors.size(), "tensor") +
-         "; values of " + std::to_string(difference.values.size()) + " of " +
-         counted(difference.compared_tensors, "tensor") + " compared\n";
+  const auto differ = [](std::size_t n, const std::string& what) {
+    return counted(n, what) + (n == 1 ? " differs" : " differ");
+  };
+  return text + "\n" + differ(difference.keys.size(), "key") + ", " +
+         differ(difference.tensors.size(), "tensor") + " in type, shape or presence; of the " +
+         std::to_string(difference.compared_tensors) + " compared, " +
+         std::to_string(difference.values.size()) +
+         (difference.values.size() == 1 ? " differs" : " differ") + " in value\n";
 }
 
 nlohmann::ordered_json difference_json(const FileDifference& difference) {

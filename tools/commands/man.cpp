@@ -85,9 +85,8 @@ constexpr const char* kSeveralMachines =
     "\\-\\-shares and "
     "\\-\\-rank\\-timeout. Needs Open MPI or MPICH (the module cria_mpi.so; in Debian the package "
     "cria\\-mpi).\n.PP\n"
-    "If a machine disappears from the network, Open MPI's mpirun itself ends only eight minutes "
-    "later, "
-    "unless it has these options:\n.PP\n.nf\n"
+    "If a machine disappears from the network, Open MPI's mpirun itself takes eight minutes to "
+    "notice, unless it has these options:\n.PP\n.nf\n"
     "\\-\\-mca oob_tcp_keepalive_time 5\n\\-\\-mca oob_tcp_keepalive_intvl 2\n"
     "\\-\\-mca oob_tcp_keepalive_probes 3\n.fi\n";
 

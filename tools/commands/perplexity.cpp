@@ -287,7 +287,8 @@ void add_perplexity(Program& program) {
   auto options = std::make_shared<PerplexityCommand>();
   PerplexityCommand& o = *options;
   o.model.session.n_ctx = 512;
-  command.add({{"-f,--file", "FILE", "the text (-: stdin, the default)", into::text(o.text)}});
+  command.add(
+      {{"-f,--file", "FILE", "the text (-: stdin, the default)", into::once(into::text(o.text))}});
   command.add(model_flags(o.model));
   command.add({
       window_flag(o.model.session.n_ctx),

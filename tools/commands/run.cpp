@@ -7,6 +7,7 @@
 #include "tools/model_store.h"
 #include "tools/options/conversation.h"
 #include "tools/options/model.h"
+#include "tools/options/session_file.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/terminal/terminal.h"
@@ -31,8 +32,9 @@ std::string unescaped(std::string_view text) {
 /// `cria run "Summarize this:" < notes.txt`.
 std::string read_prompt_text(const RunOptions& options) {
   const std::string text = options.prompt.read();
+  const Words& files = options.prompt.files;
   const bool from_stdin =
-      !options.prompt.text && (options.prompt.file.empty() || options.prompt.file == "-");
+      !options.prompt.text && (files.empty() || std::ranges::count(files, "-") != 0);
   return from_stdin || options.variables.tools == "-" ? text : after_piped_stdin(text);
 }
 
@@ -40,6 +42,7 @@ std::string read_prompt_text(const RunOptions& options) {
 std::string read_message(const RunOptions& options) {
   std::string text = read_prompt_text(options);
   if (!options.prompt.text && text.ends_with('\n')) text.pop_back();
+  if (text.empty()) print_note("the prompt is empty");
   return text;
 }
 
@@ -60,16 +63,6 @@ bool is_chat(const Model& model, const RunOptions& options) {
   return options.chat || !options.messages.empty() || !options.system.empty() ||
          !options.variables.tools.empty() || !options.chat_template.empty() ||
          !model.vocabulary().chat_template.empty();
-}
-
-/// A request's settings in --messages would be lost without a word.
-void note_unused(const std::string& variables, const ChatTemplate& chat_template) {
-  if (variables.empty()) return;
-  const nlohmann::json json = nlohmann::json::parse(variables, nullptr, false);
-  for (const auto& [name, value] : json.items())
-    if (!chat_template.names(name) && name != "tools")
-      print_note("\"" + name +
-                 "\" in --messages changes nothing: the chat template does not use it");
 }
 
 RunPrompt read_prompt(const Model& model, const RunOptions& options) {
@@ -101,7 +94,9 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
-  if (!options.messages.empty()) note_unused(talk.variables, *prompt.how.chat_template);
+  const std::string requested = options.messages.empty() ? "" : talk.variables;
+  for (const std::string& name : unused_variables(requested, *prompt.how.chat_template))
+    print_note("\"" + name + "\" in --messages changes nothing: the chat template does not use it");
   if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
   if (!prompt.continues && has_session_file(options.session_file))
     print_note(options.session_file +
@@ -175,8 +170,9 @@ int run(RunOptions options) {
   wanted.on_call = [&output](const ToolCall& call) { output.show(call); };
   const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
-  if (!options.session_file.empty())
-    session->save(session_file.target(), continued_conversation(prompt, result));
+  session_file.save([&](const std::string& target) {
+    session->save(target, continued_conversation(prompt, result));
+  });
   print_answer_notes(result, options, prompt.how.chat_template != nullptr);
   print_profile(session->profile(), options.model.profile);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
@@ -186,7 +182,7 @@ int run(RunOptions options) {
 Flags prompt_flags(RunOptions& o) {
   const auto set_prompt = [&o](const Words& given) {
     if (given == Words{"-"})
-      o.prompt.file = "-";
+      o.prompt.files = {"-"};
     else
       o.prompt.text = joined(given, " ");
   };
@@ -204,7 +200,7 @@ Flags prompt_flags(RunOptions& o) {
         "FILE",
         "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
         "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)",
-        into::text(o.messages),
+        into::once(into::text(o.messages)),
         {.excludes = "--prompt,--file,PROMPT"}},
        {"-e,--escape", "",
         "in the prompt and the system message on the command line, \\n means a newline, \\t a tab",
@@ -283,7 +279,7 @@ void add_run(Program& program) {
       "  cria run --messages chat.json --json --logprobs 3\n"
       "  cria run \"Summarize this in one sentence.\" < notes.txt";
   command.run = [options] {
-    if (options->prompt.text == "-") options->prompt = {.text = std::nullopt, .file = "-"};
+    if (options->prompt.text == "-") options->prompt = {.text = std::nullopt, .files = {"-"}};
     if (!options->escapes && options->prompt.text &&
         options->prompt.text->find("\\n") != std::string::npos)
       print_note("\\n in the prompt is two characters; -e makes it a newline");

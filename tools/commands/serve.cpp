@@ -111,6 +111,16 @@ void check_origin(const std::string& text) {
     throw Error("", "expected SCHEME://HOST or SCHEME://HOST:PORT, got " + without_controls(text));
 }
 
+/// Others take host and port, or a URL, in one.
+void check_host(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string::npos &&
+                        (text.find(':') == colon || colon == 0 || text[colon - 1] == ']');
+  if (text.find('/') != std::string::npos || has_port)
+    throw Error("", "expected a name or an address without the port, which --port sets, got " +
+                        without_controls(text));
+}
+
 void check_key(const std::string& key) {
   if (!serve::is_api_key(key))
     throw Error("", "expected visible characters without blanks, at most 512");
@@ -123,7 +133,7 @@ Flags access_flags(ServeCommand& o) {
   return {
       {"--host", "ADDR",
        "address to listen on; if other machines can reach it, set a key (--api-key-file)",
-       into::text(server.host)},
+       into::text(server.host, check_host)},
       {"--port", "N", "port (0: any free one)", into::number(server.port, 0, 65535)},
       {"--public-url", "URL",
        "the server's address behind a proxy, such as https://chat.example.org; pages from there "
@@ -221,8 +231,8 @@ void add_serve(Program& program) {
       "  Rerankers: http://127.0.0.1:8080/v1/rerank; decisions: /v1/decisions and /v1/systemone\n"
       "The chat page is at http://127.0.0.1:8080. The sampling options apply where a request "
       "leaves "
-      "them out. The same request and seed give the same bytes, whatever else is being "
-      "answered.\n\n"
+      "them out. The same request and seed give the same bytes, regardless of other "
+      "requests.\n\n"
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"

@@ -41,18 +41,6 @@ std::vector<TokenId> evaluated_text(const SweepOptions& options, const Model& ba
   return text;
 }
 
-/// A word for a POSIX shell.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain = "+,-./:=@_";
-  const auto plain = [&](unsigned char c) {
-    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 /// A file to make of the base: a mix, or types under a budget.
 struct Recipe {
   const Mix* mix;  ///< null: by the budget
@@ -345,7 +333,7 @@ void add_sweep(Program& program) {
       {"-f,--file",
        "FILE",
        "the text to measure with (-: stdin)",
-       into::text(o.text),
+       into::once(into::text(o.text)),
        {.required = true}},
       {"-o,--output",
        "DIR",

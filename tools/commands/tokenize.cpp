@@ -283,10 +283,10 @@ void add_template(Program& program) {
        "FILE",
        "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
        "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)",
-       into::text(options->messages),
+       into::once(into::text(options->messages)),
        {.excludes = "--prompt"}},
       {"-p,--prompt", "TEXT", "a message of the user, in place of --messages",
-       into::text(options->prompt)},
+       into::once(into::text(options->prompt))},
       {"-s,--system", "TEXT", "system message, instead of the one in --messages",
        into::text(options->system)},
       {"--no-generation-prompt", "", "end after the last message, without the opening of an answer",

@@ -99,7 +99,11 @@ Json message_json(const ChatMessage& message) {
 
 Conversation read_conversation(const std::string& path) {
   if (path.starts_with('[') || path.starts_with('{')) return parse_conversation(path, "--messages");
-  return parse_conversation(read_file(path), input_name(path));
+  const std::string json = read_file(path);
+  if (json.find('\0') != std::string::npos)
+    throw Error(input_name(path),
+                "not JSON but binary; cria chat --session FILE continues a session file");
+  return parse_conversation(json, input_name(path));
 }
 
 Conversation parse_conversation(const std::string& json, const std::string& path) {
@@ -112,6 +116,16 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   } catch (const jinja::Failure& failure) {
     throw Error(path, failure.what());
   }
+}
+
+std::vector<std::string> unused_variables(const std::string& variables,
+                                          const ChatTemplate& chat_template) {
+  std::vector<std::string> names;
+  if (variables.empty()) return names;
+  const Json all = parse_exact_json(variables);
+  for (const auto& [name, value] : all.items())
+    if (!chat_template.names(name) && name != "tools") names.push_back(name);
+  return names;
 }
 
 bool has_system_message(const std::vector<ChatMessage>& messages) {
@@ -235,7 +249,7 @@ Flag TemplateVariables::tools_flag() {
   return {"--tools", "FILE",
           "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
           "…}] (-: stdin)",
-          into::text(tools)};
+          into::once(into::text(tools))};
 }
 
 std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template,

@@ -1,11 +1,8 @@
 #include "tools/options/model.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <limits>
 #include <type_traits>
 
@@ -22,8 +19,6 @@
 
 namespace cria::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 const std::vector<std::pair<std::string, KvType>> kKvTypes = {
     {"f16", KvType::F16}, {"f32", KvType::F32}, {"q8_0", KvType::Q8_0}};
@@ -252,48 +247,11 @@ Flags speculation_flags(ModelOptions& options, GenerateOptions& generate) {
        into::text(options.draft, check_draft)}};
 }
 
-Flag session_flag(std::string& file, const std::string& help) {
-  return {"--session", "FILE", help + "; the file works with the same model only",
-          into::text(file)};
-}
-
 void warn_of_missing_pre(const Vocabulary& vocabulary) {
   if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
     print_warning(
         "missing key tokenizer.ggml.pre: words are split in the default way, which may not be the "
         "model's (--pre NAME overrides it)");
-}
-
-bool has_session_file(const std::string& file) {
-  if (file.empty()) return false;
-  reject_ranks(file);
-  std::error_code error;
-  if (fs::exists(file, error)) return true;
-  const fs::path directory = fs::path(file).parent_path();
-  if (!directory.empty() && !fs::is_directory(directory, error))
-    throw Error(file, "cannot be written: no such directory");
-  return false;
-}
-
-SessionFile::SessionFile(std::string path) : path_(std::move(path)), before_(state()) {}
-
-SessionFile::State SessionFile::state() const {
-  struct stat file = {};
-  if (path_.empty() || stat(path_.c_str(), &file) != 0) return {};
-  return {file.st_ino, static_cast<std::uint64_t>(file.st_size),
-          static_cast<std::uint64_t>(file.st_mtim.tv_sec),
-          static_cast<std::uint64_t>(file.st_mtim.tv_nsec)};
-}
-
-std::string SessionFile::target() const {
-  if (path_.empty() || state() == before_) return path_;
-  std::error_code error;
-  std::string other;
-  for (int i = 2; other.empty() || fs::exists(other, error); ++i)
-    other = path_ + "." + std::to_string(i);
-  print_warning(path_ + ": changed by another program since it was read; saving to " + other +
-                " instead");
-  return other;
 }
 
 namespace {

@@ -1,6 +1,5 @@
 // The flags of commands that run a model, and the model, session and engine that they ask for.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -57,34 +56,11 @@ Flag lora_flag(Words& loras);
 Flag window_flag(std::uint32_t& window, std::uint32_t low = 1);
 /// --speculate, --draft
 Flags speculation_flags(ModelOptions& options, GenerateOptions& generate);
-Flag session_flag(std::string& file, const std::string& help);
 
 /// Throws Error for a scale that is not a finite number.
 std::vector<LoraFile> parse_loras(const Words& loras);
 /// Prints a warning if a BPE vocabulary names no pre-tokenizer.
 void warn_of_missing_pre(const Vocabulary& vocabulary);
-/// True if the session file exists. Throws Error if its directory is missing, before anything is
-/// computed.
-bool has_session_file(const std::string& file);
-
-/// A file of --session, watched from the creation of this on. Two programs may use one.
-class SessionFile {
- public:
-  /// path: "" for none.
-  explicit SessionFile(std::string path);
-  /// Returns where to save: the path or, with a warning, a new name next to it if another program
-  /// has written the file in the meantime.
-  [[nodiscard]] std::string target() const;
-
- private:
-  /// Inode, size and time of the last change, which differ if a file is replaced.
-  using State = std::array<std::uint64_t, 4>;
-  [[nodiscard]] State state() const;
-
-  std::string path_;
-  State before_;
-};
-
 /// Options of loading the model.
 LoadOptions load_options(const ModelOptions& options);
 /// Opens the model; prints its warnings to stderr (with -v all of them).

@@ -18,6 +18,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <regex>
 #include <type_traits>
 #include <vector>
 
@@ -46,11 +47,30 @@ std::string squeezed(const std::string& name) {
   return text;
 }
 
+/// Returns the usual quantization for a name of other programs, such as "int4", "4bit" or "fp16";
+/// "" for others.
+std::string mix_of_bits(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kMixes[] = {
+      {"2", "Q2_K"}, {"3", "Q3_K_M"}, {"4", "Q4_K_M"}, {"5", "Q5_K_M"},     {"6", "Q6_K"},
+      {"8", "Q8_0"}, {"16", "F16"},   {"32", "F32"},   {"BFLOAT16", "BF16"}};
+  static const std::regex other(R"((?:U?INT|FP|FLOAT|NF|Q|W)?(\d+)(?:BITS?)?(?:A\d+)?|(BFLOAT16))");
+  std::smatch parts;
+  const std::string wanted = squeezed(name);
+  if (wanted == "AWQ" || wanted == "GPTQ") return "Q4_K_M";
+  if (!std::regex_match(wanted, parts, other)) return "";
+  const std::string bits = parts[1].matched ? parts[1].str() : parts[2].str();
+  const auto* const found =
+      std::ranges::find(kMixes, bits, [](const auto& row) { return row.first; });
+  return found == std::end(kMixes) ? "" : std::string(found->second);
+}
+
 std::string unknown_text(const std::string& what, const std::string& name,
                          const std::vector<std::string>& names) {
-  const auto same = std::ranges::find(names, squeezed(name), squeezed);
+  constexpr std::string_view kDynamic = "UD-";  // mixes of Unsloth
+  const std::string plain = name.substr(upper(name).starts_with(kDynamic) ? kDynamic.size() : 0);
+  const auto same = std::ranges::find(names, squeezed(plain), squeezed);
   return "unknown " + what + " " + name +
-         suggestion(same == names.end() ? upper(name) : *same, names) +
+         suggestion(same == names.end() ? upper(plain) : *same, names) +
          " (known: " + joined(names) + ")";
 }
 
@@ -82,6 +102,10 @@ std::string unknown_mix_text(const std::string& name) {
   if (numbered != mixes().end())
     return "unknown quantization " + name + "; did you mean " + std::string(numbered->name) + "?";
   if (upper(name) == "COPY") return "nothing to quantize: cp copies a model, cria merge its parts";
+  const std::string mix = mix_of_bits(name);
+  if (!mix.empty())
+    return "unknown quantization " + name + "; did you mean " + mix +
+           "? (cria quantize --mixes lists them)";
   return unknown_text("quantization", name, mix_names());
 }
 
@@ -319,27 +343,38 @@ std::string read_file(const std::string& path) {
 
 std::string input_name(const std::string& path) { return path == "-" ? "stdin" : path; }
 
+namespace {
+
+/// A file of a prompt, or stdin.
+std::string read_prompt(const std::string& path) {
+  const std::string name = input_name(path);
+  std::error_code unknown;  // for example of a pipe
+  const std::uintmax_t size = fs::file_size(path == "-" ? "/dev/stdin" : path, unknown);
+  if (!unknown) require_prompt_size(size, name);
+  std::string bytes;
+  read_pieces(path, [&](std::string_view piece) {
+    bytes += piece;
+    require_prompt_size(bytes.size(), name);
+  });
+  return without_byte_order_mark(std::move(bytes), name);
+}
+
+}  // namespace
+
 Flags TextInput::flags(const std::string& what) {
-  return {{"-p,--prompt", "TEXT", what, into::text(text)},
+  return {{"-p,--prompt", "TEXT", what, into::once(into::text(text))},
           {"-f,--file",
            "FILE",
-           what + ", from a file (-: stdin, the default)",
-           into::text(file),
+           what + ", from a file (-: stdin, the default); several are read in order, as cat does",
+           into::each(files),
            {.excludes = "--prompt"}}};
 }
 
 std::string TextInput::read() const {
-  const std::string name = file.empty() || file == "-" ? "stdin" : file;
-  std::error_code unknown;  // for example of a pipe
-  if (const std::uintmax_t size = fs::file_size(name == "stdin" ? "/dev/stdin" : name, unknown);
-      !text && !unknown)
-    require_prompt_size(size, name);
-  std::string bytes;
-  read_pieces([&](std::string_view piece) {
-    bytes += piece;
-    require_prompt_size(bytes.size(), name);
-  });
-  return text ? bytes : without_byte_order_mark(std::move(bytes), name);
+  if (text) return *text;
+  std::string all;
+  for (const std::string& file : files.empty() ? Words{"-"} : files) all += read_prompt(file);
+  return all;
 }
 
 std::string after_piped_stdin(const std::string& text) {
@@ -371,7 +406,7 @@ bool has_piped_stdin() {
 
 void TextInput::read_pieces(const std::function<void(std::string_view)>& sink) const {
   if (text) return sink(*text);
-  tools::read_pieces(file.empty() ? "-" : file, sink);
+  for (const std::string& file : files.empty() ? Words{"-"} : files) tools::read_pieces(file, sink);
 }
 
 std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab) {

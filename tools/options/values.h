@@ -79,7 +79,7 @@ bool has_piped_stdin();
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
 struct TextInput {
   std::optional<std::string> text;
-  std::string file;
+  Words files;                           ///< read one after another, as `cat` does; none: stdin
   Flags flags(const std::string& what);  ///< -p, -f
   [[nodiscard]] std::string read() const;
   /// In pieces, as it comes.

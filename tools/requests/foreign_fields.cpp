@@ -34,6 +34,7 @@ constexpr ForeignField kForeignFields[] = {
     {"format,response_json_schema,output_schema", R"(use "response_format")"},
     {"stop_sequences,stop_words", R"(use "stop")"},
     {"max_length,max_tokens_to_sample", R"(use "max_tokens")"},
+    {"temp", R"(use "temperature")", 0, true},
     {"system,system_prompt,instructions,preamble", kSystem},
     {"messages", "it belongs to /v1/chat/completions"},
     {"prompt", R"(put it into "messages"; /v1/completions takes a prompt)"},

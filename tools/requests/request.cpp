@@ -364,9 +364,13 @@ BatchRequest parse_batch_request(const std::string& line, const GenerateOptions&
   if (begin == std::string::npos || std::string_view("{[\"").find(line[begin]) == std::string::npos)
     throw Error("", R"(not JSON: each line is an object, such as {"prompt": "…"}, got )" +
                         printable(line.substr(0, 40)));
+  constexpr const char* kOnePerLine = "; jq -c '.[]' writes the requests of an array one per line";
+  if (line.find_first_not_of(" \t\r", begin + 1) == std::string::npos)
+    throw Error("", "not JSON: each line is a request" + std::string(kOnePerLine));
   const RequestJson json = parse_request_json(line);
   if (!json.is_object())
-    throw Error("", std::string("expected an object, got ") + json.type_name());
+    throw Error("", std::string("expected an object, got ") + json.type_name() +
+                        (json.is_array() ? kOnePerLine : ""));
   const Fields outer(json);
   if (outer.object("params") != nullptr)
     refuse_unsupported("params", R"(use OpenAI's form, {"custom_id", "url", "body"})");
@@ -380,6 +384,7 @@ BatchRequest parse_batch_request(const std::string& line, const GenerateOptions&
     request.raw = is_completion(outer.text("url").value_or(""), body);
   } else {
     (void)body.has("custom_id");
+    if (body.has("id")) refuse_unsupported("id", R"(use "custom_id")");
     request.raw = body.flag("raw");
   }
   request.generate = read_batch_options(body, defaults);

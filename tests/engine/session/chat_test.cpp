@@ -274,7 +274,7 @@ std::vector<ChatMessage> long_talk(int exchanges) {
 TEST(Chat, DropsTheOldestExchangesOnRequest) {
   Session session(demo_model(), {.n_ctx = 128});
   EXPECT_NE(
-      error_of([&] { session.chat(long_talk(10), greedy()); }).find("with the conversation it has"),
+      error_of([&] { session.chat(long_talk(10), greedy()); }).find("the conversation is too long"),
       std::string::npos);
   ChatOptions how;
   how.drop_oldest = true;
@@ -305,7 +305,7 @@ TEST(Chat, ReportsAnOversizedMessage) {
   } catch (const ContextOverflow& overflow) {
     EXPECT_TRUE(overflow.last_alone);
     EXPECT_GT(overflow.tokens, 64U);
-    EXPECT_NE(std::string(overflow.what()).find("it alone has"), std::string::npos)
+    EXPECT_NE(std::string(overflow.what()).find("the message is too long"), std::string::npos)
         << overflow.what();
   }
 }
@@ -325,7 +325,7 @@ TEST(Chat, ReportsOverflowBeforeTemplateErrors) {
     FAIL() << "expected ContextOverflow";
   } catch (const ContextOverflow& overflow) {
     EXPECT_FALSE(overflow.last_alone) << "nothing is known of it";
-    EXPECT_NE(std::string(overflow.what()).find("with the conversation it has"), std::string::npos);
+    EXPECT_NE(std::string(overflow.what()).find("the conversation is too long"), std::string::npos);
   }
 }
 

@@ -27,7 +27,9 @@ TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
                      {"unknown command: rnu; did you mean run? (cria help lists the commands)"});
   expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
   expect_usage_error({"-m", "x.gguf"},
-                     {"put a command before -m, for example: cria run -m … (cria help lists"});
+                     {"put a command before -m, for example: cria run -m x.gguf (cria help lists"});
+  expect_usage_error({"Hi there"},
+                     {"unknown command: Hi there; did you mean cria run 'Hi there'?"});
   expect_usage_error({"help", "rnu"}, {"did you mean run?"});
   expect_usage_error({"config", "rnu"}, {"did you mean run?"});
 }
@@ -187,7 +189,25 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"bench", "-b", "64,128"}, {"it takes one value"});
   expect_usage_error({"quantize", "Q4_K_M", "a", "b"}, {"the order is IN OUT TYPE"});
   expect_usage_error({"quantize", kDemo, "b.gguf", "15"}, {"did you mean Q4_K_M?"});
-  expect_usage_error({"quantize", kDemo, "b.gguf", "q4km"}, {"did you mean Q4_K_M?"});
+  const std::pair<const char*, const char*> mixes[] = {
+      {"q4km", "Q4_K_M"}, {"int4", "Q4_K_M"},       {"4bit", "Q4_K_M"},       {"4", "Q4_K_M"},
+      {"AWQ", "Q4_K_M"},  {"W8A8", "Q8_0"},         {"fp16", "F16"},          {"bfloat16", "BF16"},
+      {"int8", "Q8_0"},   {"UD-Q4_K_XL", "Q4_K_M"}, {"ud-iq2_xxs", "IQ2_XXS"}};
+  for (const auto& [theirs, ours] : mixes)
+    expect_usage_error({"quantize", kDemo, "b.gguf", theirs},
+                       {"did you mean " + std::string(ours) + "?"});
+  expect_usage_error({"quantize", "-q", "Q4_K_M", kDemo}, {"the order is IN OUT TYPE"});
+  expect_usage_error({"convert", "--remote", "a/b"}, {"hf download USER/REPO --local-dir DIR"});
+  expect_usage_error({"convert", "--bigendian", "a"}, {"little-endian"});
+  expect_usage_error({"serve", ":8081"}, {"set it by --port 8081"});
+  expect_usage_error({"serve", "http://localhost:8081/"}, {"--host localhost --port 8081"});
+  expect_usage_error({"serve", "--host", "localhost:8081"},
+                     {"without the port, which --port sets"});
+  expect_usage_error({"serve", "--host", "[::1]:8081"}, {"without the port, which --port sets"});
+  expect_usage_error({"template", "-f", "a"}, {"-p \"$(cat FILE)\""});
+  expect_usage_error({"logits", "-p", "a"}, {"cria tokenize --ids -p TEXT"});
+  expect_usage_error({"perplexity", "-p", "a"}, {"-f FILE is the text, or stdin"});
+  expect_usage_error({"chat", "--messages", "a"}, {"cria run --messages FILE"});
   expect_usage_error({"quantize", kDemo, "b.gguf", "COPY"}, {"cp copies a model"});
   const Result context = cria({"run", "-c", "0", "-n", "1", "a"});
   EXPECT_EQ(context.code, 0) << context.err;
@@ -199,6 +219,35 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"run", "-np", "2", "a"}, {"no option -np"});
   expect_usage_error({"run", "--draft", "16", "a"}, {"expected the file of a draft model, got 16"});
   expect_usage_error({"run", "--reasoning-budget", "0", "a"}, {"--no-think"});
+}
+
+// A word that may be a value or a text, and the first of two texts.
+TEST(Arguments, LosesNoText) {
+  expect_usage_error({"run", "--think", "on", "a"}, {"--think on: write --think=on, or --"});
+  expect_usage_error({"run", "-v", "auto", "a"}, {"write --verbose=on or --verbose=off"});
+  expect_usage_error({"run", "--jinja", "true", "a"}, {"--jinja true: write --jinja=true"});
+  expect_usage_error({"list", "--json", "off"}, {"--json off: write --json=off"});
+  const Result plain = cria({"run", "a", "-n", "4", "--temp", "0"});
+  const Result colored = cria({"run", "--color", "on", "a", "-n", "4", "--temp", "0"});
+  EXPECT_EQ(colored.out, plain.out) << colored.err;
+  EXPECT_EQ(cria({"run", "--raw", "-n", "1", "--", "on"}).code, 0);
+  const std::vector<std::vector<std::string>> twice = {
+      {"run", "-p", "a", "-p", "b"},
+      {"run", "--messages", "a", "--messages", "b"},
+      {"template", "--messages", "a", "--messages", "b"},
+      {"perplexity", "-f", "a", "-f", "b"},
+      {"chat", "-p", "a", "-p", "b"}};
+  for (const auto& words : twice)
+    expect_usage_error(words, {" is given twice, and only one would count"});
+  const TempDirectory directory;
+  const std::string a = directory.write("a", "\xEF\xBB\xBFThe river\n"),
+                    b = directory.write("b", "rises");
+  EXPECT_EQ(cria({"run", "-f", a, "-f", b, "-n", "4", "--temp", "0"}).out,
+            cria({"run", "The river\nrises", "-n", "4", "--temp", "0"}).out);
+  EXPECT_EQ(cria({"chat", "-f", a, "-f", b, "-n", "4", "--temp", "0"}).out,
+            cria({"chat", "The river\nrises", "-n", "4", "--temp", "0"}).out);
+  EXPECT_EQ(cria({"tokenize", "--ids", "-f", b, "-f", b}).out,
+            cria({"tokenize", "--ids", "-p", "risesrises"}).out);
 }
 
 TEST(Arguments, ReadsMessagesFromText) {

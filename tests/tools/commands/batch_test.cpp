@@ -137,6 +137,8 @@ TEST(Batch, RejectsUnsupportedFields) {
       {"instructions", {{"instructions", "Be brief."}}},
       {"extra_body", {{"extra_body", {{"top_k", 1}}}}},
       {"params", {{"params", {{"max_tokens", 8}}}}},
+      {"id", {{"id", "a"}}},
+      {"temp", {{"temp", 0}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", "required"}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
       {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
@@ -320,6 +322,36 @@ TEST(Batch, TimesItsNodes) {
   const Result result = cria({"batch", "-i", in, "-o", directory.path("out"), "--profile"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find("blk.*.attn_q"), std::string::npos) << result.err;
+}
+
+TEST(Batch, ReadsSeveralFiles) {
+  const TempDirectory directory;
+  const std::string a = directory.write("a", R"({"prompt": "Item 1", "seed": 1, "max_tokens": 4})"),
+                    b = directory.write("b", many_requests(3)),
+                    all = directory.write("all", read_file(a) + "\n" + read_file(b));
+  EXPECT_EQ(cria({"batch", "-i", a, "-i", b}).out, cria({"batch", "-i", all}).out);
+}
+
+TEST(Batch, ReportsUnusedFields) {
+  const std::string line =
+      R"({"messages": [{"role": "user", "content": "a"}], "temprature": 1, "max_tokens": 1})";
+  const Result result = cria({"batch"}, line + "\n" + line + "\n");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(
+      result.err,
+      "cria: note: \"temprature\" in request 1 changes nothing: the chat template does not use "
+      "it\n");
+}
+
+TEST(Batch, FailsIfNoRequestCouldBeAnswered) {
+  const TempDirectory directory;
+  const std::string out = directory.path("out");
+  for (int run = 0; run < 2; ++run) {
+    const Result result = cria({"batch", "-o", out}, "What is this?\nAnd this?\n");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_NE(result.err.find("2 requests could not be answered"), std::string::npos);
+  }
+  EXPECT_EQ(cria({"batch"}, "").code, 0);
 }
 
 TEST(Batch, WrongUsage) {

@@ -416,7 +416,7 @@ TEST_F(ChatTerminal, AFullContextOffersWaysOut) {
       << child.output();
   ASSERT_TRUE(child.wait_for("> "));
   child.send("again\r");
-  ASSERT_TRUE(child.wait_for("no room for this message")) << child.output();
+  ASSERT_TRUE(child.wait_for("the conversation is too long")) << child.output();
   ASSERT_TRUE(child.wait_for("/shift")) << child.output();
   ASSERT_TRUE(child.wait_for("> "));
   child.send("/shift\r");
@@ -427,9 +427,9 @@ TEST_F(ChatTerminal, AFullContextOffersWaysOut) {
   std::string words;
   for (int i = 0; i < 60; ++i) words += "word ";
   child.send(words + "\r");
-  ASSERT_TRUE(child.wait_for("it alone has")) << child.output();
+  ASSERT_TRUE(child.wait_for("the message is too long")) << child.output();
   ASSERT_TRUE(child.wait_for("> "));
-  EXPECT_EQ(child.output().substr(child.output().find("it alone has")).find("/reset"),
+  EXPECT_EQ(child.output().substr(child.output().find("the message is too long")).find("/reset"),
             std::string::npos)
       << "none of the commands would help";
 }

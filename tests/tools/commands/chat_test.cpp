@@ -1,6 +1,10 @@
 // `cria chat` with a pipe for stdin: answers line by line, nothing else on stdout.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -115,6 +119,32 @@ TEST(Chat, DoesNotReplaceAChangedSession) {
   EXPECT_NE(bob.output().find("saving to"), std::string::npos) << bob.output();
   EXPECT_EQ(read_file(file), cleo);
   EXPECT_EQ(chat("What is my name?\n", {"--session", file + ".2"}).out, "Your name is Bob.\n");
+}
+
+// Neither may replace the other's: they save one after the other, and the second one sees that.
+TEST(Chat, SavesSessionsOneAtATime) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  const int lock = open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  Child ana(Child::Kind::Terminal, {"chat", "--session", file, "--temp", "0"}),
+      bob(Child::Kind::Terminal, {"chat", "--session", file, "--temp", "0"});
+  for (Child* const child : {&ana, &bob}) {
+    ASSERT_TRUE(child->wait_for("Ctrl-D ends")) << child->output();
+    child->send(child == &ana ? "My name is Ana.\r" : "My name is Bob.\r");
+    ASSERT_TRUE(child->wait_for(child == &ana ? "Ana!" : "Bob!")) << child->output();
+    ASSERT_TRUE(child->wait_for(">")) << child->output();
+    child->send("\004");
+    ASSERT_TRUE(child->wait_for("waiting for another program")) << child->output();
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+  close(lock);
+  EXPECT_EQ(ana.exit_code(), 0);
+  EXPECT_EQ(bob.exit_code(), 0);
+  std::set<std::string> names;
+  for (const char* const end : {"", ".2"})
+    names.insert(chat("What is my name?\n", {"--session", file + end}).out);
+  EXPECT_EQ(names, (std::set<std::string>{"Your name is Ana.\n", "Your name is Bob.\n"}));
 }
 
 TEST(Chat, MessagesOfSeveralLines) {
@@ -287,6 +317,9 @@ TEST(Chat, AScriptMayReplaceAFile) {
   const Result result = chat("What colour is grass?\n/save " + file + "\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 2U);
+  EXPECT_NE(result.err.find("saved " + file + ", replacing the file that was there"),
+            std::string::npos)
+      << result.err;
 }
 
 TEST(Chat, StatsCoverALoadedConversation) {
@@ -372,6 +405,20 @@ TEST(Chat, KnowsCommandsOfOtherPrograms) {
   EXPECT_NE(result.err.find("/retry"), std::string::npos) << "the list: " << result.err;
 }
 
+TEST(Chat, HintsAtSettingsOfOtherPrograms) {
+  const TempDirectory directory;
+  const std::string session = directory.path("s");
+  ASSERT_EQ(chat("My name is Ana.\n", {"--session", session}).code, 0);
+  const std::pair<std::string, const char*> hints[] = {
+      {"/set verbose", "/stats shows the speed"},
+      {"/set parameter num_ctx 4096", "cria chat -c N"},
+      {"/set nothink", "--no-think"},
+      {"/set system Be brief.", "/system TEXT"},
+      {"/load " + session, "cria chat --session FILE continues a session file"}};
+  for (const auto& [typed, hint] : hints)
+    EXPECT_NE(chat(typed + "\n").err.find(hint), std::string::npos) << typed;
+}
+
 TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
   const Result result = chat("/fly\n/load /no/such/file\n/save\nWhat colour is grass?\n");
   EXPECT_EQ(result.code, 1);
@@ -405,7 +452,7 @@ TEST(Chat, MessageLargerThanTheContextIsRefused) {
   for (int i = 0; i < 200; ++i) message += "word ";
   const Result result = chat(message + "\nWhat colour is grass?\n", {"-c", "128"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("no room for this message"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the message is too long"), std::string::npos) << result.err;
   EXPECT_EQ(result.out, "Grass is green.\n");
 }
 

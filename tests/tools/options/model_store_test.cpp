@@ -148,6 +148,8 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
   EXPECT_NE(
       tokenize("Org/Elsewhere:Q8_0").err.find("hf download Org/Elsewhere --include '*Q8_0*'\n"),
       std::string::npos);
+  for (const char* const tag : {"user/model:latest", "user/model:8b", "user/model:1.5b-instruct"})
+    EXPECT_NE(tokenize(tag).err.find("ollama pull " + std::string(tag)), std::string::npos) << tag;
   EXPECT_EQ(tokenize("NOTES.md").err.find("pull"), std::string::npos);
   const Result unknown = tokenize("qwen9");
   EXPECT_EQ(unknown.code, 1);

@@ -27,13 +27,22 @@ std::string bracketed(const asio::ip::address& address) {
   return address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
 }
 
+/// Returns what to do if the server cannot listen.
+std::string advice(const ErrorCode& error) {
+  if (error == asio::error::address_in_use)
+    return " (by another program, perhaps another cria serve; --port N takes another port)";
+  if (error == asio::error::access_denied)
+    return " (ports below 1024 are the system's; --port N takes another)";
+  return " (--host sets the address: 127.0.0.1, or 0.0.0.0 for all of this machine)";
+}
+
 tcp::acceptor listening(asio::io_context& io, const ServerOptions& options) {
   const std::string place = options.host + ":" + std::to_string(options.port);
   ErrorCode error;
   tcp::resolver resolver(io);
   const auto found =
       resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
-  if (error) throw Error("", "cannot listen on " + place + ": " + error.message());
+  if (error) throw Error("", "cannot listen on " + place + ": " + error.message() + advice(error));
   for (const auto& entry : found) {
     tcp::acceptor acceptor(io);
     const tcp::endpoint endpoint = entry.endpoint();
@@ -43,7 +52,7 @@ tcp::acceptor listening(asio::io_context& io, const ServerOptions& options) {
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (!error) return acceptor;
   }
-  throw Error("", "cannot listen on " + place + ": " + error.message());
+  throw Error("", "cannot listen on " + place + ": " + error.message() + advice(error));
 }
 
 }  // namespace
