@@ -48,24 +48,6 @@ std::string with_number(std::string_view text, char mark, std::uint64_t number) 
   return out;
 }
 
-std::uint64_t hf_linear_row(HfRows rows, std::uint64_t row, std::uint64_t n,
-                            const HfLinearHeads& heads) {
-  const std::uint64_t repeat = heads.values / heads.keys, run = repeat * heads.value_dim,
-                      stride = 2 * heads.key_dim + 2 * run, part = heads.keys * heads.key_dim,
-                      both = 2 * part;
-  if (rows == HfRows::NextGates) return row / run * stride + 2 * heads.key_dim + run + row % run;
-  if (rows == HfRows::NextQkv) {
-    if (row >= both) return (row - both) / run * stride + 2 * heads.key_dim + (row - both) % run;
-    const std::uint64_t in_part = row % part;
-    return in_part / heads.key_dim * stride + row / part * heads.key_dim + in_part % heads.key_dim;
-  }
-  const bool tail = rows == HfRows::ValueTail || rows == HfRows::ValueTaps;
-  const std::uint64_t begin = tail ? both : 0;
-  if (row < begin) return row;
-  const std::uint64_t size = (n - begin) / heads.values, head = (row - begin) / size;
-  return begin + (head % heads.keys * repeat + head / heads.keys) * size + (row - begin) % size;
-}
-
 std::span<const std::string_view> endings_of(const HfTensor& tensor) {
   static constexpr std::string_view kEndings[] = {".weight", ".bias"}, kNone[] = {""};
   const std::string_view name = tensor.gguf;

@@ -82,26 +82,23 @@ constexpr bool is_linear(HfRows rows) {
 constexpr bool is_decay(HfRows rows) {
   return rows == HfRows::Decays || rows == HfRows::HeadDecays || rows == HfRows::ValueDecays;
 }
+/// True if rows (or columns) of the GGUF tensor have another order, or are apart, in the directory.
+constexpr bool is_reordered(HfRows rows) {
+  return rows == HfRows::Pairs || rows == HfRows::BehindTwo || is_linear(rows) ||
+         rows >= HfRows::GroupQueries;
+}
 constexpr bool has_taps(HfRows rows) { return rows == HfRows::Taps || rows == HfRows::ValueTaps; }
 
 /// Heads of linear attention: numbers and sizes.
 struct HfLinearHeads {
   std::uint64_t keys = 1, values = 1, key_dim = 1, value_dim = 1;
 };
-/// The row (or column) of the directory's tensor that becomes `row` of a GGUF tensor of n rows.
-std::uint64_t hf_linear_row(HfRows rows, std::uint64_t row, std::uint64_t n,
-                            const HfLinearHeads& heads);
 
-/// The row of a Hugging Face head (GGUF row) that becomes `row` of the GGUF file (the directory).
-/// Heads have head_dim rows. GGUF rotates adjacent rows (RopeStyle::Adjacent), Hugging Face rows
-/// i and i + d/2.
+/// The row of a Hugging Face head that becomes `row` of the GGUF file. Heads have head_dim rows.
+/// GGUF rotates adjacent rows (RopeStyle::Adjacent), Hugging Face rows i and i + d/2.
 constexpr std::uint64_t hf_row(std::uint64_t row, std::uint64_t head_dim) {
   const std::uint64_t in_head = row % head_dim;
   return row - in_head + in_head / 2 + (in_head % 2) * (head_dim / 2);
-}
-constexpr std::uint64_t gguf_row(std::uint64_t row, std::uint64_t head_dim) {
-  const std::uint64_t in_head = row % head_dim, half = head_dim / 2;
-  return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
 /// A tensor's names. "#" is the number of a layer, "%" that of a part (expert, head) that GGUF

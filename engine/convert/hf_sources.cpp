@@ -10,11 +10,6 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-bool reorders(HfRows rows) {
-  return rows == HfRows::Pairs || rows == HfRows::BehindTwo || is_linear(rows) ||
-         rows >= HfRows::GroupQueries;
-}
-
 /// Returns the number of rows of the directory's tensor that the GGUF tensor leaves out.
 std::uint64_t skipped(HfRows rows) { return rows == HfRows::BehindTwo ? 2 : 0; }
 
@@ -47,6 +42,25 @@ std::uint64_t row_in_groups(HfRows rows, std::uint64_t row, const HfConfig& conf
   return place * size + from % size;
 }
 
+/// The same for linear attention, whose tensor has n rows.
+std::uint64_t linear_row(HfRows rows, std::uint64_t row, std::uint64_t n,
+                         const HfLinearHeads& heads) {
+  const std::uint64_t repeat = heads.values / heads.keys, run = repeat * heads.value_dim,
+                      stride = 2 * heads.key_dim + 2 * run, part = heads.keys * heads.key_dim,
+                      both = 2 * part;
+  if (rows == HfRows::NextGates) return row / run * stride + 2 * heads.key_dim + run + row % run;
+  if (rows == HfRows::NextQkv) {
+    if (row >= both) return (row - both) / run * stride + 2 * heads.key_dim + (row - both) % run;
+    const std::uint64_t in_part = row % part;
+    return in_part / heads.key_dim * stride + row / part * heads.key_dim + in_part % heads.key_dim;
+  }
+  const bool tail = rows == HfRows::ValueTail || rows == HfRows::ValueTaps;
+  const std::uint64_t begin = tail ? both : 0;
+  if (row < begin) return row;
+  const std::uint64_t size = (n - begin) / heads.values, head = (row - begin) / size;
+  return begin + (head % heads.keys * repeat + head / heads.keys) * size + (row - begin) % size;
+}
+
 std::vector<WeightRowsPtr> one(WeightRowsPtr rows) {
   std::vector<WeightRowsPtr> list;
   list.push_back(std::move(rows));
@@ -66,6 +80,29 @@ Shape without_ones(const Shape& shape) {
 }
 
 }  // namespace
+
+std::uint64_t hf_source_row(HfRows kind, std::uint64_t row, std::uint64_t n,
+                            std::uint64_t of_expert, const HfConfig& config) {
+  const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
+  if (is_linear(kind)) return linear_row(kind, row, n, config.linear);
+  if (is_group(kind)) return row_in_groups(kind, row, config);
+  switch (kind) {
+    case HfRows::BehindTwo:
+      return row + 2;
+    case HfRows::Pairs:
+      return hf_row(row, config.head_dim);
+    case HfRows::FirstHalf:
+      return before + i;
+    case HfRows::SecondHalf:
+      return before + of_expert + i;
+    case HfRows::EvenRows:
+      return before + 2 * i;
+    case HfRows::OddRows:
+      return before + 2 * i + 1;
+    default:
+      return row;
+  }
+}
 
 HfSources::HfSources(const HfConfig& config, const SafetensorsDirectory& weights)
     : config_(config), weights_(weights) {
@@ -238,53 +275,21 @@ std::vector<float> HfSources::numbers_of(const HfNumber& number) {
 
 namespace {
 
-/// Returns the source's row that becomes row `row`, among rows of an expert.
-std::uint64_t source_row(HfRows kind, std::uint64_t row, std::uint64_t of_expert,
-                         const HfConfig& config) {
-  const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
-  switch (kind) {
-    case HfRows::BehindTwo:
-      return row + 2;
-    case HfRows::Pairs:
-      return hf_row(row, config.head_dim);
-    case HfRows::GroupQueries:
-    case HfRows::GroupKeys:
-    case HfRows::GroupValues:
-      return row_in_groups(kind, row, config);
-    case HfRows::FirstHalf:
-      return before + i;
-    case HfRows::SecondHalf:
-      return before + of_expert + i;
-    case HfRows::EvenRows:
-      return before + 2 * i;
-    case HfRows::OddRows:
-      return before + 2 * i + 1;
-    default:
-      return row;
-  }
-}
-
 /// Returns the rows of a GGUF tensor from the parts of its source.
 WeightRowsPtr in_order(std::vector<WeightRowsPtr> parts, HfRows kind, std::uint64_t rows,
                        std::uint64_t cols, std::uint64_t of_expert, const HfConfig& config) {
-  const HfLinearHeads heads = config.linear;
+  const auto source_of = [=, &config](std::uint64_t n) {
+    return [=, &config](std::uint64_t i) { return hf_source_row(kind, i, n, of_expert, config); };
+  };
   if (kind == HfRows::PlusOne)
     return mapped_rows(std::move(parts.front()), [](float x) { return x + 1; });
   if (kind == HfRows::ValueColumns)
-    return arranged_columns(std::move(parts.front()), [cols, heads](std::uint64_t column) {
-      return hf_linear_row(HfRows::ValueColumns, column, cols, heads);
-    });
-  if (is_linear(kind))
-    parts = one(arranged_rows(std::move(parts), rows, [kind, rows, heads](std::uint64_t row) {
-      return hf_linear_row(kind, row, rows, heads);
-    }));
+    return arranged_columns(std::move(parts.front()), source_of(cols));
+  if (is_reordered(kind) || parts.size() > 1)
+    parts = one(arranged_rows(std::move(parts), rows, source_of(rows)));
   if (is_decay(kind))
     return mapped_rows(std::move(parts.front()), [](float x) { return -std::exp(x); });
-  if (is_linear(kind)) return std::move(parts.front());
-  if (!reorders(kind) && parts.size() == 1) return std::move(parts.front());
-  return arranged_rows(std::move(parts), rows, [kind, of_expert, &config](std::uint64_t row) {
-    return source_row(kind, row, of_expert, config);
-  });
+  return std::move(parts.front());
 }
 
 }  // namespace
@@ -320,7 +325,7 @@ WeightRowsPtr HfSources::unscaled_rows_of(const WantedTensors::Wanted& wanted) {
   expect_shape(source, wanted);
   const std::uint64_t values = product(wanted.shape);
   // Each value is a row.
-  const bool single = !wanted.matrix && reorders(source.rows) &&
+  const bool single = !wanted.matrix && is_reordered(source.rows) &&
                       (wanted.shape.size() == 1 || !is_linear(source.rows));
   const std::uint64_t cols = single ? 1 : wanted.shape[0], rows = values / cols;
   const std::uint64_t of_expert = single                    ? wanted.shape[0]

@@ -18,35 +18,6 @@ std::uint64_t rows_of_expert(const TensorView& tensor) {
                                                                    : tensor.shape[1];
 }
 
-/// Row i of two matrices, concatenated or interleaved: the matrix and its row.
-std::pair<std::size_t, std::uint64_t> in_halves(std::uint64_t i, std::uint64_t rows,
-                                                bool interleaved) {
-  return interleaved ? std::pair<std::size_t, std::uint64_t>{i % 2, i / 2}
-                     : std::pair<std::size_t, std::uint64_t>{i / rows, i % rows};
-}
-
-/// The row of the concatenated queries, keys and values that becomes `row` of the fused tensor.
-std::uint64_t row_of_groups(std::uint64_t row, std::uint64_t size, std::uint64_t heads,
-                            std::uint64_t kv) {
-  const std::uint64_t head = row / size, queries = heads / kv, group = head / (queries + 2);
-  const std::uint64_t place = head % (queries + 2), in_head = row % size,
-                      paired = gguf_row(in_head, size);
-  if (place < queries) return (group * queries + place) * size + paired;
-  return (place == queries ? heads + group : heads + kv + group) * size +
-         (place == queries ? paired : in_head);
-}
-
-/// A tensor of one number.
-class NumberRows : public WeightRows {
- public:
-  explicit NumberRows(float value) : WeightRows(1, 1), value_(value) {}
-  void read(std::uint64_t /*row*/, float* out) const override { *out = value_; }
-  [[nodiscard]] DType nearest() const override { return DType::F32; }
-
- private:
-  float value_;
-};
-
 /// Decodes one block as a row of its own, behind the row's header if the type has one.
 float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
@@ -64,57 +35,33 @@ float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column
 }
 
 /// DeepSeek's keys and values in one tensor; the file has each head's keys transposed.
-class LatentRows : public WeightRows {
- public:
-  LatentRows(const TensorView& keys, const TensorView& values)
-      : WeightRows(keys.shape.back() * (keys.cols() + values.shape[1]), values.cols()),
-        keys_(keys),
-        values_(values) {}
+WeightRowsPtr latent_rows(const TensorView& keys, const TensorView& values) {
+  const std::uint64_t n_keys = keys.cols(), n_values = values.shape[1], cols = values.cols();
+  const auto read = [=, &keys, &values](std::uint64_t row, float* out) {
+    const std::uint64_t head = row / (n_keys + n_values), in_head = row % (n_keys + n_values);
+    for (std::uint64_t i = 0; in_head < n_keys && i < cols; ++i)
+      out[i] = value_at(keys, head * cols + i, in_head);
+    if (in_head < n_keys) return;
+    const std::uint64_t from = head * n_values + in_head - n_keys;
+    dtype_info(values.dtype).dequantize(values.data + from * values.row_bytes(), out, cols);
+  };
+  return computed_rows(keys.shape.back() * (n_keys + n_values), cols, values.dtype, read);
+}
 
-  void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t keys = keys_.cols(), values = values_.shape[1];
-    const std::uint64_t head = row / (keys + values), in_head = row % (keys + values);
-    for (std::uint64_t i = 0; in_head < keys && i < cols(); ++i)
-      out[i] = value_at(keys_, head * cols() + i, in_head);
-    if (in_head < keys) return;
-    const std::uint64_t from = head * values + in_head - keys;
-    dtype_info(values_.dtype).dequantize(values_.data + from * values_.row_bytes(), out, cols());
-  }
-  [[nodiscard]] DType nearest() const override { return values_.dtype; }
-
- private:
-  const TensorView& keys_;
-  const TensorView& values_;
-};
-
-/// The columns of experts as rows: of one matrix, or of two in the order of in_halves().
-class TransposedRows : public WeightRows {
- public:
-  TransposedRows(std::vector<const TensorView*> tensors, bool interleaved)
-      : WeightRows(
-            tensors.front()->rows() / rows_of_expert(*tensors.front()) * tensors.front()->cols(),
-            tensors.size() * rows_of_expert(*tensors.front())),
-        tensors_(std::move(tensors)),
-        rows_of_expert_(rows_of_expert(*tensors_.front())),
-        interleaved_(interleaved) {}
-
-  void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t columns = tensors_.front()->cols(), expert = row / columns,
-                        column = row % columns;
-    for (std::uint64_t i = 0; i < cols(); ++i) {
-      const auto [part, in_expert] = in_halves(i, rows_of_expert_, interleaved_);
-      out[i] = value_at(*tensors_[part], expert * rows_of_expert_ + in_expert, column);
+/// The columns of experts as rows: of one matrix, or of two, concatenated or interleaved.
+WeightRowsPtr transposed_rows(std::vector<const TensorView*> tensors, bool interleaved) {
+  const TensorView& first = *tensors.front();
+  const std::uint64_t of_expert = rows_of_expert(first), columns = first.cols(), n = tensors.size();
+  const auto read = [=](std::uint64_t row, float* out) {
+    const std::uint64_t begin = row / columns * of_expert;
+    for (std::uint64_t i = 0; i < n * of_expert; ++i) {
+      const std::uint64_t part = interleaved ? i % n : i / of_expert;
+      out[i] =
+          value_at(*tensors[part], begin + (interleaved ? i / n : i % of_expert), row % columns);
     }
-  }
-  [[nodiscard]] DType nearest() const override { return tensors_.front()->dtype; }
-
- private:
-  std::vector<const TensorView*> tensors_;
-  std::uint64_t rows_of_expert_;
-  bool interleaved_;
-};
-
-float log_of_decay(float x) { return std::log(-x); }
+  };
+  return computed_rows(first.rows() / of_expert * columns, n * of_expert, first.dtype, read);
+}
 
 }  // namespace
 
@@ -155,36 +102,37 @@ WeightRowsPtr HfTarget::part_rows(const Part& part, std::uint64_t cols) const {
   return gguf_rows(view, values / cols, cols);
 }
 
-// The opposite of hf_linear_row().
-WeightRowsPtr HfTarget::linear_rows(std::vector<WeightRowsPtr> parts) const {
-  const HfRows kind = parts_.front().rows;
-  const bool columns = kind == HfRows::ValueColumns;
-  auto from = std::make_shared<std::vector<std::uint64_t>>();
+// Inverts hf_source_row().
+WeightRowsPtr HfTarget::reordered(std::vector<WeightRowsPtr> parts) const {
+  const bool columns = parts_.front().rows == HfRows::ValueColumns;
+  const std::uint64_t of_expert = rows_of_expert(*parts_.front().tensor);
+  const auto length = [columns](const WeightRowsPtr& part) {
+    return columns ? part->cols() : part->rows();
+  };
   std::uint64_t begin = 0;
-  for (const auto& part : parts) begin += columns ? part->cols() : part->rows();
-  from->resize(std::exchange(begin, 0));
+  for (const auto& part : parts) begin += length(part);
+  const auto from = std::make_shared<std::vector<std::uint64_t>>(std::exchange(begin, 0));
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::uint64_t n = columns ? parts[i]->cols() : parts[i]->rows();
+    const std::uint64_t n = length(parts[i]);
     for (std::uint64_t row = 0; row < n; ++row)
-      from->at(hf_linear_row(parts_[i].rows, row, n, linear_)) = begin + row;
+      from->at(hf_source_row(parts_[i].rows, row, n, of_expert, *config_)) = begin + row;
     begin += n;
   }
   const auto source = [from](std::uint64_t row) { return (*from)[row]; };
   if (columns) return arranged_columns(std::move(parts.front()), source);
-  WeightRowsPtr rows = arranged_rows(std::move(parts), from->size(), source);
-  return is_decay(kind) ? mapped_rows(std::move(rows), log_of_decay) : std::move(rows);
+  return arranged_rows(std::move(parts), from->size(), source);
 }
 
 WeightRowsPtr HfTarget::rows() const {
-  if (value_) return std::make_unique<NumberRows>(*value_);
+  if (value_)
+    return computed_rows(1, 1, DType::F32, [value = *value_](auto, float* out) { *out = value; });
   const Part& first = parts_.front();
   const HfRows kind = first.rows;
-  if (kind == HfRows::LatentKeys)
-    return std::make_unique<LatentRows>(*first.tensor, *parts_.at(1).tensor);
+  if (kind == HfRows::LatentKeys) return latent_rows(*first.tensor, *parts_.at(1).tensor);
   if (is_transposed(kind)) {
     std::vector<const TensorView*> tensors;
     for (const Part& part : parts_) tensors.push_back(part.tensor);
-    return std::make_unique<TransposedRows>(std::move(tensors), is_interleaved(kind));
+    return transposed_rows(std::move(tensors), is_interleaved(kind));
   }
   const bool single = ((kind == HfRows::Pairs || is_group(kind) || is_linear(kind)) &&
                        first.tensor->shape.size() < 2) ||
@@ -194,23 +142,9 @@ WeightRowsPtr HfTarget::rows() const {
   for (const Part& part : parts_) parts.push_back(part_rows(part, cols));
   if (kind == HfRows::PlusOne)
     return mapped_rows(std::move(parts.front()), [](float x) { return x - 1; });
-  if (is_linear(kind)) return linear_rows(std::move(parts));
-  if (is_decay(kind)) return mapped_rows(std::move(parts.front()), log_of_decay);
-  if (kind <= HfRows::HeadDecays && kind != HfRows::Pairs) return std::move(parts.front());
-  std::uint64_t rows = 0;
-  for (const auto& part : parts) rows += part->rows();
-  if (is_group(kind)) return arranged_rows(std::move(parts), rows, groups_);
-  const std::uint64_t each = parts.front()->rows();
-  if (kind == HfRows::Pairs)
-    return arranged_rows(std::move(parts), rows,
-                         [head = head_](std::uint64_t row) { return gguf_row(row, head); });
-  return arranged_rows(std::move(parts), rows,
-                       [each, of_expert = rows_of_expert(*first.tensor),
-                        interleaved = is_interleaved(kind)](std::uint64_t row) {
-                         const auto [part, in_expert] =
-                             in_halves(row % (2 * of_expert), of_expert, interleaved);
-                         return part * each + row / (2 * of_expert) * of_expert + in_expert;
-                       });
+  WeightRowsPtr rows = is_reordered(kind) ? reordered(std::move(parts)) : std::move(parts.front());
+  return is_decay(kind) ? mapped_rows(std::move(rows), [](float x) { return std::log(-x); })
+                        : std::move(rows);
 }
 
 // If a tensor has several names, the first counts; names of packed weights do not.
@@ -239,13 +173,7 @@ std::vector<HfTarget> hf_targets(const HfConfig& config, const GgufFile& file,
           HfTarget target;
           target.name = with_number(name, '%', i);
           target.parts_ = {{from, tensor.rows}};
-          target.head_ = config.head_dim;
-          target.linear_ = config.linear;
-          target.groups_ = [size = std::uint64_t{config.head_dim},
-                            heads = std::uint64_t{config.n_heads},
-                            kv = std::uint64_t{config.n_kv_heads}](std::uint64_t row) {
-            return row_of_groups(row, size, heads, kv);
-          };
+          target.config_ = &config;
           target.number_ = i;
           target.count_ = count;
           target.stacked_ = stacked;

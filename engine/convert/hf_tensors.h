@@ -17,6 +17,11 @@
 
 namespace cria {
 
+/// The row (HfRows::ValueColumns: column) of the directory's tensor that becomes `row` of a GGUF
+/// tensor of n rows, of_expert of each expert. Export inverts it.
+std::uint64_t hf_source_row(HfRows kind, std::uint64_t row, std::uint64_t n,
+                            std::uint64_t of_expert, const HfConfig& config);
+
 /// The config and the directory outlive this and the rows made from it.
 class HfSources {
  public:
@@ -65,7 +70,7 @@ class HfSources {
   std::set<std::string_view> left_;
 };
 
-/// A tensor to export. Views into the GGUF file.
+/// A tensor to export. Views into the GGUF file and the config.
 class HfTarget {
  public:
   std::string name;
@@ -87,12 +92,10 @@ class HfTarget {
   };
   [[nodiscard]] std::vector<std::uint64_t> shape_of_parts() const;
   [[nodiscard]] WeightRowsPtr part_rows(const Part& part, std::uint64_t cols) const;
-  [[nodiscard]] WeightRowsPtr linear_rows(std::vector<WeightRowsPtr> parts) const;
+  [[nodiscard]] WeightRowsPtr reordered(std::vector<WeightRowsPtr> parts) const;
 
-  std::vector<Part> parts_;  ///< in the order of the rows
-  std::uint64_t head_ = 0;   ///< rows of a head
-  HfLinearHeads linear_;
-  std::function<std::uint64_t(std::uint64_t row)> groups_;
+  const HfConfig* config_ = nullptr;
+  std::vector<Part> parts_;               ///< in the order of the rows
   std::optional<float> value_;            ///< a number without parts
   std::uint64_t number_ = 0, count_ = 1;  ///< one of `count_` tensors that GGUF stacks
   bool stacked_ = false;

@@ -11,31 +11,23 @@
 namespace cria {
 namespace {
 
-class MergedRows : public WeightRows {
- public:
-  MergedRows(const TensorView& base, const LowRank& added, std::span<const LoraFile> files)
-      : WeightRows(base.rows(), base.cols()), base_(base), added_(added), files_(files) {}
-
-  void read(std::uint64_t row, float* out) const override {
-    dtype_info(base_.dtype).dequantize(base_.data + row * base_.row_bytes(), out, cols());
-    const std::uint64_t rank = added_.rank;
-    const float* const a = added_.a.data() + row / added_.rows * rank * cols();
-    const float* const b = added_.b.data() + row * rank;
-    std::vector<double> sums(out, out + cols());
-    for (const AdapterPart& part : added_.parts)
+WeightRowsPtr merged_rows(const TensorView& base, const LowRank& added,
+                          std::span<const LoraFile> files) {
+  const std::uint64_t cols = base.cols(), rank = added.rank;
+  const auto read = [=, &base, &added](std::uint64_t row, float* out) {
+    dtype_info(base.dtype).dequantize(base.data + row * base.row_bytes(), out, cols);
+    const float* const a = added.a.data() + row / added.rows * rank * cols;
+    const float* const b = added.b.data() + row * rank;
+    std::vector<double> sums(out, out + cols);
+    for (const AdapterPart& part : added.parts)
       for (std::uint64_t r = part.begin; r < part.end; ++r) {  // A is stored by rows
-        const double factor = double{b[r]} * double{files_[part.file].scale};
-        for (std::uint64_t i = 0; i < cols(); ++i) sums[i] += factor * double{a[r * cols() + i]};
+        const double factor = double{b[r]} * double{files[part.file].scale};
+        for (std::uint64_t i = 0; i < cols; ++i) sums[i] += factor * double{a[r * cols + i]};
       }
     std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
-  }
-  [[nodiscard]] DType nearest() const override { return base_.dtype; }
-
- private:
-  const TensorView& base_;
-  const LowRank& added_;
-  const std::span<const LoraFile> files_;
-};
+  };
+  return computed_rows(base.rows(), cols, base.dtype, read);
+}
 
 // The product would have to be divided by the scale.
 void require_unscaled(const GgufFile& base, const std::string& tensor) {
@@ -82,10 +74,10 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
     for (const TensorView& tensor : base.tensors()) {
       base.prefetch(tensor);
       if (const LowRank* const added = adapters.find(tensor.name)) {
-        const MergedRows rows(tensor, *added, adapters.files());
+        const WeightRowsPtr rows = merged_rows(tensor, *added, adapters.files());
         stream.write({.file = base.path(),
                       .name = std::string(tensor.name),
-                      .rows = &rows,
+                      .rows = rows.get(),
                       .type = type_of(tensor)},
                      write);
       } else if (tensor.bytes != 0) {

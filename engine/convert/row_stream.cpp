@@ -59,8 +59,7 @@ void RowStream::encode(const RowJob& job, EncodeFn encoder, Piece& piece) {
   piece.errors.assign(piece.rows, {});
   piece.bad = false;
   for (std::uint64_t i = 0; i < piece.rows; ++i)
-    encode_row(job, encoder, job.source_row ? job.source_row(piece.first + i) : piece.first + i,
-               piece, i);
+    encode_row(job, encoder, piece.first + i, piece, i);
 }
 
 FormError RowStream::write(const RowJob& job, const Sink& sink) {

@@ -62,6 +62,9 @@ WeightRowsPtr fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::u
 /// Row i is row source(i) of the concatenated parts, which have equal numbers of columns.
 WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows,
                             std::function<std::uint64_t(std::uint64_t row)> source);
+/// Writes the cols() values of a row; thread-safe.
+using ReadRow = std::function<void(std::uint64_t row, float* out)>;
+WeightRowsPtr computed_rows(std::uint64_t rows, std::uint64_t cols, DType nearest, ReadRow read);
 /// The rows, and rows of zeros behind them.
 WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n);
 /// map(x) of each value x.
@@ -70,7 +73,7 @@ WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map);
 WeightRowsPtr scaled_rows(WeightRowsPtr rows, std::function<double(std::uint64_t row)> factor);
 /// Column i is column source(i).
 WeightRowsPtr arranged_columns(WeightRowsPtr rows,
-                               std::function<std::uint64_t(std::uint64_t column)> source);
+                               const std::function<std::uint64_t(std::uint64_t column)>& source);
 
 /// Row i of an expert is column step·i + offset of its `of` columns, in the first of its `rows`
 /// rows (0: it has no others).
@@ -116,8 +119,6 @@ struct RowJob {
   std::string file, name;  ///< source file and tensor, for errors
   const WeightRows* rows = nullptr;
   DType type = DType::F32;
-  std::function<std::uint64_t(std::uint64_t row)> source_row =
-      nullptr;           ///< order of the rows; null: unchanged
   bool measure = false;  ///< computes FormError, which needs decoding
 };
 

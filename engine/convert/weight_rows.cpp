@@ -80,103 +80,30 @@ class ArrangedRows : public WeightRows {
   std::vector<std::uint64_t> begins_;  ///< first rows of the parts
 };
 
-class MappedRows : public WeightRows {
+/// Each row is computed by itself.
+class ComputedRows : public WeightRows {
  public:
-  MappedRows(WeightRowsPtr rows, std::function<float(float)> map)
-      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)), map_(std::move(map)) {}
+  ComputedRows(std::uint64_t rows, std::uint64_t cols, DType nearest, ReadRow read,
+               std::string form)
+      : WeightRows(rows, cols), nearest_(nearest), read_(std::move(read)), form_(std::move(form)) {}
 
-  void read(std::uint64_t row, float* out) const override {
-    rows_->read(row, out);
-    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = map_(out[i]);
-  }
-  [[nodiscard]] DType nearest() const override { return DType::F32; }
-  [[nodiscard]] std::string form() const override { return rows_->form(); }
+  void read(std::uint64_t row, float* out) const override { read_(row, out); }
+  [[nodiscard]] DType nearest() const override { return nearest_; }
+  [[nodiscard]] std::string form() const override { return form_; }
 
  private:
-  WeightRowsPtr rows_;
-  std::function<float(float)> map_;
+  DType nearest_;
+  ReadRow read_;
+  std::string form_;
 };
 
-class ScaledRows : public WeightRows {
- public:
-  ScaledRows(WeightRowsPtr rows, std::function<double(std::uint64_t)> factor)
-      : WeightRows(rows->rows(), rows->cols()),
-        rows_(std::move(rows)),
-        factor_(std::move(factor)) {}
+using SharedRows = std::shared_ptr<const WeightRows>;
 
-  void read(std::uint64_t row, float* out) const override {
-    rows_->read(row, out);
-    const double factor = factor_(row);
-    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = static_cast<float>(factor * out[i]);
-  }
-  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
-  [[nodiscard]] std::string form() const override { return rows_->form(); }
-
- private:
-  WeightRowsPtr rows_;
-  std::function<double(std::uint64_t)> factor_;
-};
-
-class PaddedRows : public WeightRows {
- public:
-  PaddedRows(WeightRowsPtr rows, std::uint64_t n)
-      : WeightRows(n, rows->cols()), rows_(std::move(rows)) {}
-
-  void read(std::uint64_t row, float* out) const override {
-    if (row < rows_->rows()) return rows_->read(row, out);
-    std::fill_n(out, cols(), 0.0F);
-  }
-  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
-  [[nodiscard]] std::string form() const override { return rows_->form(); }
-
- private:
-  WeightRowsPtr rows_;
-};
-
-class ArrangedColumns : public WeightRows {
- public:
-  ArrangedColumns(WeightRowsPtr rows, std::function<std::uint64_t(std::uint64_t)> source)
-      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)) {
-    for (std::uint64_t i = 0; i < cols(); ++i) sources_.push_back(source(i));
-  }
-
-  void read(std::uint64_t row, float* out) const override {
-    std::vector<float> values(cols());
-    rows_->read(row, values.data());
-    for (std::uint64_t i = 0; i < cols(); ++i) out[i] = values[sources_[i]];
-  }
-  [[nodiscard]] DType nearest() const override { return rows_->nearest(); }
-  [[nodiscard]] std::string form() const override { return rows_->form(); }
-
- private:
-  WeightRowsPtr rows_;
-  std::vector<std::uint64_t> sources_;
-};
-
-class ColumnRows : public WeightRows {
- public:
-  ColumnRows(WeightRowsPtr values, std::uint64_t rows, std::uint64_t cols,
-             std::uint64_t rows_of_expert, ColumnChoice choice)
-      : WeightRows(rows, cols),
-        values_(std::move(values)),
-        rows_of_expert_(rows_of_expert),
-        choice_(choice) {}
-
-  void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t expert = row / rows_of_expert_;
-    const std::uint64_t column = row % rows_of_expert_ * choice_.step + choice_.offset;
-    const std::uint64_t first = expert * (choice_.rows == 0 ? cols() : choice_.rows);
-    for (std::uint64_t i = 0; i < cols(); ++i)
-      values_->read((first + i) * choice_.of + column, out + i);
-  }
-  [[nodiscard]] DType nearest() const override { return values_->nearest(); }
-  [[nodiscard]] std::string form() const override { return values_->form(); }
-
- private:
-  WeightRowsPtr values_;  // rows of one value
-  std::uint64_t rows_of_expert_;
-  ColumnChoice choice_;
-};
+/// Rows of the form, type and size of others.
+WeightRowsPtr rows_like(const WeightRows& other, ReadRow read) {
+  return std::make_unique<ComputedRows>(other.rows(), other.cols(), other.nearest(),
+                                        std::move(read), other.form());
+}
 
 // Byte i has values 2i and 2i + 1; in a block of GGUF, i and i + 16.
 class Fp4Rows : public WeightRows {
@@ -339,27 +266,60 @@ WeightRowsPtr arranged_rows(std::vector<WeightRowsPtr> parts, std::uint64_t rows
   return std::make_unique<ArrangedRows>(std::move(parts), rows, std::move(source));
 }
 
+WeightRowsPtr computed_rows(std::uint64_t rows, std::uint64_t cols, DType nearest, ReadRow read) {
+  return std::make_unique<ComputedRows>(rows, cols, nearest, std::move(read),
+                                        std::string(name(nearest)));
+}
+
 WeightRowsPtr padded_rows(WeightRowsPtr rows, std::uint64_t n) {
-  return std::make_unique<PaddedRows>(std::move(rows), n);
+  const SharedRows from = std::move(rows);
+  const auto read = [from](std::uint64_t row, float* out) {
+    if (row < from->rows()) return from->read(row, out);
+    std::fill_n(out, from->cols(), 0.0F);
+  };
+  return std::make_unique<ComputedRows>(n, from->cols(), from->nearest(), read, from->form());
 }
 
 WeightRowsPtr mapped_rows(WeightRowsPtr rows, std::function<float(float)> map) {
-  return std::make_unique<MappedRows>(std::move(rows), std::move(map));
+  const SharedRows from = std::move(rows);
+  const auto read = [from, map = std::move(map)](std::uint64_t row, float* out) {
+    from->read(row, out);
+    std::transform(out, out + from->cols(), out, map);
+  };
+  return std::make_unique<ComputedRows>(from->rows(), from->cols(), DType::F32, read, from->form());
 }
 
 WeightRowsPtr scaled_rows(WeightRowsPtr rows, std::function<double(std::uint64_t row)> factor) {
-  return std::make_unique<ScaledRows>(std::move(rows), std::move(factor));
+  const SharedRows from = std::move(rows);
+  return rows_like(*from, [from, factor = std::move(factor)](std::uint64_t row, float* out) {
+    from->read(row, out);
+    const double scale = factor(row);
+    for (std::uint64_t i = 0; i < from->cols(); ++i) out[i] = static_cast<float>(scale * out[i]);
+  });
 }
 
 WeightRowsPtr arranged_columns(WeightRowsPtr rows,
-                               std::function<std::uint64_t(std::uint64_t)> source) {
-  return std::make_unique<ArrangedColumns>(std::move(rows), std::move(source));
+                               const std::function<std::uint64_t(std::uint64_t)>& source) {
+  const SharedRows from = std::move(rows);
+  std::vector<std::uint64_t> sources;
+  for (std::uint64_t i = 0; i < from->cols(); ++i) sources.push_back(source(i));
+  return rows_like(*from, [from, sources](std::uint64_t row, float* out) {
+    std::vector<float> values(from->cols());
+    from->read(row, values.data());
+    for (std::size_t i = 0; i < sources.size(); ++i) out[i] = values[sources[i]];
+  });
 }
 
 WeightRowsPtr column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
                           std::uint64_t rows_of_expert, ColumnChoice choice) {
-  return std::make_unique<ColumnRows>(float_rows(tensor, tensor.values(), 1), rows, cols,
-                                      rows_of_expert, choice);
+  const SharedRows values = float_rows(tensor, tensor.values(), 1);
+  const auto read = [=](std::uint64_t row, float* out) {
+    const std::uint64_t column = row % rows_of_expert * choice.step + choice.offset;
+    const std::uint64_t first = row / rows_of_expert * (choice.rows == 0 ? cols : choice.rows);
+    for (std::uint64_t i = 0; i < cols; ++i)
+      values->read((first + i) * choice.of + column, out + i);
+  };
+  return std::make_unique<ComputedRows>(rows, cols, values->nearest(), read, values->form());
 }
 
 WeightRowsPtr fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows,

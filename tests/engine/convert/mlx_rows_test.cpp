@@ -157,9 +157,11 @@ std::vector<std::byte> streamed(const RowJob& job, unsigned threads) {
 
 TEST(RowStream, OrderTypesAndThreads) {
   const MlxPacked packed(8, 64, "F32");
-  const auto rows = packed.rows();
+  std::vector<WeightRowsPtr> parts;
+  parts.push_back(packed.rows());
+  const auto rows = arranged_rows(std::move(parts), kMlxRows,
+                                  [](std::uint64_t row) { return kMlxRows - 1 - row; });
   RowJob job{.file = "f", .name = "w", .rows = rows.get(), .type = DType::F32};
-  job.source_row = [](std::uint64_t row) { return kMlxRows - 1 - row; };
   const std::vector<std::byte> bytes = streamed(job, 1);
   ASSERT_EQ(bytes.size(), kMlxRows * kMlxCols * sizeof(float));
   for (std::uint64_t i = 0; i < kMlxRows * kMlxCols; ++i) {
