@@ -6,12 +6,12 @@
 
 namespace cria {
 
-std::uint64_t SessionBase::fingerprint() const {
+Hash session_hash(const Session& session) {
   Hash hash;
   hash.add_number(
-      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
-  hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
-  return hash.value();
+      computation_fingerprint(session.model(), session.graph(), session.options().rope_ctx));
+  hash.add_number(static_cast<std::uint64_t>(session.options().kv_type));
+  return hash;
 }
 
 TokenComparison compare_token(const KernelSet& kernels, std::span<const float> q, double log_sum_q,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "model/file/binary_file.h"
 
 namespace cria {
 
@@ -29,6 +30,9 @@ struct MeanVariance {
   }
 };
 
+/// Identifies a session's model and all else that the bits of its logits depend on.
+Hash session_hash(const Session& session);
+
 /// The reference model's logits, up to a constant per token.
 class BaseLogits {
  public:
@@ -47,7 +51,9 @@ class BaseLogits {
 class SessionBase : public BaseLogits {
  public:
   explicit SessionBase(Session& session) : session_(session) {}
-  [[nodiscard]] std::uint64_t fingerprint() const override;
+  [[nodiscard]] std::uint64_t fingerprint() const override {
+    return session_hash(session_).value();
+  }
   [[nodiscard]] std::size_t n_batch() const override { return session_.options().n_batch; }
   [[nodiscard]] std::size_t logit_rows() const override { return session_.logit_rows(); }
   void begin_window(std::size_t) override { session_.truncate(0); }

@@ -1,10 +1,8 @@
 #include "engine/evaluate/perplexity.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/model_parts.h"
-#include "model/file/binary_file.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -21,23 +19,13 @@ PerplexityResult result_of(const MeanVariance& surprise, std::size_t windows) {
   return {ppl, ppl * surprise.error(), surprise.n, windows, {}};
 }
 
-// The state of a measurement on disk (little-endian):
-//
-//   magic "CRIAPPLX" · u32 version · u32 n windows done · u64 identity of model, text, windows and
-//   reference · MeanVariance · Divergence::Sums · u64 n · n divergences (f32) · n differences of
-//   probabilities (f32) · u64 checksum of all before it
-constexpr char kStateMagic[8] = {'C', 'R', 'I', 'A', 'P', 'P', 'L', 'X'};
-constexpr std::uint32_t kStateVersion = 2;
-
-struct StateHeader {
-  char magic[8];
-  std::uint32_t version, n_done;
-  std::uint64_t identity;
+// The data of a state: n divergences (f32) and n differences of probabilities (f32) follow.
+struct StateData {
   MeanVariance surprise;
   Divergence::Sums sums;
   std::uint64_t n_values;
 };
-static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(MeanVariance) == 24);
+static_assert(sizeof(StateData) == 8 + 8 * sizeof(MeanVariance) && sizeof(MeanVariance) == 24);
 
 }  // namespace
 
@@ -76,16 +64,46 @@ PerplexityResult ScoredWindows::result() const {
   return result_of(surprise, windows_.size());
 }
 
-Perplexity::Perplexity(Session& session, std::span<const TokenId> text,
-                       const PerplexityOptions& options)
-    : session_(session), text_(text), options_(options), windows_(text.size(), options) {}
+std::vector<TokenId> WindowRun::next_tokens() const {
+  const TextWindow window = windows_[done_];
+  const auto tokens = text_.subspan(window.begin, window.end - window.begin);
+  std::vector<TokenId> out(tokens.begin(), tokens.end());
+  out.front() = first_token(session_.model(), options_, out.front());
+  return out;
+}
+
+Hash WindowRun::hash() const {
+  Hash hash = session_hash(session_);
+  hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
+  hash.add(text_.data(), text_.size_bytes());
+  return hash;
+}
+
+WindowRun::StateHead WindowRun::head(const StateKind& kind, std::uint64_t identity) const {
+  StateHead head{{}, kind.version, static_cast<std::uint32_t>(done_), identity};
+  std::ranges::copy(kind.magic, head.magic);
+  return head;
+}
+
+std::uint32_t WindowRun::read_head(BinaryReader& in, const StateKind& kind,
+                                   std::uint64_t identity) const {
+  const std::string other = "not a state of " + std::string(kind.name);
+  in.expect(in.size() >= sizeof(StateHead) + kind.data_bytes, other + ": too short");
+  const auto head = in.read_number<StateHead>();
+  in.expect(std::string_view(head.magic, sizeof head.magic) == kind.magic, other, "at byte 0");
+  in.expect_equal("version", kind.version, head.version, "at byte 8");
+  in.expect(head.identity == identity, std::string(kind.different), "at byte 16");
+  in.expect(head.n_done <= windows_.size(),
+            "the state has more windows than requested: expected up to " +
+                std::to_string(windows_.size()) + ", got " + std::to_string(head.n_done),
+            "at byte 12");
+  return head.n_done;
+}
 
 bool Perplexity::next(const OnBatch& on_batch) {
   if (done_ == windows_.size()) return false;
   const TextWindow window = windows_[done_];
-  const auto tokens = text_.subspan(window.begin, window.end - window.begin);
-  tokens_.assign(tokens.begin(), tokens.end());
-  tokens_.front() = first_token(session_.model(), options_, tokens_.front());
+  tokens_ = next_tokens();
   scores_.clear();
   if (!evaluate(tokens_, window.first_scored - window.begin, on_batch)) return false;
   for (const TokenComparison& token : scores_) {
@@ -160,27 +178,20 @@ PerplexityResult Perplexity::result() const {
 }
 
 std::uint64_t Perplexity::identity() const {
-  Hash hash;
-  hash.add_number(
-      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
-  hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
-  hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
-  hash.add(text_.data(), text_.size_bytes());
-  hash.add_number(base_ != nullptr ? base_->fingerprint() : std::uint64_t{0});
-  return hash.value();
+  Hash all = hash();
+  all.add_number(base_ != nullptr ? base_->fingerprint() : std::uint64_t{0});
+  return all.value();
 }
 
+const WindowRun::StateKind Perplexity::kState = {
+    "CRIAPPLX", "a perplexity measurement", 2,
+    "state of a different measurement: the model, text, windows or reference differ",
+    sizeof(StateData)};
+
 void Perplexity::save(const std::string& path) const {
-  StateHeader header{};
-  std::memcpy(header.magic, kStateMagic, sizeof kStateMagic);
-  header.version = kStateVersion;
-  header.n_done = static_cast<std::uint32_t>(done_);
-  header.identity = identity();
-  header.surprise = surprise_;
-  header.sums = divergence_.sums;
-  header.n_values = divergence_.klds.size();
   BinaryWriter out(path);
-  out.write_number(header);
+  out.write_number(head(kState, identity()));
+  out.write_number(StateData{surprise_, divergence_.sums, divergence_.klds.size()});
   out.write(divergence_.klds.data(), divergence_.klds.size() * sizeof(float));
   out.write(divergence_.delta_ps.data(), divergence_.delta_ps.size() * sizeof(float));
   out.write_checksum();
@@ -189,33 +200,24 @@ void Perplexity::save(const std::string& path) const {
 
 void Perplexity::load(const std::string& path) {
   BinaryReader in(path);
-  in.expect(in.size() >= sizeof(StateHeader), "not a state of a perplexity measurement: too short");
-  const auto header = in.read_number<StateHeader>();
-  in.expect(std::memcmp(header.magic, kStateMagic, sizeof kStateMagic) == 0,
-            "not a state of a perplexity measurement", "at byte 0");
-  in.expect_equal("version", kStateVersion, header.version, "at byte 8");
-  in.expect(header.identity == identity(),
-            "state of a different measurement: the model, text, windows or reference differ",
-            "at byte 16");
-  in.expect(header.n_done <= windows_.size(),
-            "the state has more windows than requested: expected up to " +
-                std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
-            "at byte 12");
-  in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0,
-                  header.n_values);
-  in.expect(header.n_values <= in.size() / (2 * sizeof(float)),  // otherwise their size might wrap
-            "too short for " + counted(header.n_values, "compared token") + ": got " +
+  const std::uint32_t n_done = read_head(in, kState, identity());
+  const auto data = in.read_number<StateData>();
+  in.expect_equal("number of compared tokens", base_ != nullptr ? data.surprise.n : 0,
+                  data.n_values);
+  in.expect(data.n_values <= in.size() / (2 * sizeof(float)),  // otherwise their size might wrap
+            "too short for " + counted(data.n_values, "compared token") + ": got " +
                 counted(in.size(), "byte"));
   in.expect_equal("wrong size in bytes",
-                  sizeof(StateHeader) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t),
+                  sizeof(StateHead) + sizeof(StateData) + data.n_values * 2 * sizeof(float) +
+                      sizeof(std::uint64_t),
                   in.size());
-  Divergence divergence{header.sums, std::vector<float>(header.n_values),
-                        std::vector<float>(header.n_values)};
+  Divergence divergence{data.sums, std::vector<float>(data.n_values),
+                        std::vector<float>(data.n_values)};
   in.read(divergence.klds.data(), divergence.klds.size() * sizeof(float));
   in.read(divergence.delta_ps.data(), divergence.delta_ps.size() * sizeof(float));
   in.check_checksum();
-  done_ = header.n_done;
-  surprise_ = header.surprise;
+  done_ = n_done;
+  surprise_ = data.surprise;
   divergence_ = std::move(divergence);
 }
 

@@ -47,26 +47,65 @@ class ScoredWindows {
   std::vector<TokenScore> scores_;
 };
 
+/// A text that a session evaluates window by window. The state of a run on disk (little-endian):
+///
+///   StateHead · data of the run · u64 checksum of all before it
+class WindowRun {
+ public:
+  /// Called after each batch with the tokens evaluated in this window; false stops.
+  using OnBatch = std::function<bool(std::size_t evaluated)>;
+
+  [[nodiscard]] std::size_t windows() const { return windows_.size(); }
+  [[nodiscard]] std::size_t done() const { return done_; }
+
+ protected:
+  struct StateHead {
+    char magic[8];
+    std::uint32_t version, n_done;
+    std::uint64_t identity;
+  };
+  /// Describes the state of a kind of run.
+  struct StateKind {
+    std::string_view magic, name;  ///< name: "a perplexity measurement"
+    std::uint32_t version;
+    std::string_view different;  ///< the error for the state of another run
+    std::uint64_t data_bytes;    ///< at least
+  };
+  /// Session and text outlive this. Throws as TextWindows.
+  WindowRun(Session& session, std::span<const TokenId> text, const PerplexityOptions& options)
+      : session_(session), text_(text), options_(options), windows_(text.size(), options) {}
+  ~WindowRun() = default;
+
+  [[nodiscard]] std::vector<TokenId> next_tokens() const;  ///< of the window to evaluate
+  [[nodiscard]] Hash hash() const;                         ///< of the model, the text and windows
+  [[nodiscard]] StateHead head(const StateKind& kind, std::uint64_t identity) const;
+  /// Reads the head of a state and checks it; returns its number of windows. Throws Error.
+  std::uint32_t read_head(BinaryReader& in, const StateKind& kind, std::uint64_t identity) const;
+
+  Session& session_;
+  std::span<const TokenId> text_;
+  PerplexityOptions options_;
+  TextWindows windows_;
+  std::size_t done_ = 0;
+};
+
 /// One measurement. Its bits do not depend on threads or batches: tokens are scored in double and
 /// summed in the order of the text.
-class Perplexity {
+class Perplexity : public WindowRun {
  public:
   /// Session and text outlive this. The session's context must hold a window without its last
   /// token. Throws as TextWindows.
-  Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options);
+  Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options)
+      : WindowRun(session, text, options) {}
   /// Call before the first window. Compares each prediction with the reference's, or records each
   /// one. Both arguments outlive this.
   void compare_with(BaseLogits& base) { base_ = &base; }
   void write_to(LogProbsWriter& writer) { writer_ = &writer; }
 
-  /// Called after each batch with the tokens evaluated in this window; false stops.
-  using OnBatch = std::function<bool(std::size_t evaluated)>;
   /// Evaluates the next window. False if none was left, or if on_batch stopped it, which discards
   /// the window. Throws Error as Session::eval.
   bool next(const OnBatch& on_batch = {});
 
-  [[nodiscard]] std::size_t windows() const { return windows_.size(); }
-  [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] PerplexityResult result() const;
   /// The same without the divergence, whose quantiles need sorting: cheap after each window.
   [[nodiscard]] PerplexityResult result_so_far() const;
@@ -81,13 +120,9 @@ class Perplexity {
   void score(std::size_t begin, std::size_t end, std::span<const TokenId> targets);
   [[nodiscard]] std::uint64_t identity() const;
 
-  Session& session_;
-  std::span<const TokenId> text_;
-  PerplexityOptions options_;
-  TextWindows windows_;
+  static const StateKind kState;
   BaseLogits* base_ = nullptr;
   LogProbsWriter* writer_ = nullptr;
-  std::size_t done_ = 0;
   std::vector<TokenId> tokens_;          // tokens of this window
   std::vector<TokenComparison> scores_;  // scores of this window; without a reference only log_q
   std::vector<std::byte> encoded_;       // rows for the writer

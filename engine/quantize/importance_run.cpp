@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "engine/execute/executor.h"
 #include "engine/graph/graph.h"
 #include "engine/model_parts.h"
-#include "model/file/binary_file.h"
 
 namespace cria {
 namespace {
@@ -20,7 +18,7 @@ void add_squares(double* sums, const float* row, std::size_t n) {
 
 ImportanceRun::ImportanceRun(Session& session, std::span<const TokenId> text,
                              const PerplexityOptions& windows)
-    : session_(session), text_(text), options_(windows), windows_(text.size(), windows) {
+    : WindowRun(session, text, windows) {
   const std::vector<Node>& nodes = session.graph().nodes;
   const std::vector<ValueInfo>& values = session.graph().values;
   std::vector<std::size_t> writer(values.size());  // the last node that wrote a value
@@ -107,11 +105,7 @@ void ImportanceRun::add_experts(Source& source, std::span<const float> values) {
 
 bool ImportanceRun::next(const OnBatch& on_batch) {
   if (done_ == windows_.size()) return false;
-  const TextWindow window = windows_[done_];
-  std::vector<TokenId> tokens(text_.begin() + static_cast<std::ptrdiff_t>(window.begin),
-                              text_.begin() + static_cast<std::ptrdiff_t>(window.end));
-  const Vocabulary& vocabulary = session_.model().vocabulary();
-  if (vocabulary.add_bos) tokens.front() = vocabulary.bos.value_or(tokens.front());
+  const std::vector<TokenId> tokens = next_tokens();
   for (Source& source : sources_) std::ranges::fill(source.window, 0.0);
   session_.truncate(0);
   const std::size_t batch = session_.options().n_batch;
@@ -155,44 +149,21 @@ ImportanceMatrix ImportanceRun::result(const std::string& dataset) const {
   return matrix;
 }
 
-// The state on disk:
-//
-//   magic "CRIAIMTX" · u32 version · u32 windows done · u64 identity of model, text and windows ·
-//   u64 n sums · n sums (f64, in the order of the graph) · u64 checksum of all before it
-//   (little-endian)
-namespace {
+// The state's data: u64 n sums · n sums (f64, in the order of the graph).
+const WindowRun::StateKind ImportanceRun::kState = {
+    "CRIAIMTX", "an importance matrix", 1,
+    "state of a different run: the model, text or windows differ", sizeof(std::uint64_t)};
 
-constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'I', 'M', 'T', 'X'};
-constexpr std::uint32_t kVersion = 1;
-
-struct Header {
-  char magic[8];
-  std::uint32_t version, n_done;
-  std::uint64_t identity, n_sums;
-};
-static_assert(sizeof(Header) == 32);
-
-}  // namespace
-
-std::uint64_t ImportanceRun::identity() const {
-  Hash hash;
-  hash.add_number(
-      computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
-  hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
-  hash.add_number(std::uint64_t{options_.window});
-  hash.add(text_.data(), text_.size_bytes());
-  return hash.value();
+std::uint64_t ImportanceRun::n_sums() const {
+  std::uint64_t n = 0;
+  for (const Source& source : sources_) n += source.sums.size();
+  return n;
 }
 
 void ImportanceRun::save(const std::string& path) const {
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
-  header.n_done = static_cast<std::uint32_t>(done_);
-  header.identity = identity();
-  for (const Source& source : sources_) header.n_sums += source.sums.size();
   BinaryWriter out(path);
-  out.write_number(header);
+  out.write_number(head(kState, hash().value()));
+  out.write_number(n_sums());
   for (const Source& source : sources_)
     out.write(source.sums.data(), source.sums.size() * sizeof(double));
   out.write_checksum();
@@ -201,22 +172,11 @@ void ImportanceRun::save(const std::string& path) const {
 
 void ImportanceRun::load(const std::string& path) {
   BinaryReader in(path);
-  in.expect(in.size() >= sizeof(Header), "not a state of an importance matrix: too short");
-  const auto header = in.read_number<Header>();
-  in.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0,
-            "not a state of an importance matrix", "at byte 0");
-  in.expect_equal("version", kVersion, header.version, "at byte 8");
-  in.expect(header.identity == identity(),
-            "state of a different run: the model, text or windows differ", "at byte 16");
-  in.expect(header.n_done <= windows_.size(),
-            "the state has more windows than requested: expected up to " +
-                std::to_string(windows_.size()) + ", got " + std::to_string(header.n_done),
-            "at byte 12");
-  std::uint64_t n_sums = 0;
-  for (const Source& source : sources_) n_sums += source.sums.size();
-  in.expect_equal("number of sums", n_sums, header.n_sums, "at byte 24");
+  const std::uint32_t n_done = read_head(in, kState, hash().value());
+  in.expect_equal("number of sums", n_sums(), in.read_number<std::uint64_t>(), "at byte 24");
   in.expect_equal("wrong size in bytes",
-                  sizeof(Header) + n_sums * sizeof(double) + sizeof(std::uint64_t), in.size());
+                  sizeof(StateHead) + n_sums() * sizeof(double) + 2 * sizeof(std::uint64_t),
+                  in.size());
   std::vector<std::vector<double>> sums;
   for (const Source& source : sources_) {
     sums.emplace_back(source.sums.size());
@@ -224,7 +184,7 @@ void ImportanceRun::load(const std::string& path) {
   }
   in.check_checksum();
   for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].sums = std::move(sums[i]);
-  done_ = header.n_done;
+  done_ = n_done;
 }
 
 }  // namespace cria

@@ -6,19 +6,17 @@
 //   run.result("text").write("model.imatrix.gguf");
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/evaluate/scorer.h"
+#include "engine/evaluate/perplexity.h"
 #include "engine/quantize/importance.h"
-#include "engine/session.h"
 
 namespace cria {
 
 /// The sums do not depend on threads or batches: doubles, token by token.
-class ImportanceRun {
+class ImportanceRun : public WindowRun {
  public:
   /// Observes the session's nodes. Session and text outlive this; the session's context must hold a
   /// window. Windows are adjacent and begin with BOS if the model has one. Throws as TextWindows.
@@ -27,15 +25,11 @@ class ImportanceRun {
   ImportanceRun(const ImportanceRun&) = delete;
   ImportanceRun& operator=(const ImportanceRun&) = delete;
 
-  /// Called after each batch with the tokens evaluated in this window; false stops.
-  using OnBatch = std::function<bool(std::size_t evaluated)>;
   /// Evaluates the next window. False if none was left, or if on_batch stopped it, which discards
   /// the window. Throws Error as Session::eval, and for NaN or infinite activations, naming the
   /// node.
   bool next(const OnBatch& on_batch = {});
 
-  [[nodiscard]] std::size_t windows() const { return windows_.size(); }
-  [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] ImportanceMatrix result(const std::string& dataset) const;
 
   /// Saves the state; load() resumes it with the same bits. load() throws Error for the state of
@@ -64,17 +58,13 @@ class ImportanceRun {
   void add_expert_sources(std::size_t place, std::size_t writer);
   void observe(const Node& node, std::span<const float> values, std::size_t width);
   void add_experts(Source& source, std::span<const float> values);
-  [[nodiscard]] std::uint64_t identity() const;
+  [[nodiscard]] std::uint64_t n_sums() const;
 
-  Session& session_;
-  std::span<const TokenId> text_;
-  PerplexityOptions options_;
-  TextWindows windows_;
+  static const StateKind kState;
   std::vector<Source> sources_;
   std::vector<std::vector<std::size_t>> sources_of_;  // by the observed node's index in the graph
   std::vector<bool> kept_;                            // by index: values that experts gather later
   std::vector<float> rows_;                           // the last such values
-  std::size_t done_ = 0;
 };
 
 }  // namespace cria
