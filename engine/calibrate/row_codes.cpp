@@ -5,8 +5,10 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <type_traits>
 #include <unordered_map>
 
+#include "kernels/encode/iq.h"
 #include "kernels/encode/pack.h"
 #include "kernels/formats/formats.h"
 
@@ -25,59 +27,50 @@ std::uint64_t key_of(const std::int8_t* values, std::size_t n) {
   return key;
 }
 
-template <class Table>
-void set_book(CodeFormat& f, const Table& table) {
-  f.group = sizeof(table[0]);
-  f.grid.clear();
-  f.book.resize(table.size() * f.group);
-  std::memcpy(f.book.data(), table.data(), f.book.size());
-}
+// The codebook types' own description, as their encoders have it.
+template <DType>
+struct BookOf {
+  using Format = void;
+};
+template <class IqFormat>
+struct Book {
+  using Format = IqFormat;
+};
+template <>
+struct BookOf<DType::IQ2_XXS> : Book<Iq2xxsFormat> {};
+template <>
+struct BookOf<DType::IQ2_XS> : Book<Iq2xsFormat> {};
+template <>
+struct BookOf<DType::IQ2_S> : Book<Iq2sFormat> {};
+template <>
+struct BookOf<DType::IQ3_XXS> : Book<Iq3xxsFormat> {};
+template <>
+struct BookOf<DType::IQ3_S> : Book<Iq3sFormat> {};
+template <>
+struct BookOf<DType::IQ1_S> : Book<Iq1sFormat> {};
+template <>
+struct BookOf<DType::IQ1_M> : Book<Iq1mFormat> {};
+template <DType type>
+constexpr bool kHasBook = !std::is_void_v<typename BookOf<type>::Format>;
 
 // Entries of IQ1_M carry their shift by an eighth: first plus, then minus.
-void set_shifted_book(CodeFormat& f) {
-  set_book(f, kIq1Grid);
-  const std::vector<std::int8_t> plain = f.book;
-  for (const int shift : {1, -1})
-    for (std::size_t i = 0; i < plain.size(); ++i) {
-      const auto value = static_cast<std::int8_t>(plain[i] + shift);
-      if (shift > 0)
-        f.book[i] = value;
-      else
-        f.book.push_back(value);
-    }
-}
-
+template <class IqFormat>
 void set_codebook(CodeFormat& f) {
-  switch (f.type) {
-    case DType::IQ2_XXS:
-      set_book(f, kIq2xxsGrid);
-      break;
-    case DType::IQ2_XS:
-      set_book(f, kIq2xsGrid);
-      break;
-    case DType::IQ2_S:
-      set_book(f, kIq2sGrid);
-      break;
-    case DType::IQ3_XXS:
-      set_book(f, kIq3xxsGrid);
-      break;
-    case DType::IQ3_S:
-      set_book(f, kIq3sGrid);
-      break;
-    case DType::IQ1_S:
-      set_book(f, kIq1Grid);
-      f.has_shift = true;
-      break;
-    case DType::IQ1_M:
-      set_shifted_book(f);
-      break;
-    default:
-      return;
+  constexpr IqChoice kChoice = IqFormat::kChoice;
+  f.group = IqFormat::kDims;
+  f.grid.clear();
+  for (const int shift : {1, -1}) {
+    if (kChoice != IqChoice::GroupShift && shift < 0) continue;
+    for (const auto& entry : IqFormat::kGrid)
+      for (std::size_t i = 0; i < f.group; ++i)
+        f.book.push_back(static_cast<std::int8_t>(static_cast<int>(entry_value(entry, i)) +
+                                                  (kChoice == IqChoice::GroupShift ? shift : 0)));
   }
-  f.signs = !f.has_shift && f.type != DType::IQ1_M;
-  f.even_signs = f.type == DType::IQ2_XXS || f.type == DType::IQ2_XS || f.type == DType::IQ3_XXS;
+  f.has_shift = kChoice == IqChoice::BlockShift;
+  f.even_signs = kChoice == IqChoice::EvenSigns || kChoice == IqChoice::EvenPairSigns;
+  f.signs = f.even_signs || kChoice == IqChoice::Signs;
   f.scale_step = 2;
-  f.unit = f.type == DType::IQ3_S ? 1 : f.type == DType::IQ3_XXS ? 4 : 8;
+  f.unit = 1 / IqFormat::kFactor;
 }
 
 // False for types whose codes cannot be chosen one by one, or not at all.
@@ -146,10 +139,10 @@ Known make_known(DType type) {
       if (super && traits.has_min) f.offset_max = traits.scale_max;
       set_grid(f, traits);
     }
+    if constexpr (kHasBook<t>) set_codebook<typename BookOf<t>::Format>(f);
     return 0;
   });
   if (f.block == 0) throw std::logic_error("code_format: not a block type");
-  set_codebook(f);
   for (std::size_t i = 0; i < f.entries() && !f.book.empty(); ++i)
     known.index.emplace(key_of(&f.book[i * f.group], f.group), static_cast<std::uint16_t>(i));
   return known;
@@ -242,45 +235,10 @@ struct Parts {
 F16Bits half(float value) { return f32_to_f16(value); }
 std::uint8_t byte(int value) { return static_cast<std::uint8_t>(value); }
 
-// Code i of a nibble per weight: the values of each run of 2·apart weights share apart bytes.
+// A nibble per weight: byte l has weights l and l + N.
 template <std::size_t N, class Code>
-void put_nibbles(std::uint8_t (&to)[N], std::size_t apart, Code code) {
-  for (std::size_t l = 0; l < N; ++l) {
-    const std::size_t first = l / apart * 2 * apart + l % apart;
-    to[l] = byte((code(first) & 15) | (code(first + apart) & 15) << 4);
-  }
-}
-// Two bits per weight: four runs of 32 weights share 32 bytes.
-template <class Code>
-void put_two_bits(std::uint8_t (&to)[64], Code code) {
-  for (std::size_t l = 0; l < 64; ++l) {
-    int bits = 0;
-    for (std::size_t j = 0; j < 4; ++j)
-      bits |= (code(l / 32 * 128 + 32 * j + l % 32) & 3) << (2 * j);
-    to[l] = byte(bits);
-  }
-}
-// A bit per weight: eight runs of 32 weights share 32 bytes.
-template <class Code>
-void put_bit_plane(std::uint8_t (&to)[32], Code code) {
-  for (std::size_t l = 0; l < 32; ++l) {
-    int bits = 0;
-    for (std::size_t j = 0; j < 8; ++j) bits |= (code(32 * j + l) & 1) << j;
-    to[l] = byte(bits);
-  }
-}
-void put_scales_and_offsets(std::uint8_t (&to)[12], const Parts& p) {
-  for (std::size_t j = 0; j < 4; ++j) {
-    const int s = p.scale[j + 4], m = p.offset[j + 4];
-    to[j] = byte(p.scale[j] | s >> 4 << 6);
-    to[j + 4] = byte(p.offset[j] | m >> 4 << 6);
-    to[j + 8] = byte((s & 15) | (m & 15) << 4);
-  }
-}
-template <std::size_t N>
-void put_scale_nibbles(std::uint8_t (&to)[N], const Parts& p) {
-  for (std::size_t j = 0; j < N; ++j)
-    to[j] = byte((p.scale[2 * j] - 1) / 2 | (p.scale[2 * j + 1] - 1) / 2 << 4);
+void put_nibbles(std::uint8_t (&to)[N], Code code) {
+  for (std::size_t l = 0; l < N; ++l) to[l] = byte((code(l) & 15) | (code(l + N) & 15) << 4);
 }
 
 int iq4_code(int value) {
@@ -289,17 +247,10 @@ int iq4_code(int value) {
 int e2m1_code(int twice) {
   return static_cast<int>(std::ranges::find(kTwiceE2m1, twice) - kTwiceE2m1.begin());
 }
-// A bit for each of eight weights that is negative.
-int negative(const std::int16_t* q) {
+// A bit for each of n weights that is negative.
+int negative(const std::int16_t* q, int n) {
   int bits = 0;
-  for (int i = 0; i < 8; ++i) bits |= (q[i] < 0 ? 1 : 0) << i;
-  return bits;
-}
-// Four groups' seven bits of sign and the sub-block's scale.
-std::uint32_t signs_and_scale(const Parts& p, std::size_t sub) {
-  auto bits = static_cast<std::uint32_t>((p.scale[sub] - 1) / 2) << 28;
-  for (std::size_t g = 0; g < 4; ++g)
-    bits |= static_cast<std::uint32_t>(negative(p.q + sub * 32 + g * 8) & 127) << (7 * g);
+  for (int i = 0; i < n; ++i) bits |= (q[i] < 0 ? 1 : 0) << i;
   return bits;
 }
 
@@ -310,7 +261,7 @@ requires requires(Block b) {
 } &&(sizeof(Block) < 32) void pack(const Parts& p, Block& b, int low) {
   b.d = half(*p.d);
   if constexpr (requires { b.m; }) b.m = half(0 - *p.dmin);
-  put_nibbles(b.lo, 16, [&](std::size_t i) { return p.q[i] - low; });
+  put_nibbles(b.lo, [&](std::size_t i) { return p.q[i] - low; });
   if constexpr (requires { b.hi; }) {
     b.hi = 0;
     for (std::size_t i = 0; i < 32; ++i)
@@ -324,7 +275,7 @@ void pack(const Parts& p, BlockQ5_1& b) { pack(p, b, 0); }
 void pack(const Parts& p, BlockQ6_0& b) {
   const auto code = [&](std::size_t i) { return p.q[i] + 32; };
   b.d = half(*p.d);
-  put_nibbles(b.lo, 16, code);
+  put_nibbles(b.lo, code);
   for (std::size_t i = 0; i < 8; ++i)
     b.hi[i] = byte(code(i) >> 4 | code(i + 16) >> 4 << 2 | code(i + 8) >> 4 << 4 |
                    code(i + 24) >> 4 << 6);
@@ -335,170 +286,58 @@ void pack(const Parts& p, BlockQ8_0& b) {
 }
 void pack(const Parts& p, BlockQ1_0& b) {
   b.d = half(*p.d);
-  for (std::size_t i = 0; i < 16; ++i) b.bits[i] = byte(~negative(p.q + 8 * i));
+  for (std::size_t i = 0; i < 16; ++i) b.bits[i] = byte(~negative(p.q + 8 * i, 8));
 }
 void pack(const Parts& p, BlockIQ4_NL& b) {
   b.d = half(*p.d);
-  put_nibbles(b.lo, 16, [&](std::size_t i) { return iq4_code(p.q[i]); });
+  put_nibbles(b.lo, [&](std::size_t i) { return iq4_code(p.q[i]); });
 }
 void pack(const Parts& p, BlockMXFP4& b) {
   b.e = e8m0_of_half(*p.d);
-  put_nibbles(b.lo, 16, [&](std::size_t i) { return e2m1_code(p.q[i]); });
+  put_nibbles(b.lo, [&](std::size_t i) { return e2m1_code(p.q[i]); });
 }
 void pack(const Parts& p, BlockNVFP4& b) {
   for (std::size_t s = 0; s < 4; ++s) {
     b.e[s] = ue4m3_of_half(p.d[s]);
-    put_nibbles(b.lo[s], 8, [&](std::size_t i) { return e2m1_code(p.q[16 * s + i]); });
-  }
-}
-void pack(const Parts& p, BlockQ2_K& b) {
-  b.d = half(*p.d);
-  b.dmin = half(*p.dmin);
-  for (std::size_t j = 0; j < 16; ++j) b.scales[j] = byte(p.scale[j] | p.offset[j] << 4);
-  put_two_bits(b.q, [&](std::size_t i) { return p.q[i]; });
-}
-void pack(const Parts& p, BlockQ3_K& b) {
-  b.d = half(*p.d);
-  put_two_bits(b.lo, [&](std::size_t i) { return p.q[i] + 4; });
-  put_bit_plane(b.hi, [&](std::size_t i) { return (p.q[i] + 4) >> 2; });
-  std::memset(b.scales, 0, sizeof b.scales);
-  for (std::size_t j = 0; j < 16; ++j) {
-    const int s = p.scale[j] + 32;
-    b.scales[j % 8] |= byte((s & 15) << (j / 8 * 4));
-    b.scales[8 + j % 4] |= byte(s >> 4 << (j / 4 * 2));
-  }
-}
-void pack(const Parts& p, BlockQ4_K& b) {
-  b.d = half(*p.d);
-  b.dmin = half(*p.dmin);
-  put_scales_and_offsets(b.scales, p);
-  put_nibbles(b.lo, 32, [&](std::size_t i) { return p.q[i]; });
-}
-void pack(const Parts& p, BlockQ5_K& b) {
-  b.d = half(*p.d);
-  b.dmin = half(*p.dmin);
-  put_scales_and_offsets(b.scales, p);
-  put_nibbles(b.lo, 32, [&](std::size_t i) { return p.q[i]; });
-  put_bit_plane(b.hi, [&](std::size_t i) { return p.q[i] >> 4; });
-}
-void pack(const Parts& p, BlockQ6_K& b) {
-  b.d = half(*p.d);
-  put_nibbles(b.lo, 64, [&](std::size_t i) { return p.q[i] + 32; });
-  put_two_bits(b.hi, [&](std::size_t i) { return (p.q[i] + 32) >> 4; });
-  for (std::size_t j = 0; j < 16; ++j) b.scales[j] = static_cast<std::int8_t>(p.scale[j]);
-}
-void pack(const Parts& p, BlockIQ4_XS& b) {
-  b.d = half(*p.d);
-  int high = 0;
-  for (std::size_t j = 0; j < 8; ++j) high |= (p.scale[j] + 32) >> 4 << (2 * j);
-  b.scales_hi = static_cast<std::uint16_t>(high);
-  for (std::size_t j = 0; j < 4; ++j)
-    b.scales_lo[j] = byte(((p.scale[2 * j] + 32) & 15) | ((p.scale[2 * j + 1] + 32) & 15) << 4);
-  put_nibbles(b.lo, 16, [&](std::size_t i) { return iq4_code(p.q[i]); });
-}
-void pack(const Parts& p, BlockTQ2_0& b) {
-  b.d = half(*p.d);
-  put_two_bits(b.q, [&](std::size_t i) { return p.q[i] + 1; });
-}
-// Five trits are the digits of a base-3 fraction of 256, rounded up.
-void pack(const Parts& p, BlockTQ1_0& b) {
-  const auto trits = [&](std::size_t first, std::size_t apart, std::size_t n) {
-    int number = 0;
-    for (std::size_t i = 0; i < 5; ++i)
-      number = 3 * number + (i < n ? p.q[first + i * apart] + 1 : 0);
-    return byte((number * 256 + 242) / 243);
-  };
-  b.d = half(*p.d);
-  for (std::size_t l = 0; l < 32; ++l) b.q[l] = trits(l, 32, 5);
-  for (std::size_t l = 0; l < 16; ++l) b.q[32 + l] = trits(160 + l, 16, 5);
-  for (std::size_t l = 0; l < 4; ++l) b.qh[l] = trits(240 + l, 4, 4);
-}
-void pack(const Parts& p, BlockIQ2_XXS& b) {
-  b.d = half(*p.d * 8);
-  for (std::size_t s = 0; s < 8; ++s) {
-    for (std::size_t g = 0; g < 4; ++g) b.sub[s].index[g] = byte(p.entry[4 * s + g]);
-    b.sub[s].signs_scale = signs_and_scale(p, s);
-  }
-}
-void pack(const Parts& p, BlockIQ2_XS& b) {
-  b.d = half(*p.d * 8);
-  for (std::size_t g = 0; g < 32; ++g)
-    b.q[g] = static_cast<std::uint16_t>(p.entry[g] | (negative(p.q + 8 * g) & 127) << 9);
-  put_scale_nibbles(b.scales, p);
-}
-void pack(const Parts& p, BlockIQ2_S& b) {
-  b.d = half(*p.d * 8);
-  std::memset(b.index_hi, 0, sizeof b.index_hi);
-  for (std::size_t g = 0; g < 32; ++g) {
-    b.index[g] = byte(p.entry[g] & 255);
-    b.index_hi[g / 4] |= byte(p.entry[g] >> 8 << (g % 4 * 2));
-    b.signs[g] = byte(negative(p.q + 8 * g));
-  }
-  put_scale_nibbles(b.scales, p);
-}
-void pack(const Parts& p, BlockIQ3_XXS& b) {
-  b.d = half(*p.d * 4);
-  for (std::size_t g = 0; g < 64; ++g) b.index[g] = byte(p.entry[g]);
-  for (std::size_t s = 0; s < 8; ++s) b.signs_scale[s] = signs_and_scale(p, s);
-}
-void pack(const Parts& p, BlockIQ3_S& b) {
-  b.d = half(*p.d);
-  std::memset(b.index_hi, 0, sizeof b.index_hi);
-  for (std::size_t g = 0; g < 64; ++g) {
-    b.index[g] = byte(p.entry[g] & 255);
-    b.index_hi[g / 8] |= byte(p.entry[g] >> 8 << (g % 8));
-  }
-  for (std::size_t g = 0; g < 32; ++g) b.signs[g] = byte(negative(p.q + 8 * g));
-  put_scale_nibbles(b.scales, p);
-}
-void pack(const Parts& p, BlockIQ1_S& b) {
-  b.d = half(*p.d * 8);
-  for (std::size_t s = 0; s < 8; ++s) {
-    unsigned hi =
-        static_cast<unsigned>((p.scale[s] - 1) / 2) << 12 | (p.shift[s] < 0 ? 0x8000U : 0);
-    for (std::size_t g = 0; g < 4; ++g) {
-      b.index[4 * s + g] = byte(p.entry[4 * s + g] & 255);
-      hi |= static_cast<unsigned>(p.entry[4 * s + g] >> 8) << (3 * g);
-    }
-    b.hi[s] = static_cast<std::uint16_t>(hi);
-  }
-}
-void pack(const Parts& p, BlockIQ1_M& b) {
-  const F16Bits d = half(*p.d * 8);
-  std::memset(b.hi, 0, sizeof b.hi);
-  for (std::size_t g = 0; g < 32; ++g) {
-    b.index[g] = byte(p.entry[g] & 255);  // entries from 2048 on have the negative shift
-    b.hi[g / 2] |= byte((p.entry[g] >> 8 & 15) << (g % 2 * 4));
-  }
-  for (std::size_t k = 0; k < 4; ++k) {
-    unsigned bits = static_cast<unsigned>(d >> (4 * k) & 15) << 12;
-    for (std::size_t j = 0; j < 4; ++j)
-      bits |= static_cast<unsigned>((p.scale[4 * k + j] - 1) / 2) << (3 * j);
-    b.scales[k] = static_cast<std::uint16_t>(bits);
+    put_nibbles(b.lo[s], [&](std::size_t i) { return e2m1_code(p.q[16 * s + i]); });
   }
 }
 
-// Tables whose values may be shifted, as the encoders pack them.
+// Super-blocks as their encoders pack them: codes are places in the grid.
 template <class F>
-void pack_table(const Parts& p, typename F::Block& b) {
-  using Block = typename F::Block;
+void pack_super(const CodeFormat& f, const Parts& p, typename F::Block& b) {
   constexpr std::size_t kSubBlock = F::kTraits.sub_block;
   SuperCodes codes;
   for (std::size_t i = 0; i < 256; ++i) {
     const int value = p.q[i] - p.shift[i / kSubBlock];
-    codes.q[i] = byte(
-        static_cast<int>(std::ranges::lower_bound(Block::kValues, value) - Block::kValues.begin()));
+    codes.q[i] = byte(static_cast<int>(std::ranges::lower_bound(f.grid, value) - f.grid.begin()));
   }
   for (std::size_t j = 0; j < 256 / kSubBlock; ++j) {
     codes.scales[j] = byte(p.scale[j] - F::kTraits.scale_min);
-    codes.mins[j] = p.shift[j] != 0 ? 1 : 0;
+    codes.mins[j] = p.shift[j] != 0 ? 1 : byte(p.offset[j]);
   }
   if constexpr (requires { b.d; }) b.d = half(*p.d);
+  if constexpr (requires { b.dmin; }) b.dmin = half(*p.dmin);
   pack<ScalarIsa>(codes, b);
 }
 
-template <class F>
+template <class IqFormat>
+void pack_entries(const Parts& p, typename IqFormat::Block& b) {
+  constexpr std::size_t kPlain = 2048;  // entries of IQ1_M from here on have the negative shift
+  IqCodes<IqFormat> codes;
+  codes.d = half(*p.d / IqFormat::kFactor);
+  for (std::size_t s = 0; s < codes.kSubs; ++s) codes.scale[s] = byte((p.scale[s] - 1) / 2);
+  for (std::size_t g = 0; g < codes.kGroups; ++g) {
+    codes.entry[g] = p.entry[g] % kPlain;
+    codes.negative[g] = byte(negative(p.q + g * IqFormat::kDims, IqFormat::kDims));
+    codes.minus[g] = p.entry[g] >= kPlain || p.shift[g / IqFormat::kSubGroups] < 0;
+  }
+  IqFormat::pack(codes, b);
+}
+
+template <DType type>
 void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::byte* to) {
+  using F = Format<type>;
   using Block = typename F::Block;
   constexpr std::size_t values = F::kBlockValues;
   for (std::size_t first = 0; first < codes.q.size(); first += values, to += sizeof(Block)) {
@@ -511,8 +350,10 @@ void pack_blocks(const CodeFormat& f, const RowCodes& codes, std::byte* to) {
                       &codes.d[first / f.block],
                       &codes.dmin[first / f.block]};
     Block block{};
-    if constexpr (IsTable<Block>)
-      pack_table<F>(parts, block);
+    if constexpr (kHasBook<type>)
+      pack_entries<typename BookOf<type>::Format>(parts, block);
+    else if constexpr (F::kClass == DotClass::Super256)
+      pack_super<F>(f, parts, block);
     else
       pack(parts, block);
     std::memcpy(to, &block, sizeof block);
@@ -556,7 +397,7 @@ void pack_row(const CodeFormat& f, const RowCodes& codes, std::byte* row) {
         header.set(codes.d.front());
         std::memcpy(row, &header, sizeof header);
       }
-      pack_blocks<Format<t>>(f, codes, row + kHeaderBytes<t>);
+      pack_blocks<t>(f, codes, row + kHeaderBytes<t>);
     }
     return 0;
   });

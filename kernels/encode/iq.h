@@ -16,7 +16,7 @@ inline namespace CRIA_ISA_NAMESPACE {
 // An IqFormat defines:
 // - Block, book(): the block and the codebook
 // - kPruned: true if the codebook is so large that pruning entries pays
-// - value(entry, i): value i of an entry
+// - kGrid: the entries, in bytes
 // - kDims, kSubGroups: values per group, groups per sub-block
 // - kScales, kFactor: a sub-block's scale is kFactor * d * (2s + 1), s < kScales
 // - kTypical: root mean square of a codebook's values at a good fit
@@ -32,11 +32,6 @@ struct Iq8Scales {
   static constexpr std::size_t kScales = 8, kTried = 16;
   static constexpr float kMaxSteps = 17, kStepRatio = 0.916F;
 };
-
-template <class Entry>
-float entry_value(Entry entry, std::size_t i) {
-  return static_cast<float>(static_cast<std::int8_t>(entry >> (8 * i) & 255));
-}
 
 /// Four times seven bits of sign and a scale.
 template <class Codes>
@@ -59,9 +54,7 @@ struct Iq2xxsFormat : Iq16Scales {
   using Block = BlockIQ2_XXS;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq2_xxs_book(); }
-  static float value(std::size_t entry, std::size_t i) {
-    return entry_value(kIq2xxsGrid[entry], i);
-  }
+  static constexpr const auto& kGrid = kIq2xxsGrid;
   static constexpr std::size_t kDims = 8, kSubGroups = 4;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::EvenSigns;
@@ -77,7 +70,7 @@ struct Iq2xsFormat : Iq16Scales {
   using Block = BlockIQ2_XS;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq2_xs_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2xsGrid[entry], i); }
+  static constexpr const auto& kGrid = kIq2xsGrid;
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::EvenSigns;
@@ -93,7 +86,7 @@ struct Iq2sFormat : Iq16Scales {
   using Block = BlockIQ2_S;
   static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq2_s_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2sGrid[entry], i); }
+  static constexpr const auto& kGrid = kIq2sGrid;
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::Signs;
@@ -113,9 +106,7 @@ struct Iq3xxsFormat : Iq16Scales {
   using Block = BlockIQ3_XXS;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq3_xxs_book(); }
-  static float value(std::size_t entry, std::size_t i) {
-    return entry_value(kIq3xxsGrid[entry], i);
-  }
+  static constexpr const auto& kGrid = kIq3xxsGrid;
   static constexpr std::size_t kDims = 4, kSubGroups = 8;
   static constexpr float kFactor = 0.25F, kTypical = 25;
   static constexpr IqChoice kChoice = IqChoice::EvenPairSigns;
@@ -130,7 +121,7 @@ struct Iq3sFormat : Iq16Scales {
   using Block = BlockIQ3_S;
   static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq3_s_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq3sGrid[entry], i); }
+  static constexpr const auto& kGrid = kIq3sGrid;
   static constexpr std::size_t kDims = 4, kSubGroups = 8;
   static constexpr float kFactor = 1, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::Signs;
@@ -150,7 +141,7 @@ struct Iq1sFormat : Iq8Scales {
   using Block = BlockIQ1_S;
   static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq1_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq1Grid[entry], i); }
+  static constexpr const auto& kGrid = kIq1Grid;
   static constexpr std::size_t kDims = 8, kSubGroups = 4;
   static constexpr float kFactor = 0.125F, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::BlockShift;
@@ -170,7 +161,7 @@ struct Iq1mFormat : Iq8Scales {
   using Block = BlockIQ1_M;
   static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq1_book(); }
-  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq1Grid[entry], i); }
+  static constexpr const auto& kGrid = kIq1Grid;
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::GroupShift;

@@ -25,6 +25,12 @@ enum class IqChoice : std::uint8_t {
   GroupShift,     ///< ±1 added to every value
 };
 
+/// Value i of a codebook's entry.
+template <class Entry>
+float entry_value(Entry entry, std::size_t i) {
+  return static_cast<float>(static_cast<std::int8_t>(entry >> (8 * i) & 255));
+}
+
 /// A block as the search finds it.
 template <class IqFormat>
 struct IqCodes {
@@ -338,7 +344,7 @@ class IqSearch {
     std::size_t best = 0;
     float least = 0;
     for (std::size_t i = 0; i < kDims; ++i) {
-      const float cost = IqFormat::value(entry, i) * wx_[g * kDims + i];
+      const float cost = entry_value(IqFormat::kGrid[entry], i) * wx_[g * kDims + i];
       if (i == 0 || cost < least) least = cost, best = i;
     }
     return static_cast<std::uint8_t>(1U << best);
