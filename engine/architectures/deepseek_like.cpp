@@ -22,62 +22,44 @@ void build_deepseek2(ModelBuilder& m) {
   Temperature temperature{.scale = m.keys.number_or("attention.temperature_scale", 0)};
   if (temperature.scale != 0)
     temperature.length = m.keys.get("attention.temperature_length", 1, limits::kContext);
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.latent_attention(m.norm("attn_norm"), scale, rope, temperature);
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("ffn_norm"), experts);
   });
-  m.output();
 }
 
 void build_dots1(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Softmax)) : m.feed_forward(g, {});
-  });
-  m.output();
+  m.decoder(
+      {.attention = {.qk_norm = QkNorm::PerHead}, .experts = m.experts_by_keys(Gating::Softmax)});
 }
 
 // GLM 4.5.
 void build_glm4moe(ModelBuilder& m) {
-  m.embed();
+  const ExpertsBlock experts = m.experts_by_keys(Gating::Sigmoid);
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"),
                 {.qk_norm = m.has("attn_q_norm") ? QkNorm::PerHead : QkNorm::None});
-    const ValueId g = m.norm("post_attention_norm");
-    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("post_attention_norm"), experts);
   });
-  m.output();
 }
 
 // ERNIE 4.5: a bias selects experts but does not weight them.
 void build_ernie4_5_moe(ModelBuilder& m) {
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.selection_bias = true, .shared = m.has("ffn_gate_shexp")})
-                    : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("ffn_norm"),
+                              {.selection_bias = true, .shared = m.has("ffn_gate_shexp")});
   });
-  m.output();
 }
 
 // Ling 2, Ring 2: one tensor of queries, keys and values; experts of the best groups.
 void build_bailingmoe2(ModelBuilder& m) {
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
-  });
-  m.output();
+  m.decoder(
+      {.attention = {.qk_norm = QkNorm::PerHead}, .experts = m.experts_by_keys(Gating::Sigmoid)});
 }
 
 }  // namespace cria

@@ -42,6 +42,11 @@ void ModelBuilder::feed_forward(ValueId in, const FeedForwardBlock& f) {
   feed_forward_value(in, f, "", "");
 }
 
+void ModelBuilder::experts_or_feed_forward(ValueId in, const ExpertsBlock& e,
+                                           const FeedForwardBlock& f) {
+  has_experts() ? experts(in, e) : feed_forward(in, f);
+}
+
 ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   ExpertsBlock e;
   const std::uint32_t function = keys.get_or("expert_gating_func", 0, 0, 2);

@@ -21,27 +21,16 @@ std::vector<bool> recurrent_layers(ModelBuilder& m) {
 
 void build_qwen_hybrid(ModelBuilder& m, bool in_turn) {
   const std::vector<bool> recurrent = recurrent_layers(m);
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     const ValueId h = m.norm("attn_norm");
     if (i < m.n_layers && recurrent[i])  // prediction layers have attention
       m.delta_rule(h, in_turn);
     else
       m.attention(h, {.qk_norm = QkNorm::PerHead, .gated = true});
-    const ValueId g = m.norm("post_attention_norm");
-    m.has_experts() ? m.experts(g, {.shared_gate = m.has("ffn_gate_inp_shexp")})
-                    : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("post_attention_norm"),
+                              {.shared_gate = m.has("ffn_gate_inp_shexp")});
   });
-  m.output();
-}
-
-// Layers of one norm and one mixer, the same in all.
-template <class Mixer>
-void build_uniform(ModelBuilder& m, Mixer&& mixer) {
-  m.embed();
-  m.layers([&](std::uint32_t) { mixer(m.norm("attn_norm")); });
-  m.output();
 }
 
 }  // namespace
@@ -51,8 +40,7 @@ void build_lfm2(ModelBuilder& m) {
   const bool experts = m.config.n_experts != 0;
   const ExpertsBlock routed{.gating = Gating::Sigmoid, .selection_bias = true};
   m.final_norm = "token_embd_norm";
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     const ValueId h = m.norm("attn_norm");
     if (has_attention(m))
       m.attention(h, {.qk_norm = QkNorm::PerHead});
@@ -61,7 +49,6 @@ void build_lfm2(ModelBuilder& m) {
     const ValueId g = m.norm("ffn_norm");
     experts&& m.has_experts() ? m.experts(g, routed) : m.feed_forward(g, {});
   });
-  m.output();
 }
 
 // Qwen3-Next, and Qwen 3.5, whose files have value heads in another order.
@@ -72,8 +59,7 @@ void build_qwen35(ModelBuilder& m) { build_qwen_hybrid(m, true); }
 void build_nemotron_h(ModelBuilder& m) {
   constexpr Activation kActivation{ActivationKind::ReluSquared};
   m.leave_out_prediction();
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     const ValueId h = m.norm("attn_norm");
     if (has_attention(m)) {
       m.attention(h, {.rotated = false});
@@ -88,47 +74,43 @@ void build_nemotron_h(ModelBuilder& m) {
       m.feed_forward(h, {.activation = kActivation, .gated = false, .biases = true});
     }
   });
-  m.output();
 }
 
 // Attention and Mamba-2 side by side. Files call a norm "ffn_norm" without ".weight".
 void build_falcon_h1(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    const ValueId h = m.norm("attn_norm");
-    m.attention(h, {});
-    m.mamba2(h);
-    NormOp norm{{}, m.norm_spec("", m.config.n_embd, false)};
-    norm.norm.weight =
-        m.vector(m.has("ffn_norm") ? "ffn_norm.weight" : "ffn_norm", m.config.n_embd);
-    const ValueId g = m.graph.value("norm", m.config.n_embd);
-    m.graph.add(norm, "ffn_norm", m.x, g);
-    m.feed_forward(g, {});
-  });
-  m.output(m.keys.positive_or("logit_scale", 1));
+  m.decoder(
+      [&](std::uint32_t) {
+        const ValueId h = m.norm("attn_norm");
+        m.attention(h, {});
+        m.mamba2(h);
+        NormOp norm{{}, m.norm_spec("", m.config.n_embd, false)};
+        norm.norm.weight =
+            m.vector(m.has("ffn_norm") ? "ffn_norm.weight" : "ffn_norm", m.config.n_embd);
+        const ValueId g = m.graph.value("norm", m.config.n_embd);
+        m.graph.add(norm, "ffn_norm", m.x, g);
+        m.feed_forward(g, {});
+      },
+      m.keys.positive_or("logit_scale", 1));
 }
 
 void build_mamba2(ModelBuilder& m) {
-  build_uniform(m, [&](ValueId h) { m.mamba2(h); });
+  m.decoder([&](std::uint32_t) { m.mamba2(m.norm("attn_norm")); });
 }
 
 void build_mamba(ModelBuilder& m) {
-  build_uniform(m, [&](ValueId h) { m.mamba1(h, false); });
+  m.decoder([&](std::uint32_t) { m.mamba1(m.norm("attn_norm"), false); });
 }
 
 // Mamba-1 and attention without positions; some layers have experts.
 void build_jamba(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     const ValueId h = m.norm("attn_norm");
     if (has_attention(m))
       m.attention(h, {.rotated = false});
     else
       m.mamba1(h, true);
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.normalized = false}) : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("ffn_norm"), {.normalized = false});
   });
-  m.output();
 }
 
 // KDA and latent attention without positions.
@@ -137,17 +119,14 @@ void build_kimi_linear(ModelBuilder& m) {
       m.keys.get_or("attention.key_length_mla", m.config.head_dim_k, 1, limits::kEmbedding);
   ExpertsBlock experts = m.experts_by_keys(Gating::Sigmoid);
   experts.normalized = true;
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     const ValueId h = m.norm("attn_norm");
     if (has_attention(m))
       m.latent_attention(h, 1 / std::sqrt(static_cast<float>(head)), {}, {});
     else
       m.kimi_delta_attention(h);
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("ffn_norm"), experts);
   });
-  m.output();
 }
 
 }  // namespace cria

@@ -6,11 +6,6 @@
 namespace cria {
 namespace {
 
-void feed_forward_or_experts(ModelBuilder& m, const std::string& norm) {
-  const ValueId g = m.norm(norm);
-  m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {.biases = true});
-}
-
 // 0 or a missing key means the default.
 float factor(ModelBuilder& m, const char* key, float usual) {
   const float value = m.keys.number_or(key, 0);
@@ -38,9 +33,8 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
       m.mamba2(h, branch);
     else
       m.attention(h, {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.branch = branch})
-                    : m.feed_forward(g, {.biases = true, .branch = branch});
+    m.experts_or_feed_forward(m.norm("ffn_norm"), {.branch = branch},
+                              {.biases = true, .branch = branch});
   });
   m.output(1 / logits);
 }
@@ -49,96 +43,44 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
 
 // Mixtral has experts, Granite Code biases.
 void build_llama(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    feed_forward_or_experts(m, "ffn_norm");
-  });
-  m.output();
+  m.decoder({.feed_forward = {.biases = true}, .experts = ExpertsBlock{}});
 }
 
 // Ministral 3: queries grow with the position.
 void build_mistral3(ModelBuilder& m) {
-  AttentionBlock attention;
-  attention.temperature = {m.keys.number_or("attention.temperature_scale", 0),
-                           m.config.rope_orig_ctx, 0};
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), attention);
-    feed_forward_or_experts(m, "ffn_norm");
-  });
-  m.output();
+  const float scale = m.keys.number_or("attention.temperature_scale", 0);
+  m.decoder({.attention = {.temperature = {scale, m.config.rope_orig_ctx, 0}},
+             .feed_forward = {.biases = true},
+             .experts = ExpertsBlock{}});
 }
 
 // Qwen 2, InternLM 2, EXAONE 3, ERNIE 4.5: only the rotated pairs and names differ from Llama.
-void build_plain(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("ffn_norm"), {});
-  });
-  m.output();
-}
+void build_plain(ModelBuilder& m) { m.decoder(LayerBlock{}); }
 
-void build_seed_oss(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("post_attention_norm"), {});
-  });
-  m.output();
-}
+void build_seed_oss(ModelBuilder& m) { m.decoder({.ffn_norm = "post_attention_norm"}); }
 
 // Every fourth layer has no RoPE.
 void build_smollm3(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     m.attention(m.norm("attn_norm"), {.rotated = (i + 1) % 4 != 0});
     m.feed_forward(m.norm("ffn_norm"), {});
   });
-  m.output();
 }
 
 // A squared ReLU without a gate.
 void build_arcee(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("ffn_norm"),
-                   {.activation = {ActivationKind::ReluSquared}, .gated = false});
-  });
-  m.output();
+  m.decoder({.feed_forward = {.activation = {ActivationKind::ReluSquared}, .gated = false}});
 }
 
-void build_qwen3(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
-    m.feed_forward(m.norm("ffn_norm"), {});
-  });
-  m.output();
-}
+void build_qwen3(ModelBuilder& m) { m.decoder({.attention = {.qk_norm = QkNorm::PerHead}}); }
 
 void build_qwen3moe(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {});
-  });
-  m.output();
+  m.decoder({.attention = {.qk_norm = QkNorm::PerHead}, .experts = ExpertsBlock{}});
 }
 
 // Expert weights are not normalized; the shared expert has a gate.
 void build_qwen2moe(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.normalized = false, .shared = true, .shared_gate = true})
-                    : m.feed_forward(g, {});
-  });
-  m.output();
+  m.decoder({.experts = ExpertsBlock{.normalized = false, .shared = true, .shared_gate = true}});
 }
 
 void build_minicpm(ModelBuilder& m) {
@@ -155,13 +97,8 @@ void build_granite(ModelBuilder& m) {
 
 // Norms of queries and keys after the rotation.
 void build_hunyuan(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead, .norm_after_rope = true});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.shared = true}) : m.feed_forward(g, {});
-  });
-  m.output();
+  m.decoder({.attention = {.qk_norm = QkNorm::PerHead, .norm_after_rope = true},
+             .experts = ExpertsBlock{.shared = true}});
 }
 
 }  // namespace cria

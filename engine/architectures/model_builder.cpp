@@ -28,6 +28,17 @@ void ModelBuilder::add_embedding(const std::string& table) {
             {Matrix{rows, {}, {}, weights.scale(table, config.n_vocab)}});
 }
 
+void ModelBuilder::decoder(const LayerBlock& one) {
+  decoder([&](std::uint32_t) {
+    attention(norm("attn_norm"), one.attention);
+    const ValueId in = norm(one.ffn_norm);
+    if (one.experts)
+      experts_or_feed_forward(in, *one.experts, one.feed_forward);
+    else
+      feed_forward(in, one.feed_forward);
+  });
+}
+
 // Model::load() says which of them are used.
 void ModelBuilder::leave_out_prediction() {
   n_layers -= keys.get_or("nextn_predict_layers", 0, 0, config.n_layers - 1);

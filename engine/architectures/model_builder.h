@@ -75,6 +75,15 @@ struct ExpertsBlock {
   Branch branch = {};          ///< sum of all experts
 };
 
+/// Layers of the usual form: x += attention(attn_norm(x)), x += feed-forward(ffn_norm(x)).
+struct LayerBlock {
+  AttentionBlock attention = {};
+  FeedForwardBlock feed_forward = {};
+  std::optional<ExpertsBlock> experts =
+      {};  ///< for layers with a router; none: they cannot have one
+  std::string ffn_norm = "ffn_norm";
+};
+
 /// Adds the nodes of a model to its graph, layer by layer. Throws Error if a tensor or key is
 /// missing or does not fit.
 class ModelBuilder {
@@ -111,6 +120,15 @@ class ModelBuilder {
     }
     graph.set_prefix("");
   }
+  /// embed(), layers(describe), output(logit_scale)
+  template <class F>
+  void decoder(F describe, float logit_scale = 1) {
+    embed();
+    layers(describe);
+    output(logit_scale);
+  }
+  /// A decoder whose layers are all alike.
+  void decoder(const LayerBlock& one);
   /// Adds output_norm and logits by output (or token_embd), times scale; softcap as in
   /// AttentionBlock. A file with cls.output has that classifier instead of logits. Call it after
   /// all layers.
@@ -186,6 +204,8 @@ class ModelBuilder {
                              const std::string& value);
   /// Returns true if the layer has a router: only some layers of a model may have one.
   [[nodiscard]] bool has_experts() const { return has("ffn_gate_inp"); }
+  /// Adds e if the layer has a router, else f.
+  void experts_or_feed_forward(ValueId in, const ExpertsBlock& e, const FeedForwardBlock& f = {});
   /// Adds router, experts, shared expert.
   void experts(ValueId in, const ExpertsBlock& e);
   /// Adds router and experts, and returns their sum. router_in: input of the router.

@@ -29,8 +29,7 @@ void build_exaone4(ModelBuilder& m) {
   const bool windows = window != 0;
   const std::uint32_t rope = m.window_rope(0, true);
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     m.attention(m.x, {.rotated = !windows || windowed[i],
                       .rope = windowed[i] ? rope : kNoIndex,
                       .window = windowed[i] ? window : 0,
@@ -38,19 +37,12 @@ void build_exaone4(ModelBuilder& m) {
                       .branch = {"post_attention_norm"}});
     m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
   });
-  m.output();
 }
 
 // Norms without weights, clamped projections.
 void build_olmo(ModelBuilder& m) {
   m.norm_weights = false;
-  const float clamp = m.keys.number_or("attention.clamp_kqv", 0);
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.clamp = clamp});
-    m.feed_forward(m.norm("ffn_norm"), {});
-  });
-  m.output();
+  m.decoder({.attention = {.clamp = m.keys.number_or("attention.clamp_kqv", 0)}});
 }
 
 // OLMo 2 and 3: norms behind the branches. OLMo 3 has windows, with RoPE that is not scaled.
@@ -59,36 +51,30 @@ void build_olmo2(ModelBuilder& m) {
   const bool windows = window != 0;
   const std::uint32_t rope = windows ? m.window_rope(0, false) : kNoIndex;
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     m.attention(m.x, {.rope = windowed[i] ? rope : kNoIndex,
                       .window = windowed[i] ? window : 0,
                       .qk_norm = QkNorm::WholeVector,
                       .branch = {"post_attention_norm"}});
     m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
   });
-  m.output();
 }
 
 void build_olmoe(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::WholeVector});
     m.experts(m.norm("ffn_norm"), {.normalized = false});
   });
-  m.output();
 }
 
 // Phi 3 and 4: fused q, k, v and fused gate, up; a window in each layer; longrope.
 void build_phi3(ModelBuilder& m) {
   AttentionBlock attention;
   attention.window = m.window_if_any(default_phi3_window(m.config.n_layers, m.config.n_ctx_train));
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
     m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate")});
   });
-  m.output();
 }
 
 // Phi 3.5 MoE: RMS norms with a bias.
@@ -96,69 +82,55 @@ void build_phimoe(ModelBuilder& m) {
   m.rms_bias = true;
   AttentionBlock attention;
   attention.window = m.window_if_any();
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
     m.experts(m.norm("ffn_norm"), {});
   });
-  m.output();
 }
 
 // Command R: attention and feed-forward part both read the same norm.
 void build_command_r(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    const ValueId h = m.norm("attn_norm");
-    m.attention(h, {.qk_norm = m.has("attn_q_norm") ? QkNorm::OwnPerHead : QkNorm::None});
-    m.feed_forward(h, {});
-  });
-  m.output(m.keys.positive_or("logit_scale", 1));
+  m.decoder(
+      [&](std::uint32_t) {
+        const ValueId h = m.norm("attn_norm");
+        m.attention(h, {.qk_norm = m.has("attn_q_norm") ? QkNorm::OwnPerHead : QkNorm::None});
+        m.feed_forward(h, {});
+      },
+      m.keys.positive_or("logit_scale", 1));
 }
 
 // Command R7B and A: windows, with RoPE in windowed layers only.
 void build_cohere2(ModelBuilder& m) {
   const std::uint32_t window = m.window(), rope = m.window_rope(0, true);
   const std::vector<bool> windowed = m.windowed(4);
-  m.embed();
-  m.layers([&](std::uint32_t i) {
-    const ValueId h = m.norm("attn_norm");
-    m.attention(h, {.rotated = windowed[i], .rope = rope, .window = windowed[i] ? window : 0});
-    m.feed_forward(h, {});
-  });
-  m.output(m.keys.positive_or("logit_scale", 1));
+  m.decoder(
+      [&](std::uint32_t i) {
+        const ValueId h = m.norm("attn_norm");
+        m.attention(h, {.rotated = windowed[i], .rope = rope, .window = windowed[i] ? window : 0});
+        m.feed_forward(h, {});
+      },
+      m.keys.positive_or("logit_scale", 1));
 }
 
 // LayerNorm, biases everywhere, a GELU without a gate.
 void build_starcoder2(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("ffn_norm"),
-                   {.activation = {ActivationKind::Gelu}, .gated = false, .biases = true});
-  });
-  m.output();
+  m.decoder(
+      {.feed_forward = {.activation = {ActivationKind::Gelu}, .gated = false, .biases = true}});
 }
 
 // LayerNorm. The 12B model norms heads and computes both branches from one norm.
 void build_stablelm(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     const ValueId h = m.norm("attn_norm");
     m.attention(h, {.qk_norm = m.has("attn_q_norm") ? QkNorm::OwnPerHead : QkNorm::None});
     m.feed_forward(m.has("ffn_norm") ? m.norm("ffn_norm") : h, {});
   });
-  m.output();
 }
 
 // LayerNorm, a squared ReLU without a gate.
 void build_nemotron(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {});
-    m.feed_forward(m.norm("ffn_norm"),
-                   {.activation = {ActivationKind::ReluSquared}, .gated = false, .biases = true});
-  });
-  m.output();
+  m.decoder({.feed_forward = {
+                 .activation = {ActivationKind::ReluSquared}, .gated = false, .biases = true}});
 }
 
 // Norms of heads; an activation (xIELU, arXiv 2411.13010) with parameters in each layer.
@@ -167,15 +139,13 @@ void build_apertus(ModelBuilder& m) {
   const std::vector<float> alpha_p = parameters("xielu.alpha_p"),
                            alpha_n = parameters("xielu.alpha_n");
   const std::vector<float> beta = parameters("xielu.beta"), eps = parameters("xielu.eps");
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
     m.feed_forward(m.norm("ffn_norm"),
                    {.activation = {ActivationKind::Xielu, softplus(alpha_p[i]),
                                    beta[i] + softplus(alpha_n[i]), beta[i], eps[i]},
                     .gated = false});
   });
-  m.output();
 }
 
 // Norms on both sides of each branch.
@@ -184,21 +154,18 @@ void build_glm4(ModelBuilder& m) {
   // Vision models have rows of queries and keys in the other order. Sections give pairs the
   // positions of several axes, which are equal for text.
   if (m.keys.any("rope.dimension_sections")) attention.style = RopeStyle::HalfSplit;
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
     m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
   });
-  m.output();
 }
 
 // Windows in every other layer, attention sinks, experts with biases and a clamped gate.
 void build_gpt_oss(ModelBuilder& m) {
   const std::uint32_t window = m.window(), rope = m.window_rope(0, true);
   const std::vector<bool> windowed = m.windowed(2);
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     m.attention(
         m.norm("attn_norm"),
         {.rope = windowed[i] ? rope : kNoIndex, .window = windowed[i] ? window : 0, .sinks = true});
@@ -207,7 +174,6 @@ void build_gpt_oss(ModelBuilder& m) {
                                               .biases = true,
                                               .activation = {ActivationKind::ClampedSwiglu}});
   });
-  m.output();
 }
 
 // Three of four layers attend within chunks and norm heads after the rotation; the fourth has no
@@ -215,34 +181,28 @@ void build_gpt_oss(ModelBuilder& m) {
 void build_llama4(ModelBuilder& m) {
   // 0 (MobileLLM): every layer attends to all positions and has RoPE.
   const bool whole = m.keys.has("attention.sliding_window") && m.window_if_any() == 0;
-  m.embed();
-  m.layers([&](std::uint32_t i) {
+  m.decoder([&](std::uint32_t i) {
     const bool rotated = whole || (i + 1) % 4 != 0;
     AttentionBlock attention{.rotated = rotated, .chunk = rotated && !whole ? kChunk : 0};
     attention.weightless_norm = attention.norm_after_rope = rotated && m.config.n_experts != 128;
     if (!rotated) attention.temperature = {0.1F, kChunk, 1};
     m.attention(m.norm("attn_norm"), attention);
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.gating = Gating::SigmoidOfChosen,
-                                    .normalized = false,
-                                    .weight_at_input = true,
-                                    .shared = true})
-                    : m.feed_forward(g, {});
+    m.experts_or_feed_forward(m.norm("ffn_norm"), {.gating = Gating::SigmoidOfChosen,
+                                                   .normalized = false,
+                                                   .weight_at_input = true,
+                                                   .shared = true});
   });
-  m.output();
 }
 
 // One norm for all heads together; every layer has experts, whose weights are always normalized.
 void build_minimax_m2(ModelBuilder& m) {
-  m.embed();
   m.leave_out_prediction();
-  m.layers([&](std::uint32_t) {
+  m.decoder([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::WholeVector});
     ExpertsBlock experts = m.experts_by_keys(Gating::Sigmoid);
     experts.normalized = true;
     m.experts(m.norm("ffn_norm"), experts);
   });
-  m.output();
 }
 
 }  // namespace cria
