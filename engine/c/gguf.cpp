@@ -6,6 +6,7 @@
 #include "engine/c/call.h"
 #include "engine/quantize/rows.h"
 #include "model/gguf/gguf.h"
+#include "model/gguf/parser.h"
 #include "model/gguf/writer.h"
 
 namespace cria::c_api {
@@ -44,27 +45,10 @@ const auto& element(const List& list, std::size_t index, const char* what) {
   return list[index];
 }
 
-/// Bytes of a value of this type; 0: they vary.
+/// Bytes of a value of this type; 0: they vary, or there is no such type.
 std::size_t value_bytes(std::int32_t type) {
-  switch (type) {
-    case CRIA_GGUF_U8:
-    case CRIA_GGUF_I8:
-    case CRIA_GGUF_BOOL:
-      return 1;
-    case CRIA_GGUF_U16:
-    case CRIA_GGUF_I16:
-      return 2;
-    case CRIA_GGUF_U32:
-    case CRIA_GGUF_I32:
-    case CRIA_GGUF_F32:
-      return 4;
-    case CRIA_GGUF_U64:
-    case CRIA_GGUF_I64:
-    case CRIA_GGUF_F64:
-      return 8;
-    default:
-      return 0;
-  }
+  const bool known = type >= CRIA_GGUF_U8 && type <= CRIA_GGUF_F64;
+  return known ? scalar_bytes(static_cast<GgufType>(type)) : 0;
 }
 
 void require_bytes(std::string_view key, std::uint64_t expected, std::size_t got) {
@@ -105,42 +89,13 @@ GgufArray array_of(std::string_view key, std::int32_t element, std::uint64_t cou
           .payload = std::string(bytes)};
 }
 
-template <class T>
-GgufData scalar(std::string_view bytes) {
-  T value{};
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 GgufData value_of(std::string_view key, std::int32_t type, std::string_view bytes) {
   if (type == CRIA_GGUF_STRING) return std::string(bytes);
   const std::size_t size = value_bytes(type);
   if (size == 0) throw Failure(CRIA_ERROR_ARGUMENT, "no such type of values");
   require_bytes(key, size, bytes.size());
-  switch (type) {
-    case CRIA_GGUF_U8:
-      return scalar<std::uint8_t>(bytes);
-    case CRIA_GGUF_I8:
-      return scalar<std::int8_t>(bytes);
-    case CRIA_GGUF_U16:
-      return scalar<std::uint16_t>(bytes);
-    case CRIA_GGUF_I16:
-      return scalar<std::int16_t>(bytes);
-    case CRIA_GGUF_U32:
-      return scalar<std::uint32_t>(bytes);
-    case CRIA_GGUF_I32:
-      return scalar<std::int32_t>(bytes);
-    case CRIA_GGUF_F32:
-      return scalar<float>(bytes);
-    case CRIA_GGUF_BOOL:
-      return bytes[0] != 0;
-    case CRIA_GGUF_U64:
-      return scalar<std::uint64_t>(bytes);
-    case CRIA_GGUF_I64:
-      return scalar<std::int64_t>(bytes);
-    default:
-      return scalar<double>(bytes);
-  }
+  return scalar_value(static_cast<GgufType>(type),
+                      reinterpret_cast<const std::byte*>(bytes.data()));
 }
 
 /// A file that is being written; one thread at a time.

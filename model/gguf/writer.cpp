@@ -52,44 +52,32 @@ std::uint64_t align(std::uint64_t n, std::uint64_t alignment) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-template <typename T>
-GgufData data_at(const std::byte* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(T));
-  return value;
-}
-
 }  // namespace
 
-GgufData copy_value(const GgufFile& file, const GgufValue& value) {
-  switch (value.type) {
-    case GgufType::U8:
-      return data_at<std::uint8_t>(value.data);
-    case GgufType::I8:
-      return data_at<std::int8_t>(value.data);
-    case GgufType::U16:
-      return data_at<std::uint16_t>(value.data);
-    case GgufType::I16:
-      return data_at<std::int16_t>(value.data);
-    case GgufType::U32:
-      return data_at<std::uint32_t>(value.data);
-    case GgufType::I32:
-      return data_at<std::int32_t>(value.data);
-    case GgufType::F32:
-      return data_at<float>(value.data);
-    case GgufType::Bool:
-      return data_at<bool>(value.data);
-    case GgufType::U64:
-      return data_at<std::uint64_t>(value.data);
-    case GgufType::I64:
-      return data_at<std::int64_t>(value.data);
-    case GgufType::F64:
-      return data_at<double>(value.data);
-    case GgufType::String:
-      return std::string(reinterpret_cast<const char*>(value.data), value.bytes);
-    case GgufType::Array:
-      break;
+GgufData scalar_value(GgufType type, const std::byte* data) {
+  GgufData out;
+  const auto read = [&]<std::size_t index>() {
+    using T = std::variant_alternative_t<index, GgufDataVariant>;
+    if (static_cast<std::size_t>(type) != index) return;
+    if constexpr (std::is_same_v<T, bool>) {
+      out = *data != std::byte{0};
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      T value;
+      std::memcpy(&value, data, sizeof value);
+      out = value;
+    }
+  };
+  [&]<std::size_t... index>(std::index_sequence<index...>) {
+    (read.template operator()<index>(), ...);
   }
+  (std::make_index_sequence<std::variant_size_v<GgufDataVariant>>());
+  return out;
+}
+
+GgufData copy_value(const GgufFile& file, const GgufValue& value) {
+  if (value.type == GgufType::String)
+    return std::string(reinterpret_cast<const char*>(value.data), value.bytes);
+  if (value.type != GgufType::Array) return scalar_value(value.type, value.data);
   GgufArray array{.element = value.element, .values = {}, .copied = value.count};
   if (file.version() > 1 || scalar_bytes(value.element) != 0) {
     array.payload.assign(reinterpret_cast<const char*>(value.data), value.bytes);

@@ -55,6 +55,8 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
   return array;
 }
 
+/// The number or bool of this type at data.
+GgufData scalar_value(GgufType type, const std::byte* data);
 /// Copies a value of an open file, to copy metadata into another file. An array needs about its
 /// size in the file.
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
