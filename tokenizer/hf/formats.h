@@ -78,6 +78,11 @@ inline const std::string kWordMark = "\xE2\x96\x81";
 void add_word_pieces(std::span<const std::string> tokens, const std::string& unknown,
                      VocabularyBuilder& to);
 
+/// A token that is listed apart from the model: control, user-defined and unknown ones. As both
+/// tokenizer.json and tokenizer_config.json describe it.
+bool is_added(TokenType type);
+nlohmann::json added_token(const Vocabulary& vocabulary, std::size_t id);
+
 /// Reads what a tokenizer.model lacks: added tokens, and whether BOS and EOS are added.
 void read_added_tokens(const nlohmann::json& json, const std::string& file, VocabularyBuilder& to);
 
@@ -88,6 +93,12 @@ nlohmann::json tokenizer_json(const Vocabulary& vocabulary);
 /// and for models other than BPE ("llama") and Unigram ("t5").
 void read_sentencepiece_model(std::span<const std::byte> bytes, const std::string& file,
                               VocabularyBuilder& to);
+
+/// A member, or null if it is missing.
+const nlohmann::json& json_member(const nlohmann::json& object, const char* key);
+/// nullopt, or the fallback, unless the member has that type.
+std::optional<std::string> json_text(const nlohmann::json& object, const char* key);
+bool json_flag(const nlohmann::json& object, const char* key, bool fallback);
 
 /// The bytes of the tokenizer.model of a "llama" or "t5" vocabulary.
 std::string sentencepiece_model(const Vocabulary& vocabulary);

@@ -21,8 +21,8 @@ class TokenizerJsonReader {
 
   void read(const TokenizerJsonOptions& options) {
     if (!json_.is_object()) throw Error(file_, "not a tokenizer: expected a JSON object");
-    const Json& model = member(json_, "model");
-    const std::string kind = text(model, "type").value_or("BPE");
+    const Json& model = json_member(json_, "model");
+    const std::string kind = json_text(model, "type").value_or("BPE");
     if (kind == "WordPiece" || kind == "Unigram") {
       if (kind == "WordPiece")
         read_word_pieces(model);
@@ -33,13 +33,13 @@ class TokenizerJsonReader {
     if (kind != "BPE")
       fail("model.type",
            "unknown kind of vocabulary: expected BPE, WordPiece or Unigram, got " + kind);
-    collect_steps(member(json_, "pre_tokenizer"), true);
-    collect_steps(member(json_, "normalizer"), false);
+    collect_steps(json_member(json_, "pre_tokenizer"), true);
+    collect_steps(json_member(json_, "normalizer"), false);
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (const auto affix = text(model, key).value_or(""); !affix.empty())
+      if (const auto affix = json_text(model, key).value_or(""); !affix.empty())
         fail("model." + std::string(key),
              "unsupported prefix or suffix of tokens: expected none, got " + affix);
-    const Json& vocabulary = member(model, "vocab");
+    const Json& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
     if (byte_level_)
@@ -62,26 +62,28 @@ class TokenizerJsonReader {
   void collect_steps(const Json& step, bool cuts_words, int depth = 0) {
     if (!step.is_object() || depth > 4) return;
     for (const char* list : {"pretokenizers", "normalizers"}) {
-      const Json& steps = member(step, list);
+      const Json& steps = json_member(step, list);
       if (steps.is_array())
         for (const Json& each : steps) collect_steps(each, cuts_words, depth + 1);
     }
-    const std::string type = text(step, "type").value_or("");
+    const std::string type = json_text(step, "type").value_or("");
     if (type == "ByteLevel") {
       byte_level_ = true;
-      first_space_ |= flag(step, "add_prefix_space", true);
-      if (flag(step, "use_regex", true)) expressions_.insert(expressions_.end(), gpt2_words());
+      first_space_ |= json_flag(step, "add_prefix_space", true);
+      if (json_flag(step, "use_regex", true)) expressions_.insert(expressions_.end(), gpt2_words());
     } else if (type == "Split") {
       split(step);
     } else if (type == "Digits") {
-      expressions_.emplace_back(flag(step, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+      expressions_.emplace_back(json_flag(step, "individual_digits", false) ? R"(\p{N})"
+                                                                            : R"(\p{N}+)");
     } else if (type == "Metaspace") {
-      space_prefix_ |= text(step, "prepend_scheme").value_or("always") != "never" &&
-                       flag(step, "add_prefix_space", true);
+      space_prefix_ |= json_text(step, "prepend_scheme").value_or("always") != "never" &&
+                       json_flag(step, "add_prefix_space", true);
     } else if (type == "Prepend") {
       space_prefix_ = true;
     } else if (type == "Replace") {
-      if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁")
+      if (json_text(json_member(step, "pattern"), "String") != " " ||
+          json_text(step, "content") != "▁")
         fail_step(type);
     } else if (cuts_words && !type.empty() && type != "Sequence") {
       expressions_.push_back(type);  // an unknown name: Punctuation, Whitespace, …
@@ -100,13 +102,13 @@ class TokenizerJsonReader {
   static std::string gpt2_words() { return PreTokenizer::expressions("gpt-2").front(); }
 
   void split(const Json& step) {
-    const Json& pattern = member(step, "pattern");
-    const std::string regex = text(pattern, "Regex").value_or("");
-    if (text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
-    const std::string behavior = text(step, "behavior").value_or("");
+    const Json& pattern = json_member(step, "pattern");
+    const std::string regex = json_text(pattern, "Regex").value_or("");
+    if (json_text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
+    const std::string behavior = json_text(step, "behavior").value_or("");
     // Removing the gaps changes nothing if pre-tokens cover the text, as all known ones do.
     const bool isolated =
-        behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
+        behavior == "Isolated" || (behavior == "Removed" && json_flag(step, "invert", false));
     expressions_.push_back(isolated && !regex.empty() ? regex : "Split");
   }
 
@@ -117,8 +119,9 @@ class TokenizerJsonReader {
     if (first_space_)
       out.warnings.emplace_back(
           "add_prefix_space is ignored: no space is added before the first word of a text");
-    out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false))
-                          : pre;
+    out.pre = pre.empty()
+                  ? PreTokenizer::name_of(expressions_, json_flag(model, "ignore_merges", false))
+                  : pre;
     if (out.pre.empty()) {
       std::string got;
       for (const std::string& expression : expressions_)
@@ -150,7 +153,7 @@ class TokenizerJsonReader {
       if (listed) to_.add_merge(left + " " + right);
       ranks.try_emplace(left + right, n_merges++);
     });
-    const std::string unknown = text(model, "unk_token").value_or("<unk>");
+    const std::string unknown = json_text(model, "unk_token").value_or("<unk>");
     for (const auto& [token, id] : vocabulary.items()) {
       const auto rank = ranks.find(token);
       const bool byte = byte_value(token) >= 0;
@@ -169,17 +172,18 @@ class TokenizerJsonReader {
 
   /// BERT's vocabulary and the flags of its normalizer.
   void read_word_pieces(const Json& model) {
-    const Json& vocabulary = member(model, "vocab");
+    const Json& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
-    if (text(model, "continuing_subword_prefix").value_or("##") != "##")
+    if (json_text(model, "continuing_subword_prefix").value_or("##") != "##")
       fail("model.continuing_subword_prefix", "expected ##");
-    const Json& normalizer = member(json_, "normalizer");
-    if (text(normalizer, "type") != "BertNormalizer")
+    const Json& normalizer = json_member(json_, "normalizer");
+    if (json_text(normalizer, "type") != "BertNormalizer")
       fail("normalizer", "unknown change of the text: expected BertNormalizer");
     for (const char* key : {"clean_text", "handle_chinese_chars"})
-      if (!flag(normalizer, key, true)) fail(std::string("normalizer.") + key, "expected true");
-    if (text(member(json_, "pre_tokenizer"), "type") != "BertPreTokenizer")
+      if (!json_flag(normalizer, key, true))
+        fail(std::string("normalizer.") + key, "expected true");
+    if (json_text(json_member(json_, "pre_tokenizer"), "type") != "BertPreTokenizer")
       fail("pre_tokenizer", "expected BertPreTokenizer");
     std::vector<std::string> tokens(vocabulary.size());
     for (const auto& [token, id] : vocabulary.items()) {
@@ -189,18 +193,18 @@ class TokenizerJsonReader {
                                 ", each once, got " + std::to_string(at));
       tokens[at] = token;
     }
-    add_word_pieces(tokens, text(model, "unk_token").value_or("[UNK]"), to_);
+    add_word_pieces(tokens, json_text(model, "unk_token").value_or("[UNK]"), to_);
     Vocabulary& out = to_.vocabulary();
-    out.lower_case = flag(normalizer, "lowercase", true);
-    out.strip_accents = flag(normalizer, "strip_accents", out.lower_case);
+    out.lower_case = json_flag(normalizer, "lowercase", true);
+    out.strip_accents = json_flag(normalizer, "strip_accents", out.lower_case);
   }
 
   /// A SentencePiece model with scores, and its normalization in base64.
   void read_unigram(const Json& model) {
-    const Json& vocabulary = member(model, "vocab");
+    const Json& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_array() || vocabulary.empty())
       fail("model.vocab", "missing: expected a list of [TOKEN, score]");
-    const Json& unknown = member(model, "unk_id");
+    const Json& unknown = json_member(model, "unk_id");
     if (!unknown.is_number_unsigned() || unknown.get<std::uint64_t>() >= vocabulary.size())
       fail("model.unk_id", "expected the id of a token");
     for (std::size_t id = 0; id < vocabulary.size(); ++id) {
@@ -220,24 +224,24 @@ class TokenizerJsonReader {
     out.pre = "default";
     out.unk = static_cast<TokenId>(unknown.get<std::uint64_t>());
     out.remove_extra_whitespaces = true;
-    unigram_steps(member(json_, "pre_tokenizer"));
-    unigram_steps(member(json_, "normalizer"));
+    unigram_steps(json_member(json_, "pre_tokenizer"));
+    unigram_steps(json_member(json_, "normalizer"));
     out.add_space_prefix = space_prefix_;
   }
 
   void unigram_steps(const Json& step, int depth = 0) {
     if (!step.is_object() || depth > 4) return;
     for (const char* list : {"pretokenizers", "normalizers"})
-      if (const Json& steps = member(step, list); steps.is_array())
+      if (const Json& steps = json_member(step, list); steps.is_array())
         for (const Json& each : steps) unigram_steps(each, depth + 1);
-    const std::string type = text(step, "type").value_or("");
+    const std::string type = json_text(step, "type").value_or("");
     if (type == "Precompiled")
-      to_.vocabulary().precompiled_charsmap = from_base64(text(step, "precompiled_charsmap"));
+      to_.vocabulary().precompiled_charsmap = from_base64(json_text(step, "precompiled_charsmap"));
     else if (type == "Metaspace")
-      space_prefix_ = text(step, "prepend_scheme").value_or("always") != "never" &&
-                      flag(step, "add_prefix_space", true);
+      space_prefix_ = json_text(step, "prepend_scheme").value_or("always") != "never" &&
+                      json_flag(step, "add_prefix_space", true);
     else if (type != "Sequence" && type != "WhitespaceSplit" && type != "Strip" &&
-             !(type == "Replace" && text(step, "content") == " "))  // several spaces by one
+             !(type == "Replace" && json_text(step, "content") == " "))  // several spaces by one
       fail("normalizer", "unknown step of a Unigram tokenizer: got " + type);
   }
 
@@ -262,7 +266,7 @@ class TokenizerJsonReader {
 
   template <typename Sink>
   void merges(const Json& model, Sink&& sink) const {
-    const Json& list = member(model, "merges");
+    const Json& list = json_member(model, "merges");
     if (!list.is_array()) fail("model.merges", "missing: expected a list");
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Json& merge = list[i];
@@ -283,23 +287,24 @@ class TokenizerJsonReader {
   }
 
   void added_tokens() {
-    const Json& list = member(json_, "added_tokens");
+    const Json& list = json_member(json_, "added_tokens");
     if (!list.is_array()) return;
     for (const Json& token : list) {
-      const auto content = text(token, "content");
+      const auto content = json_text(token, "content");
       if (!content) fail("added_tokens", "a token without content");
-      to_.add_extra(id_of(member(token, "id"), *content), *content, flag(token, "special", false));
+      to_.add_extra(id_of(json_member(token, "id"), *content), *content,
+                    json_flag(token, "special", false));
     }
   }
 
   /// BOS and EOS, if a template adds special tokens before or after the text.
   void post_processor() {
-    const Json& processor = member(json_, "post_processor");
-    const Json& several = member(processor, "processors");
+    const Json& processor = json_member(json_, "post_processor");
+    const Json& several = json_member(processor, "processors");
     const Json one = Json::array({processor});
     for (const Json& each : several.is_array() ? several : one) {
-      if (text(each, "type") != "TemplateProcessing") continue;
-      const Json& parts = member(each, "single");
+      if (json_text(each, "type") != "TemplateProcessing") continue;
+      const Json& parts = json_member(each, "single");
       if (!parts.is_array() || parts.empty()) continue;
       set_template_token(parts.front(), to_.vocabulary().add_bos, to_.vocabulary().bos);
       if (parts.size() > 1)
@@ -308,7 +313,7 @@ class TokenizerJsonReader {
   }
 
   void set_template_token(const Json& part, bool& adds, std::optional<TokenId>& token) const {
-    const auto id = text(member(part, "SpecialToken"), "id");
+    const auto id = json_text(json_member(part, "SpecialToken"), "id");
     adds = id.has_value() && to_.find(*id).has_value();
     if (adds) token = to_.find(*id);
   }
@@ -317,20 +322,6 @@ class TokenizerJsonReader {
     if (!id.is_number_unsigned())
       throw Error(file_, "bad token id: expected a number from 0", "token " + token);
     return id.get<std::uint64_t>();
-  }
-  /// A member, or null if missing.
-  [[nodiscard]] static const Json& member(const Json& object, const char* key) {
-    static const Json null;
-    const auto found = object.find(key);
-    return found == object.end() ? null : *found;
-  }
-  [[nodiscard]] static std::optional<std::string> text(const Json& object, const char* key) {
-    const Json& value = member(object, key);
-    return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
-  }
-  [[nodiscard]] static bool flag(const Json& object, const char* key, bool otherwise) {
-    const Json& value = member(object, key);
-    return value.is_boolean() ? value.get<bool>() : otherwise;
   }
   [[noreturn]] void fail(const std::string& key, const std::string& message) const {
     throw Error(file_, message, "key " + key);
@@ -346,21 +337,12 @@ class TokenizerJsonReader {
 // Writing. Json objects are sorted: an ordered one would search its 150,000 tokens linearly. The
 // library's defaults are written out, as in its own files.
 
-bool is_added(TokenType type) {
-  return type == TokenType::Control || type == TokenType::UserDefined || type == TokenType::Unknown;
-}
-
 Json added_tokens(const Vocabulary& vocabulary) {
   Json list = Json::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (!is_added(vocabulary.types[id])) continue;
-    list.push_back({{"id", id},
-                    {"content", vocabulary.tokens[id]},
-                    {"single_word", false},
-                    {"lstrip", vocabulary.strips_before(static_cast<TokenId>(id))},
-                    {"rstrip", vocabulary.strips_after(static_cast<TokenId>(id))},
-                    {"normalized", false},
-                    {"special", vocabulary.types[id] != TokenType::UserDefined}});
+    list.push_back(added_token(vocabulary, id));
+    list.back()["id"] = id;
   }
   return list;
 }
@@ -453,6 +435,35 @@ void add_word_pieces(std::span<const std::string> tokens, const std::string& unk
       to.add(id, kWordMark + token, TokenType::Normal);
   }
   out.unk = to.find(unknown);
+}
+
+bool is_added(TokenType type) {
+  return type == TokenType::Control || type == TokenType::UserDefined || type == TokenType::Unknown;
+}
+
+Json added_token(const Vocabulary& vocabulary, std::size_t id) {
+  return {{"content", vocabulary.tokens[id]},
+          {"single_word", false},
+          {"lstrip", vocabulary.strips_before(static_cast<TokenId>(id))},
+          {"rstrip", vocabulary.strips_after(static_cast<TokenId>(id))},
+          {"normalized", false},
+          {"special", vocabulary.types[id] != TokenType::UserDefined}};
+}
+
+const Json& json_member(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+std::optional<std::string> json_text(const Json& object, const char* key) {
+  const Json& value = json_member(object, key);
+  return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+}
+
+bool json_flag(const Json& object, const char* key, bool fallback) {
+  const Json& value = json_member(object, key);
+  return value.is_boolean() ? value.get<bool>() : fallback;
 }
 
 void read_added_tokens(const Json& json, const std::string& file, VocabularyBuilder& to) {

@@ -84,11 +84,15 @@ class HfVocabularyReader {
   /// Transformers 5 writes tokens added to a tokenizer.model only into tokenizer.json.
   VocabularyBuilder pieces(const std::string& model, const std::string& json) {
     VocabularyBuilder builder(options_.tokens, model);
-    const Mapping file(model, MapMode::Mmap, "a SentencePiece model");
-    if (file.bytes().size() > kModelBytes) throw Error(model, "too large for a tokenizer");
-    read_sentencepiece_model(file.bytes(), model, builder);
+    read_pieces(model, builder);
     if (fs::exists(json)) read_added_tokens(read_json(json, kTokenizerLimits), json, builder);
     return builder;
+  }
+
+  static void read_pieces(const std::string& file, VocabularyBuilder& to) {
+    const Mapping model(file, MapMode::Mmap, "a SentencePiece model");
+    if (model.bytes().size() > kModelBytes) throw Error(file, "too large for a tokenizer");
+    read_sentencepiece_model(model.bytes(), file, to);
   }
 
   /// BERT's list of tokens, one a line.
@@ -105,18 +109,10 @@ class HfVocabularyReader {
       if (lines.back().ends_with('\r')) lines.back().pop_back();
       rest.remove_prefix(std::min(rest.size(), end + 1));
     }
-    const std::string unknown = [&] {
-      const Json& named = member(config_, "unk_token");
-      return named.is_string() ? named.get<std::string>() : std::string("[UNK]");
-    }();
-    add_word_pieces(lines, unknown, builder);
+    add_word_pieces(lines, json_text(config_, "unk_token").value_or("[UNK]"), builder);
     Vocabulary& v = builder.vocabulary();
-    const auto flag = [&](const char* key, bool otherwise) {
-      const Json& value = member(config_, key);
-      return value.is_boolean() ? value.get<bool>() : otherwise;
-    };
-    v.lower_case = flag("do_lower_case", true);
-    v.strip_accents = flag("strip_accents", v.lower_case);
+    v.lower_case = json_flag(config_, "do_lower_case", true);
+    v.strip_accents = json_flag(config_, "strip_accents", v.lower_case);
     for (const char* name : {"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
       if (const auto id = builder.find(kWordMark + std::string(name)))
         builder.add_extra(static_cast<std::uint64_t>(*id), name, true);
@@ -128,9 +124,7 @@ class HfVocabularyReader {
   VocabularyBuilder shifted_pieces() {
     const std::string file = path("sentencepiece.bpe.model");
     VocabularyBuilder own(options_.tokens, file), out(options_.tokens, file);
-    const Mapping model(file, MapMode::Mmap, "a SentencePiece model");
-    if (model.bytes().size() > kModelBytes) throw Error(file, "too large for a tokenizer");
-    read_sentencepiece_model(model.bytes(), file, own);
+    read_pieces(file, own);
     const Vocabulary& from = own.vocabulary();
     if (options_.tokens < 5) throw Error(file, "too few tokens for an XLM-RoBERTa vocabulary");
     out.add(0, "<s>", TokenType::Control);
@@ -181,20 +175,19 @@ class HfVocabularyReader {
         builder_->add_extra(id.get<std::uint64_t>(), text, false);
       }
     }
-    const Json& decoder = member(config_, "added_tokens_decoder");
+    const Json& decoder = json_member(config_, "added_tokens_decoder");
     if (!decoder.is_object()) return;
     for (const auto& [id, token] : decoder.items()) {
       const bool digits =
           !id.empty() && id.size() < 10 &&
           std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-      const Json& content = member(token, "content");
+      const Json& content = json_member(token, "content");
       if (!digits || !content.is_string())
         throw Error(path("tokenizer_config.json"),
                     "bad entry: expected {\"ID\": {\"content\": \"TEXT\"}}",
                     "key added_tokens_decoder");
-      const Json& special = member(token, "special");
       builder_->add_extra(std::stoull(id), content.get<std::string>(),
-                          special.is_boolean() && special.get<bool>());
+                          json_flag(token, "special", false));
     }
   }
 
@@ -257,9 +250,7 @@ class HfVocabularyReader {
 
   void flags() {
     Vocabulary& v = vocabulary();
-    const auto set = [&](bool& flag, const char* key) {
-      if (const Json& value = member(config_, key); value.is_boolean()) flag = value.get<bool>();
-    };
+    const auto set = [&](bool& flag, const char* key) { flag = json_flag(config_, key, flag); };
     set(v.add_bos, "add_bos_token");
     set(v.add_eos, "add_eos_token");
     if (v.model == "llama") set(v.add_space_prefix, "add_prefix_space");
@@ -295,11 +286,11 @@ class HfVocabularyReader {
   /// A separate file comes first; else a text or a list of named texts in tokenizer_config.json.
   void chat_templates(NamedTemplates& named) {
     std::string& standard = vocabulary().chat_template;
-    const Json& inside = member(config_, "chat_template");
+    const Json& inside = json_member(config_, "chat_template");
     if (inside.is_string()) standard = inside.get<std::string>();
     if (inside.is_array()) {
       for (const Json& each : inside) {
-        const Json &name = member(each, "name"), &text = member(each, "template");
+        const Json &name = json_member(each, "name"), &text = json_member(each, "template");
         if (!name.is_string() || !text.is_string())
           throw Error(path("tokenizer_config.json"),
                       "bad chat template: expected {\"name\", \"template\"}", "key chat_template");
@@ -310,8 +301,7 @@ class HfVocabularyReader {
       }
     }
     const Json file = json("chat_template.json");
-    if (const Json& text = member(file, "chat_template"); text.is_string())
-      standard = text.get<std::string>();
+    standard = json_text(file, "chat_template").value_or(standard);
     if (const std::string own = path("chat_template.jinja"); fs::exists(own))
       standard = template_file(own);
     additional_templates(named);
@@ -321,8 +311,8 @@ class HfVocabularyReader {
   [[nodiscard]] std::optional<TokenId> named_token(const char* key) {
     std::string unknown;
     for (const Json* from : {&config_, &map_}) {
-      const Json& value = member(*from, key);
-      const Json& text = value.is_object() ? member(value, "content") : value;
+      const Json& value = json_member(*from, key);
+      const Json& text = value.is_object() ? json_member(value, "content") : value;
       if (!text.is_string()) continue;
       unknown = text.get<std::string>();
       if (const auto id = builder_->find(unknown)) return id;
@@ -334,7 +324,7 @@ class HfVocabularyReader {
   }
 
   [[nodiscard]] std::vector<std::uint32_t> ids(const char* key) const {
-    const Json& value = member(generation_, key);
+    const Json& value = json_member(generation_, key);
     std::vector<std::uint32_t> out;
     for (const Json& id : value.is_array() ? value : Json::array({value})) {
       if (id.is_number_unsigned() && id.get<std::uint64_t>() < limits::kVocabulary)
@@ -357,12 +347,6 @@ class HfVocabularyReader {
   [[nodiscard]] Json json(const std::string& name) const {
     return fs::exists(path(name)) ? read_json(path(name), kTokenizerLimits) : Json();
   }
-  [[nodiscard]] static const Json& member(const Json& object, const char* key) {
-    static const Json null;
-    const auto found = object.find(key);
-    return found == object.end() ? null : *found;
-  }
-
   const std::string& directory_;
   const HfVocabularyOptions& options_;
   Json config_, map_, generation_;

@@ -40,16 +40,8 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   }
   json.update(special_tokens(v));
   nlohmann::json decoder = nlohmann::json::object();
-  for (std::size_t id = 0; id < v.tokens.size(); ++id) {
-    const TokenType type = v.types[id];
-    if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown)
-      continue;
-    const auto token = static_cast<TokenId>(id);
-    decoder[std::to_string(id)] = {
-        {"content", v.tokens[id]}, {"lstrip", v.strips_before(token)},
-        {"normalized", false},     {"rstrip", v.strips_after(token)},
-        {"single_word", false},    {"special", type != TokenType::UserDefined}};
-  }
+  for (std::size_t id = 0; id < v.tokens.size(); ++id)
+    if (is_added(v.types[id])) decoder[std::to_string(id)] = added_token(v, id);
   json["added_tokens_decoder"] = decoder;
   if (templates.empty()) {
     if (!v.chat_template.empty()) json["chat_template"] = v.chat_template;
