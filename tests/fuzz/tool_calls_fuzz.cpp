@@ -20,7 +20,7 @@ struct ReadAnswer {
 ReadAnswer read_answer(CallForm form, const std::string& tools, std::string_view answer,
                        Random* random) {
   ReadAnswer out;
-  const CallScanner::Sink sink{[&](std::string_view text) {
+  const CallScanner::Sink sink{[&](AnswerPart, std::string_view text) {
                                  require(!text.empty(), "an empty piece of text");
                                  out.text += text;
                                },

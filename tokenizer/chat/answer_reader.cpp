@@ -249,12 +249,7 @@ void AnswerReader::finish(const Sink& sink, bool cut) {
   splitter_.push(decoder_.finish(), split);
   splitter_.finish(split);
   end_message(sink, cut);
-  scanner_.finish(scanner_sink(sink), cut);
-}
-
-CallScanner::Sink AnswerReader::scanner_sink(const Sink& sink) {
-  return {[&sink](std::string_view text) { sink.text(AnswerPart::Answer, text); }, sink.call,
-          sink.piece, sink.cut_call};
+  scanner_.finish(sink, cut);
 }
 
 void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view receiver,
@@ -265,7 +260,7 @@ void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view
       sink.text(part, text);
       break;
     case AnswerPart::Answer:
-      scanner_.push(text, scanner_sink(sink));
+      scanner_.push(text, sink);
       break;
     case AnswerPart::Call: {
       const std::string_view tool = tool_of(receiver);
@@ -301,19 +296,20 @@ void AnswerReader::end_message(const Sink& sink, bool cut) {
   const bool whole = prefix_.complete();
   prefix_ = {};
   const std::string certain = call.arguments.substr(0, passed_on.value_or(0));
-  if (cut && !whole) {
+  const auto pass_on_rest = [&] {
     if (!passed_on && sink.piece) sink.piece({call.name, ""});
     if (call.arguments.size() > certain.size() && sink.piece)
       sink.piece({"", std::string_view(call.arguments).substr(certain.size())});
+  };
+  if (cut && !whole) {
+    pass_on_rest();
     if (sink.cut_call) sink.cut_call(call);
     return;
   }
   if (without_spaces(call.arguments).empty()) call.arguments = "{}";
   if (auto closed = closed_json(call.arguments)) call.arguments = std::move(*closed);
   if (!call.arguments.starts_with(certain)) call.arguments = certain;
-  if (!passed_on && sink.piece) sink.piece({call.name, ""});
-  if (call.arguments.size() > certain.size() && sink.piece)
-    sink.piece({"", std::string_view(call.arguments).substr(certain.size())});
+  pass_on_rest();
   sink.call(call);
 }
 

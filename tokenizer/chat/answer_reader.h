@@ -79,13 +79,7 @@ class AnswerSplitter {
 /// as markers.
 class AnswerReader {
  public:
-  struct Sink {
-    std::function<void(AnswerPart part, std::string_view text)>
-        text;                                                 ///< thinking or answer, never empty
-    std::function<void(const ToolCall& call)> call;           ///< complete, without an id
-    std::function<void(const CallPiece& piece)> piece = {};   ///< of a call, as it is written
-    std::function<void(const ToolCall& call)> cut_call = {};  ///< as far as it is written
-  };
+  using Sink = CallScanner::Sink;
 
   /// opened: the prompt ends inside of thinking.
   AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened);
@@ -103,7 +97,6 @@ class AnswerReader {
   void take(AnswerPart part, std::string_view text, std::string_view receiver, const Sink& sink);
   void read_message(const Sink& sink);
   void end_message(const Sink& sink, bool cut = false);
-  static CallScanner::Sink scanner_sink(const Sink& sink);
 
   const Tokenizer& tokenizer_;
   bool has_markers_;

@@ -207,7 +207,7 @@ ProbeResult read_probe(CallForm form, std::string_view rendered) {
   ProbeResult result;
   CallScanner scanner(form, "");
   const CallScanner::Sink sink = {
-      [&](std::string_view text) { result.left += text.size(); },
+      [&](AnswerPart, std::string_view text) { result.left += text.size(); },
       [&](const ToolCall& call) {
         result.found = result.found || (call.name == kProbeTool &&
                                         call.arguments.find(kProbeKey) != std::string::npos &&

@@ -339,7 +339,7 @@ void CallScanner::emit(std::size_t bytes, const Sink& sink) {
   drop_space_ = false;
   const std::string shown = pending_.substr(0, bytes);
   pending_.erase(0, bytes);
-  sink.text(shown);
+  sink.text(AnswerPart::Answer, shown);
 }
 
 }  // namespace cria

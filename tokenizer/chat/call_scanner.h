@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/chat/answer_format.h"
 #include "tokenizer/chat/call_format.h"
 #include "tokenizer/chat/call_stream.h"
 #include "tokenizer/chat/call_values.h"
@@ -17,7 +18,8 @@ namespace cria {
 class CallScanner {
  public:
   struct Sink {
-    std::function<void(std::string_view text)> text;          ///< never empty
+    /// Thinking or answer, never empty; the scanner emits answers only.
+    std::function<void(AnswerPart part, std::string_view text)> text;
     std::function<void(const ToolCall& call)> call;           ///< complete, without an id
     std::function<void(const CallPiece& piece)> piece = {};   ///< of a call, as it is written
     std::function<void(const ToolCall& call)> cut_call = {};  ///< as far as it is written

@@ -31,7 +31,7 @@ Heard scan(CallForm form, std::string_view text, const std::string& tools = "", 
     Heard heard;
     decltype(heard.calls) written;
     const CallScanner::Sink sink = {
-        [&](std::string_view piece) {
+        [&](AnswerPart, std::string_view piece) {
           EXPECT_FALSE(piece.empty());
           heard.text += piece;
         },
@@ -61,7 +61,7 @@ Heard scan(CallForm form, std::string_view text, const std::string& tools = "", 
 /// The pieces in which the arguments come if each byte is pushed alone.
 std::vector<std::string> pieces(CallForm form, std::string_view text, const std::string& tools) {
   std::vector<std::string> out;
-  const CallScanner::Sink sink = {[](std::string_view) {}, [](const ToolCall&) {},
+  const CallScanner::Sink sink = {[](AnswerPart, std::string_view) {}, [](const ToolCall&) {},
                                   [&](const CallPiece& piece) {
                                     if (piece.name.empty()) out.emplace_back(piece.arguments);
                                   }};
@@ -223,7 +223,7 @@ TEST(CallScanner, NoCharacterIsCutInLongPieces) {
   std::string text = std::string(1023, ' ');
   for (int i = 0; i < 2000; ++i) text += "é";
   std::string heard;
-  const CallScanner::Sink sink = {[&](std::string_view piece) {
+  const CallScanner::Sink sink = {[&](AnswerPart, std::string_view piece) {
                                     EXPECT_NE(static_cast<unsigned char>(piece.front()) & 0xC0,
                                               0x80);
                                     heard += piece;
