@@ -1,13 +1,13 @@
 // The text that a model is calibrated with, in windows.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/calibrate/layer_stream.h"
-#include "engine/calibrate/own_text.h"
 
 namespace cria {
 
@@ -16,6 +16,23 @@ struct CalibrationText {
   std::string name;
   std::optional<std::string> text;
 };
+
+// Text that a model writes itself to be calibrated with: prose from BOS, and dialogues by its chat
+// template in which it also asks the questions (Xu et al. 2024, "Magpie").
+
+struct OwnTextOptions {
+  std::size_t window = 512;  ///< tokens of each
+  unsigned threads = 1;
+  const KernelSet* kernels = nullptr;  ///< null: kernels_in_use()
+  /// Called now and then with the number of tokens; false stops.
+  std::function<bool(std::size_t tokens)> on_progress = {};
+};
+
+/// Returns n windows of tokens, at temperature 1 and with fixed seeds: the same tokens each time.
+/// Every other one has dialogues if the model has a chat template that renders them; the others
+/// begin with BOS. Empty if on_progress stopped it.
+std::vector<std::vector<TokenId>> own_windows(const Model& model, std::size_t n,
+                                              const OwnTextOptions& options);
 
 /// Windows of several texts in turn, so that each counts the same however long it is; a text that
 /// ends is left out from there on, the model's own after 64 windows. Every window of a text begins

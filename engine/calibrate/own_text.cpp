@@ -1,4 +1,4 @@
-#include "engine/calibrate/own_text.h"
+#include "engine/calibrate/calibration_text.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,14 +1,15 @@
 #include <algorithm>
 #include <array>
 #include <cfloat>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/error.h"
 #include "model/file/utf8.h"
+#include "model/plural.h"
 #include "tokenizer/bpe/run_tokenizer.h"
-#include "tokenizer/pieces/charsmap.h"
 
 namespace cria {
 namespace {
@@ -17,6 +18,73 @@ constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr float kUnknownPenalty = 10;
 constexpr double kUserDefinedPenalty = 0.1;
+
+// SentencePiece's precompiled normalization: a trie of texts and what replaces them.
+
+// A unit of the double array, as Darts (a library of double-array tries) stores it.
+std::size_t offset_of(std::uint32_t unit) {
+  return std::size_t{unit >> 10U} << ((unit & 0x200U) >> 6U);
+}
+std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FFU; }
+bool has_value(std::uint32_t unit) { return (unit & 0x100U) != 0; }
+std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFFU; }
+
+std::uint32_t unit_at(std::string_view bytes) {
+  std::uint32_t unit = 0;
+  for (std::size_t i = 4; i-- > 0;) unit = unit << 8U | static_cast<unsigned char>(bytes[i]);
+  return unit;
+}
+
+/// Any bytes are safe: no look-up leaves the map. They must outlive this.
+class Charsmap {
+ public:
+  /// bytes: the trie's size as u32, a double array of u32 units, replacements that end with NUL.
+  /// Empty: nothing is replaced. Throws Error if the sizes do not fit.
+  explicit Charsmap(std::string_view bytes);
+
+  struct Match {
+    std::size_t bytes = 0;  ///< length in the text; 0: nothing is replaced
+    std::string_view replacement;
+  };
+  /// The longest text of the map at the start of `text`.
+  [[nodiscard]] Match longest(std::string_view text) const;
+
+ private:
+  std::vector<std::uint32_t> units_;
+  std::string_view replacements_;  ///< part of the constructor's bytes
+};
+
+Charsmap::Charsmap(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const std::size_t trie = bytes.size() < 4 ? 0 : unit_at(bytes);
+  if (trie == 0 || trie % 4 != 0 || trie > bytes.size() - 4)
+    throw Error("",
+                "bad charsmap: expected the size of a trie and its units, got " +
+                    counted(bytes.size(), "byte"),
+                "key tokenizer.ggml.precompiled_charsmap");
+  for (std::size_t at = 4; at < 4 + trie; at += 4) units_.push_back(unit_at(bytes.substr(at)));
+  replacements_ = bytes.substr(4 + trie);
+}
+
+Charsmap::Match Charsmap::longest(std::string_view text) const {
+  Match match;
+  if (units_.empty()) return match;
+  std::size_t node = offset_of(units_[0]);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto label = static_cast<unsigned char>(text[i]);
+    node ^= label;
+    if (node >= units_.size() || label_of(units_[node]) != label) break;
+    const std::uint32_t unit = units_[node];
+    node ^= offset_of(unit);
+    if (!has_value(unit)) continue;
+    if (node >= units_.size()) break;
+    const std::size_t begin = value_of(units_[node]);
+    const std::size_t end = replacements_.find('\0', begin);
+    if (begin < replacements_.size() && end != std::string_view::npos)
+      match = {i + 1, replacements_.substr(begin, end - begin)};
+  }
+  return match;
+}
 
 /// Texts of tokens in order. The tokens that a text begins with are found by narrowing a range.
 class SortedTexts {
