@@ -105,10 +105,14 @@ class RecurrentRows {
   float* key(std::size_t row) const { return to_.rows + row * per_row_ * dim_; }
   float* query(std::size_t row) const { return key(row) + (per_row_ - 1) * dim_; }
 
+  /// The first value of the head's key in a row.
+  [[nodiscard]] std::size_t key_column() const {
+    return (job_.first_head + head_) / job_.key_head_repeat % job_.n_key_heads * dim_;
+  }
+
   /// Rows of a head are far apart in memory, so hardware does not prefetch them.
   CRIA_INLINE void prefetch_next_rows() const {
-    const std::size_t values = job_.shape.value_dim,
-                      key_head = head_ / job_.key_head_repeat % job_.n_key_heads * dim_;
+    const std::size_t values = job_.shape.value_dim, key_head = key_column();
     for (std::size_t t = t_ + n_; t < job_.n_rows && t < t_ + n_ + kBlock; ++t) {
       prefetch_row(job_.k + t * job_.k_stride + key_head, dim_);
       prefetch_row(job_.q + t * job_.q_stride + key_head, dim_);
@@ -122,7 +126,7 @@ class RecurrentRows {
   /// Normalizes keys and queries, and appends keys and decays to the log. (Without the delta rule,
   /// a key is only logged.)
   void read_rows() const {
-    const std::size_t key_head = head_ / job_.key_head_repeat % job_.n_key_heads * dim_;
+    const std::size_t key_head = key_column();
     const std::size_t decays = job_.shape.key_decay ? dim_ : 1;
     for (std::size_t row = 0; row < n_; ++row) {
       const std::size_t t = t_ + row;

@@ -87,7 +87,8 @@ struct RecurrenceShape {
 };
 
 /// Rows of one sequence through a recurrence of heads. Head h uses key head
-/// h / key_head_repeat mod n_key_heads. Rows of an input are its stride apart, in floats.
+/// (first_head + h) / key_head_repeat mod n_key_heads. Rows of an input are its stride apart, in
+/// floats.
 struct RecurrenceJob {
   RecurrenceShape shape;
   float* memory;          ///< shape.floats()
@@ -95,6 +96,7 @@ struct RecurrenceJob {
   std::size_t n_rows;
   std::size_t n_key_heads;
   std::size_t key_head_repeat;  ///< neighbouring heads with one key head; 1: heads go round
+  std::size_t first_head = 0;   ///< the layer's heads before the shape's
   /// True: the gated delta rule; false: values are added as they are (Mamba-2).
   bool delta;
   /// Keys and queries are divided by sqrt(sum of squares + this); 0: they are used as they are.

@@ -313,6 +313,39 @@ TEST(Recurrence, SameBitsForAnyPieces) {
   }
 }
 
+// The memory of some heads, which count from first_head. The inputs are theirs, but all key heads.
+TEST(Recurrence, SameBitsForSomeOfTheHeads) {
+  for (const RecurrenceCase& c : kCases) {
+    const RecurrenceInputs inputs(c, 40);
+    RecurrentSequence whole(scalar_kernels(), inputs);
+    whole.run(0, inputs.n);
+    const std::size_t first = c.n_heads / 2;
+    RecurrenceJob job = inputs.job(0);
+    job.shape.n_heads -= first;
+    job.first_head = first;
+    Buffer<float> memory(job.shape.floats()), out(inputs.v.size());
+    Buffer<std::byte> scratch(recurrence_scratch_bytes(c.key_dim));
+    job.memory = memory.data();
+    job.n_rows = inputs.n;
+    job.q = inputs.q.data();
+    job.k = inputs.k.data();
+    job.v = inputs.v.data() + first * c.value_dim;
+    job.beta = inputs.beta.data() + first;
+    job.decay = inputs.decay.data() + first * (c.key_decay ? c.key_dim : 1);
+    if (c.skip) job.skip += first;
+    job.out = out.data();
+    for (const KernelSet* kernels : tested_kernels()) {
+      kernels->recurrence(job, 0, job.shape.n_heads, scratch.data());
+      for (std::size_t t = 0; t < inputs.n; ++t) {
+        const std::size_t row = t * job.out_stride, width = job.shape.n_heads * c.value_dim;
+        ASSERT_TRUE(std::equal(out.begin() + row, out.begin() + row + width,
+                               whole.out.begin() + row + first * c.value_dim))
+            << name_of(c, *kernels) << ", row " << t;
+      }
+    }
+  }
+}
+
 TEST(Recurrence, DropsRows) {
   for (const RecurrenceCase& c : kCases) {
     const RecurrenceInputs inputs(c, 150);
