@@ -66,7 +66,7 @@ class FollowerEngine {
         kernels_(kernels_named(wanted.isa)),
         graph_(&kernels_ == active_kernels() ? model_->graph() : build_graph(*model_, kernels_)),
         parts_(GraphParts::of(graph_, wanted.shares, ranks.rank())),
-        kv_(own_heads(wanted.kv, parts_)),
+        kv_(own_part(wanted.kv, parts_)),
         pool_(graph_, checked(wanted, kv_)),
         executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_,
                   &ranks),
@@ -111,8 +111,8 @@ class FollowerEngine {
   static Graph build_graph(const Model& model, const KernelSet& kernels) {
     return cria::build_graph(model.file(), model.config(), kernels, &model.adapters()).graph;
   }
-  static KvShape own_heads(KvShape shape, const GraphParts& parts) {
-    shape.heads = parts.head_counts();
+  static KvShape own_part(KvShape shape, const GraphParts& parts) {
+    shape.held = parts.held;
     return shape;
   }
   const KvShape& checked(const WantedEngine& wanted, const KvShape& kv) const {

@@ -39,11 +39,9 @@ Link link_of(double microseconds, double gbits) {
 
 /// Largest share of a node that one machine computes; 1 if the node is not divided.
 double largest_share(const NodePart& part) {
-  if (!part.divided()) return 1;
-  std::size_t most = 0;
-  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
-    most = std::max(most, part.bounds[r + 1] - part.bounds[r]);
-  return static_cast<double>(most) / static_cast<double>(part.bounds.back());
+  double most = part.divided() ? 0 : 1;
+  for (std::size_t r = 0; r < part.units.size(); ++r) most = std::max(most, part.share(r));
+  return most;
 }
 
 /// Returns bytes and number of allgathers of a node's output for `tokens` tokens.
@@ -68,7 +66,7 @@ class Planner {
   /// Predicts a batch of which only the last token has logits: of a prompt, or after it (decode).
   [[nodiscard]] PlannedSpeed pass(std::size_t tokens, double prompt, bool decode) const {
     const MachineRates::Other& other = decode ? rates_.decode : rates_.prompt;
-    double attention = 0, attentions = 0;
+    double attention = 0, attentions = 0, recurrent = 0, recurrences = 0;
     PlannedSpeed speed;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -80,10 +78,15 @@ class Planner {
         attention += share * positions_seen(graph_.caches[op->cache], prompt, decode);
         ++attentions;
       }
+      if (node.facts.state != kNoIndex) {
+        recurrent += share;
+        ++recurrences;
+      }
       if (parts_.nodes[i].gathered) add_gather(speed, i, rows, other);
     }
     const auto n = static_cast<double>(tokens);
     if (attentions > 0) speed.seconds += n * other.attention * attention / attentions;
+    if (recurrences > 0) speed.seconds += n * other.recurrent * recurrent / recurrences;
     speed.seconds += n * other.undivided;
     add_packets(speed);
     speed.seconds += speed.link;
@@ -148,7 +151,7 @@ KvShape kv_shape(const GraphParts& parts, const PlannedWork& work, const WorkSha
   kv.type = work.kv_type;
   kv.n_ctx = kv.positions = round_up(work.n_ctx, kKeyTile);
   kv.n_batch = shape.n_batch;
-  kv.heads = parts.head_counts();
+  kv.held = parts.held;
   return kv;
 }
 

@@ -26,10 +26,10 @@ Link parse_link(std::string_view text);
 struct MachineRates {
   double read = 0;      ///< decode: bytes of weights per second
   double products = 0;  ///< prefill: multiply-adds with weights per second
-  /// Seconds per token: of attention to one position, of work that is not divided, and of storing a
-  /// gathered byte.
+  /// Seconds per token: of attention to one position, of nodes with a state, of work that is not
+  /// divided, and of storing a gathered byte.
   struct Other {
-    double attention = 0, undivided = 0, gathered_byte = 0;
+    double attention = 0, recurrent = 0, undivided = 0, gathered_byte = 0;
   };
   Other decode = {}, prompt = {};
 };

@@ -27,14 +27,16 @@ class AbsentRanks final : public Ranks {
   const unsigned size_, rank_;
 };
 
-/// Returns a rank that has heads; with more ranks than heads some have none.
+/// Returns a rank that has heads of attention or recurrence; with more ranks than heads some have
+/// none.
 std::size_t with_heads(const Graph& graph, const Shares& shares) {
   const GraphParts parts = GraphParts::of(graph, shares, 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const std::vector<std::size_t>& bounds = parts.nodes[i].bounds;
-    if (graph.nodes[i].as<AttentionOp>() != nullptr)
-      return static_cast<std::size_t>(std::ranges::upper_bound(bounds, std::size_t{0}) -
-                                      bounds.begin() - 1);
+    const std::vector<UnitRanges>& units = parts.nodes[i].units;
+    if (graph.nodes[i].as<AttentionOp>() != nullptr || graph.nodes[i].facts.state != kNoIndex)
+      return static_cast<std::size_t>(
+          std::ranges::find_if(units, [](const UnitRanges& own) { return own.size() != 0; }) -
+          units.begin());
   }
   return 0;
 }
@@ -114,9 +116,7 @@ class Part {
       const NodePart& part = parts_.nodes[i];
       const GatherTotals& gathers = executor.gathers()[i];
       const double seconds = executor.node_seconds()[i] - gathers.seconds;
-      const double share = !part.divided() ? 1
-                                           : static_cast<double>(part.own.size()) /
-                                                 static_cast<double>(part.bounds.back());
+      const double share = part.share(ranks_.rank());
       const bool few = together && i >= graph_.first_sparse;  // only the last token's rows
       gather_seconds += gathers.seconds;
       gathered += static_cast<double>(gathers.bytes);
@@ -130,6 +130,8 @@ class Part {
         ++measured;
         const double seen = positions_seen(graph_.caches[op->cache], prompt, !together);
         attention += seconds / share / static_cast<double>(n) / seen;
+      } else if (node.facts.state != kNoIndex) {
+        if (share > 0) other.recurrent += seconds / share / static_cast<double>(n);
       } else {
         other.undivided += seconds / static_cast<double>(n);
       }

@@ -17,9 +17,13 @@ void for_each_piece(const Value& out, ActTypes forms, std::size_t row, const Ran
   const auto floats = [&](std::size_t begin, std::size_t end) {
     if (begin != end) piece(out.row(row) + begin, (end - begin) * sizeof(float));
   };
-  floats(columns.all.begin, columns.blocks.begin);
-  floats(columns.blocks.end, columns.all.end);
-  if (columns.blocks.size() == 0) return;
+  const bool blocks = columns.blocks.size() != 0;
+  for (const UnitRange& units : columns.units) {
+    const UnitRange all = columns.part.columns(units);
+    floats(all.begin, blocks ? columns.blocks.begin : all.end);
+    if (blocks) floats(columns.blocks.end, all.end);
+  }
+  if (!blocks) return;
   for (const ActType type : kQuantizedForms) {
     if (!forms.has(type)) continue;
     const Activations acts =
@@ -39,19 +43,19 @@ std::size_t values_per_block(ActType type) {
 
 }  // namespace
 
-RankColumns::RankColumns(const NodePart& part, ActTypes forms, std::size_t rank)
-    : all{part.bounds[rank] * part.width, part.bounds[rank + 1] * part.width},
-      blocks{all.end, all.end} {
+RankColumns::RankColumns(const NodePart& its, ActTypes forms, std::size_t rank)
+    : part(its), units(its.units[rank]) {
   std::size_t unit = 0;
   for (const ActType type : kQuantizedForms)
     if (forms.has(type)) unit = std::max(unit, values_per_block(type));
   if (unit == 0) return;
+  const UnitRange all = part.columns(units.range());
   const UnitRange whole{(all.begin + unit - 1) / unit * unit, all.end / unit * unit};
   if (whole.begin < whole.end) blocks = whole;
 }
 
 std::size_t RankColumns::bytes(ActTypes forms) const {
-  std::size_t sum = (all.size() - blocks.size()) * sizeof(float);
+  std::size_t sum = (units.size() * part.division.width - blocks.size()) * sizeof(float);
   for (const ActType type : kQuantizedForms) {
     if (!forms.has(type)) continue;
     Activations acts;
@@ -66,7 +70,7 @@ std::size_t RankColumns::bytes(ActTypes forms) const {
 
 std::size_t gathered_bytes(const NodePart& part, ActTypes forms) {
   std::size_t sum = 0;
-  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
+  for (std::size_t r = 0; r < part.units.size(); ++r)
     sum += RankColumns(part, forms, r).bytes(forms);
   return sum;
 }
@@ -78,11 +82,10 @@ std::size_t rows_together(const NodePart& part, ActTypes forms) {
 Gatherer::Gatherer(const Pass& pass, Ranks* ranks)
     : pass_(pass), ranks_(ranks), totals_(pass.graph.nodes.size()) {
   if (ranks == nullptr) return;
-  std::size_t widest = 0;
-  for (const Node& node : pass.graph.nodes)
-    if (pass.part_of(node).divided()) widest = std::max(widest, pass.graph.values[node.out].width);
+  std::size_t most = kExchangeBytes;
+  for (const NodePart& part : pass.parts.nodes) most = std::max(most, gathered_bytes(part, {}));
   for (Exchange& exchange : exchanges_) {
-    exchange.bytes.resize(std::max(widest * sizeof(float), kExchangeBytes));
+    exchange.bytes.resize(most);
     exchange.begin.resize(ranks->size() + 1);
   }
 }
@@ -112,7 +115,8 @@ bool Gatherer::complete(const Node& node, UnitRange rows) {
 }
 
 void Gatherer::gather(const Output& out, UnitRange rows) {
-  if (rows.size() == 1 && !out.forms.quantized()) return gather_in_place(out, rows.begin);
+  if (rows.size() == 1 && !out.forms.quantized() && out.part.gathered)
+    return gather_in_place(out, rows.begin);
   const std::size_t most = rows_together(out.part, out.forms);
   UnitRange before;
   for (std::size_t first = rows.begin, i = 0; first < rows.end; first += most, ++i) {
@@ -134,8 +138,8 @@ void Gatherer::begin_gather(std::byte* data, const std::vector<std::size_t>& beg
 
 void Gatherer::gather_in_place(const Output& out, std::size_t row) {
   std::vector<std::size_t>& begin = exchanges_[0].begin;
-  for (std::size_t r = 0; r < begin.size(); ++r)
-    begin[r] = out.part.bounds[r] * out.part.width * sizeof(float);
+  for (std::size_t r = 0; r + 1 < begin.size(); ++r)
+    begin[r + 1] = begin[r] + RankColumns(out.part, {}, r).bytes({});
   begin_gather(reinterpret_cast<std::byte*>(out.value.row(row)), begin);
   ranks_->end_gather(Timeout::Usual);
 }

@@ -23,9 +23,11 @@ inline constexpr std::size_t kExchangeBytes = std::size_t{1} << 20, kExchanges =
 /// Columns of a node's output that one rank computes, and the part of them that travels quantized:
 /// whole blocks of every form.
 struct RankColumns {
-  UnitRange all, blocks;
+  const NodePart& part;
+  const UnitRanges& units;
+  UnitRange blocks;
 
-  /// forms: part.forms, or none.
+  /// forms: part.forms, or none. The part must outlive the object.
   RankColumns(const NodePart& part, ActTypes forms, std::size_t rank);
   /// Returns the bytes of the columns of one row as they travel.
   [[nodiscard]] std::size_t bytes(ActTypes forms) const;

@@ -23,38 +23,52 @@ bool few(ActTypes forms) {
                                [forms](ActType type) { return forms.has(type); }) <= 2;
 }
 
+// Divides nodes in three steps. From the first node on: nodes with units by the shares, and those
+// that follow them. From the last node on: where all readers need only some columns, the units that
+// write these; other outputs are gathered. Then the forms that travel.
 class Divider {
  public:
   Divider(const Graph& graph, const Shares& shares, std::size_t rank)
-      : graph_(graph), shares_(shares), rank_(rank), parts_(graph.nodes.size()) {}
+      : graph_(graph),
+        shares_(shares),
+        rank_(rank),
+        parts_(graph.nodes.size()),
+        needs_(graph.values.size()) {}
 
   std::vector<NodePart> nodes() {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].own.end = graph_.nodes[i].facts.division.units;
-      parts_[i].width = graph_.nodes[i].facts.division.width;
+      parts_[i].division = graph_.nodes[i].facts.division;
+      parts_[i].own = UnitRange{0, parts_[i].division.units};
     }
     if (shares_.size() == 1) return std::move(parts_);
     const std::vector<bool> alike = computed_alike();
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (!alike[i]) cut(i);
-    for_each_read([this](std::size_t reader, std::size_t writer, bool by_head) {
-      if (by_head) cut_as_heads(writer, reader);
+    for_each_node([&](std::size_t i, const std::vector<std::size_t>& writers) {
+      if (!alike[i]) cut(i, writers);
     });
-    for_each_read([this](std::size_t reader, std::size_t writer, bool by_head) {
-      if (parts_[writer].divided() && !(by_head && fits(writer, reader)))
-        parts_[writer].gathered = true;
-    });
-    parts_.back().gathered = parts_.back().divided();
+    needs_[graph_.nodes.back().out].whole = true;
+    if (graph_.hidden != kNoValue) needs_[graph_.hidden].whole = true;
+    for (std::size_t i = parts_.size(); i-- > 0;) {
+      settle(i);
+      add_needs(i);
+    }
     choose_forms();
     return std::move(parts_);
   }
 
  private:
+  /// The columns of a value that nodes read before it is written again.
+  struct Need {
+    bool whole = false;
+    std::vector<UnitRanges> columns;  ///< by rank; empty: no node reads the value
+
+    [[nodiscard]] bool partial() const { return !whole && !columns.empty(); }
+  };
+
   /// Finds products whose gathering would take longer than they do: of routers, of gates, and of
   /// adapters' inner sides. Every rank computes them.
   std::vector<bool> computed_alike() const {
     std::vector<bool> alike(parts_.size());
-    for_each_read([&](std::size_t reader, std::size_t writer, bool) {
+    for_each_read([&](std::size_t reader, std::size_t writer) {
       const Node& node = graph_.nodes[reader];
       const ValueId out = graph_.nodes[writer].out;
       const bool low = std::ranges::any_of(
@@ -64,37 +78,130 @@ class Divider {
     return alike;
   }
 
-  void cut(std::size_t index) {
-    const Division& division = graph_.nodes[index].facts.division;
-    const std::size_t together = division.groups >= shares_.size() ? division.together : 1;
-    if (division.units != 0) set_bounds(parts_[index], divide(division.units, together, shares_));
-  }
-
-  void set_bounds(NodePart& part, std::vector<std::size_t> bounds) const {
-    part.own = {bounds[rank_], bounds[rank_ + 1]};
-    part.bounds = std::move(bounds);
-  }
-
-  /// Visits every node `reader` that reads what `writer`, which can be divided, wrote last.
+  /// visit(node, the last writer of each value before it, or kNobody)
   template <class Visit>
-  void for_each_read(Visit&& visit) const {
-    std::vector<std::size_t> writer(graph_.values.size(), kNobody);
+  void for_each_node(Visit&& visit) const {
+    std::vector<std::size_t> writers(graph_.values.size(), kNobody);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      for (const ValueId id : node.reads())
-        if (writer[id] != kNobody) visit(i, writer[id], node.facts.head_input == id);
-      for (const ValueId id : node.writes())
-        writer[id] = parts_[i].own.end != 0 || parts_[i].divided() ? i : kNobody;
+      visit(i, writers);
+      for (const ValueId id : graph_.nodes[i].writes()) writers[id] = i;
     }
   }
 
-  /// A product that is only read by head is divided as the heads are.
-  void cut_as_heads(std::size_t writer, std::size_t reader) {
-    if (graph_.nodes[writer].as<MatMulOp>() == nullptr || !parts_[writer].divided()) return;
-    std::vector<std::size_t> bounds = parts_[reader].bounds;
-    for (std::size_t& bound : bounds) bound *= graph_.nodes[reader].facts.head_columns;
-    if (bounds.back() == parts_[writer].bounds.back())
-      set_bounds(parts_[writer], std::move(bounds));
+  /// visit(reader, writer) for every value that a node reads.
+  template <class Visit>
+  void for_each_read(Visit&& visit) const {
+    for_each_node([&](std::size_t i, const std::vector<std::size_t>& writers) {
+      for (const ValueId id : graph_.nodes[i].reads())
+        if (writers[id] != kNobody) visit(i, writers[id]);
+    });
+  }
+
+  void cut(std::size_t index, const std::vector<std::size_t>& writers) {
+    NodePart& part = parts_[index];
+    const Division& d = part.division;
+    if (d.of_rank == UnitsOfRank::All) return;
+    if (d.of_rank == UnitsOfRank::Follows) {
+      for (const UnitRead& read : graph_.nodes[index].facts.unit_reads)
+        if (const std::size_t writer = writers[read.value];
+            writer != kNobody && graph_.nodes[writer].out == read.value)
+          follow(part, read, parts_[writer]);
+      return;
+    }
+    const std::size_t together = d.groups >= shares_.size() ? d.together : 1;
+    const std::vector<std::size_t> bounds = divide(d.units, together, shares_);
+    std::vector<UnitRanges> units;
+    for (std::size_t r = 0; r < shares_.size(); ++r)
+      units.emplace_back(UnitRange{bounds[r], bounds[r + 1]});
+    set_units(part, std::move(units));
+  }
+
+  /// Takes the units that read what a rank has of a value, if all ranks together have all units.
+  void follow(NodePart& part, const UnitRead& read, const NodePart& writer) const {
+    if (part.divided() || !writer.divided() || writer.division.of_rank == UnitsOfRank::Free) return;
+    std::vector<UnitRanges> units;
+    std::size_t sum = 0;
+    for (const UnitRanges& theirs : writer.units) {
+      const UnitRange columns = writer.columns(theirs.range());
+      if (columns.begin % read.width != 0 || columns.end % read.width != 0) return;
+      sum += units.emplace_back(UnitRange{columns.begin / read.width, columns.end / read.width})
+                 .size();
+      if (read.columns(units.back()) != UnitRanges(columns)) return;
+    }
+    if (sum == part.division.units) set_units(part, std::move(units));
+  }
+
+  void set_units(NodePart& part, std::vector<UnitRanges> units) const {
+    part.own = units[rank_];
+    part.units = std::move(units);
+  }
+  static void make_whole(NodePart& part) {
+    part.own = UnitRange{0, part.division.units};
+    part.units.clear();
+  }
+
+  /// Returns true if the node leaves some columns of its output as they are.
+  [[nodiscard]] bool keeps_columns(std::size_t index) const {
+    const Node& node = graph_.nodes[index];
+    const Division& d = parts_[index].division;
+    return d.of_rank != UnitsOfRank::All && node.facts.changes_out &&
+           d.units * d.width != graph_.values[node.out].width;
+  }
+
+  /// Gives ranks the units that later nodes need, or gathers the node's output.
+  void settle(std::size_t index) {
+    NodePart& part = parts_[index];
+    const std::vector<ValueId> writes = graph_.nodes[index].writes();
+    const bool some = std::ranges::all_of(writes, [&](ValueId id) { return needs_[id].partial(); });
+    if (part.division.of_rank >= UnitsOfRank::Free && some) {
+      std::vector<UnitRanges> units(shares_.size());
+      for (const ValueId id : writes)
+        for (std::size_t r = 0; r < units.size(); ++r)
+          units[r].add(writers_of(part.division, needs_[id].columns[r]));
+      set_units(part, std::move(units));
+    } else if (part.divided()) {
+      const Need& need = needs_[graph_.nodes[index].out];
+      part.gathered = !need.partial();
+      for (std::size_t r = 0; !part.gathered && r < shares_.size(); ++r)
+        part.gathered = !part.units[r].contain(writers_of(part.division, need.columns[r]));
+    }
+    if (part.gathered &&
+        part.division.units * part.division.width != graph_.values[graph_.nodes[index].out].width) {
+      make_whole(part);
+      part.gathered = false;
+    }
+  }
+
+  /// Returns the units that write some columns.
+  static UnitRanges writers_of(const Division& d, const UnitRanges& columns) {
+    UnitRanges units;
+    for (const UnitRange& range : columns) {
+      const std::size_t begin = std::max(range.begin, d.offset) - d.offset,
+                        end = std::max(range.end, d.offset) - d.offset;
+      units.add({begin / d.width, std::min((end + d.width - 1) / d.width, d.units)});
+    }
+    return units;
+  }
+
+  /// Adds what the node reads to the needs of values.
+  void add_needs(std::size_t index) {
+    const Node& node = graph_.nodes[index];
+    const NodePart& part = parts_[index];
+    const bool keeps = keeps_columns(index);
+    for (const ValueId id : node.writes())
+      if (!keeps) needs_[id] = {};
+    for (const ValueId id : node.reads()) {
+      Need& need = needs_[id];
+      bool by_unit = false;
+      for (const UnitRead& read : node.facts.unit_reads) {
+        if (read.value != id || !part.divided()) continue;
+        by_unit = true;
+        need.columns.resize(shares_.size());
+        for (std::size_t r = 0; r < shares_.size(); ++r)
+          need.columns[r].add(read.columns(part.units[r]));
+      }
+      if (!by_unit && !(keeps && id == node.out)) need.whole = true;
+    }
   }
 
   /// Sends quantized forms instead of floats if only products read them. (The input of the last
@@ -102,18 +209,10 @@ class Divider {
   void choose_forms() {
     for (std::size_t i = 0; i + 1 < parts_.size(); ++i)
       if (parts_[i].gathered && few(graph_.nodes[i].acts)) parts_[i].forms = graph_.nodes[i].acts;
-    for_each_read([this](std::size_t reader, std::size_t writer, bool) {
+    for_each_read([this](std::size_t reader, std::size_t writer) {
       const Node& node = graph_.nodes[reader];
       if (reader + 1 == parts_.size() || !reads_forms(node, graph_.nodes[writer].out))
         parts_[writer].forms = {};
-    });
-  }
-
-  bool fits(std::size_t writer, std::size_t reader) const {
-    const NodePart &from = parts_[writer], &to = parts_[reader];
-    const std::size_t columns = graph_.nodes[reader].facts.head_columns;
-    return std::ranges::equal(from.bounds, to.bounds, [&](std::size_t a, std::size_t b) {
-      return a * from.width == b * columns;
     });
   }
 
@@ -121,6 +220,7 @@ class Divider {
   const Shares& shares_;
   const std::size_t rank_;
   std::vector<NodePart> parts_;
+  std::vector<Need> needs_;  // by value
 };
 
 /// Returns, by cache, the KV heads that the rank's query heads read.
@@ -131,8 +231,8 @@ std::vector<UnitRange> cache_heads(const Graph& graph, const std::vector<NodePar
     if (op == nullptr || nodes[i].own.size() == 0) continue;
     const CacheSpec& cache = graph.caches[op->cache];
     const std::size_t together = cache.latent ? op->n_heads : op->heads_together(cache);
-    const UnitRange seen{nodes[i].own.begin / together,
-                         (nodes[i].own.end + together - 1) / together};
+    const UnitRange own = nodes[i].own.range(),
+                    seen{own.begin / together, (own.end + together - 1) / together};
     UnitRange& all = caches[op->cache];
     all = all.size() == 0 ? seen
                           : UnitRange{std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
@@ -142,24 +242,33 @@ std::vector<UnitRange> cache_heads(const Graph& graph, const std::vector<NodePar
 
 }  // namespace
 
+double NodePart::share(std::size_t rank) const {
+  if (!divided()) return 1;
+  return static_cast<double>(units[rank].size()) / static_cast<double>(division.units);
+}
+
 GraphParts GraphParts::of(const Graph& graph, const Shares& shares, std::size_t rank) {
   GraphParts parts;
   parts.nodes = Divider(graph, shares, rank).nodes();
   parts.caches = cache_heads(graph, parts.nodes);
+  for (const UnitRange& heads : parts.caches) parts.held.heads.push_back(heads.size());
+  parts.held.states.resize(graph.states.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (const std::uint32_t state = graph.nodes[i].facts.state; state != kNoIndex)
+      parts.held.states[state] = parts.nodes[i].own.size();
   return parts;
 }
 
-std::vector<std::size_t> GraphParts::head_counts() const {
-  std::vector<std::size_t> counts;
-  for (const UnitRange& heads : caches) counts.push_back(heads.size());
-  return counts;
-}
-
-std::vector<std::size_t> most_heads(const Graph& graph, const Shares& shares) {
-  std::vector<std::size_t> most(graph.caches.size(), 0);
+HeldUnits most_held(const Graph& graph, const Shares& shares) {
+  HeldUnits most{std::vector<std::size_t>(graph.caches.size()),
+                 std::vector<std::size_t>(graph.states.size())};
+  const auto raise = [](std::vector<std::size_t>& to, const std::vector<std::size_t>& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(to[i], from[i]);
+  };
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    const std::vector<std::size_t> heads = GraphParts::of(graph, shares, rank).head_counts();
-    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], heads[i]);
+    const HeldUnits held = GraphParts::of(graph, shares, rank).held;
+    raise(most.heads, held.heads);
+    raise(most.states, held.states);
   }
   return most;
 }

@@ -1,5 +1,6 @@
-// The part of every node that one of several ranks computes: some rows of matrices, or some heads.
-// Sums are never divided, so that rows and heads have the bits of one machine.
+// The part of every node that one of several ranks computes: some rows of matrices, some heads,
+// some channels. Sums are never divided, so that these have the bits of one machine. What only some
+// heads of a rank read is computed there, possibly by several ranks, and does not travel.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,28 @@ namespace cria {
 
 /// A rank's part of one node, in units (Division).
 struct NodePart {
-  UnitRange own;                    ///< this rank's units; all if there is one rank
-  std::size_t width = 1;            ///< columns of the output per unit
-  std::vector<std::size_t> bounds;  ///< rank r has [bounds[r], bounds[r + 1]); empty: not divided
-  bool gathered = false;            ///< every rank gets the whole output; else only its own part
+  Division division;              ///< the node's
+  UnitRanges own;                 ///< this rank's units; all if not divided
+  std::vector<UnitRanges> units;  ///< by rank; empty: not divided
+  /// Every rank gets the whole output; then ranks have one range each, in order. Else only its own
+  /// part, and ranks may share units.
+  bool gathered = false;
   ActTypes forms;  ///< gathered: in these quantized forms, which alone are read; none: as floats
 
-  [[nodiscard]] bool divided() const { return !bounds.empty(); }
+  [[nodiscard]] bool divided() const { return !units.empty(); }
+  /// Returns the columns of the output that units write.
+  [[nodiscard]] UnitRange columns(UnitRange range) const {
+    return {division.offset + range.begin * division.width,
+            division.offset + range.end * division.width};
+  }
+  /// Returns the part of the node that a rank computes, from 0 to 1.
+  [[nodiscard]] double share(std::size_t rank) const;
 };
 
 struct GraphParts {
   std::vector<NodePart> nodes;    ///< in the order of Graph::nodes
   std::vector<UnitRange> caches;  ///< by cache: the KV heads of this rank; ranks may share one
+  HeldUnits held;                 ///< by cache and state, the numbers of this rank's
 
   /// Returns the parts of a rank of shares.size(). One rank has everything.
   static GraphParts of(const Graph& graph, const Shares& shares, std::size_t rank);
@@ -34,8 +45,6 @@ struct GraphParts {
   [[nodiscard]] UnitRange kv_heads(const HeadsOp& op) const {
     return op.k == kNoValue ? UnitRange{} : caches[op.cache];
   }
-  /// Returns the number of KV heads by cache: KvShape::heads.
-  [[nodiscard]] std::vector<std::size_t> head_counts() const;
   /// Visits the rows of every matrix that the rank reads.
   void for_each_weight(const Graph& graph,
                        const std::function<void(const TensorView& rows)>& visit) const;
@@ -43,7 +52,7 @@ struct GraphParts {
   [[nodiscard]] std::size_t weight_bytes(const Graph& graph) const;
 };
 
-/// Returns, by cache, the largest number of KV heads of any rank.
-std::vector<std::size_t> most_heads(const Graph& graph, const Shares& shares);
+/// Returns, by cache and state, the largest numbers of any rank.
+HeldUnits most_held(const Graph& graph, const Shares& shares);
 
 }  // namespace cria

@@ -25,7 +25,7 @@ KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
   Layout out;
   for (std::size_t i = 0; i < graph.caches.size(); ++i) {
     CacheSpec spec = graph.caches[i];
-    if (!shape.heads.empty()) spec.n_kv_heads = shape.heads[i];
+    if (!shape.held.heads.empty()) spec.n_kv_heads = shape.held.heads[i];
     const Group group = group_for(spec, shape);
     const auto same = [&](const Group& g) {
       return g.latent == group.latent && g.window == group.window;
@@ -48,7 +48,10 @@ void KvPool::add_states(Layout& layout, const Graph& graph, const KvShape& shape
   constexpr std::size_t kLeastKept = 4, kLine = 64 / sizeof(float);
   if (layout.groups.empty()) layout.groups.push_back(group_for({}, shape));
   std::size_t live = 0, snapshot = 0;
-  for (const StateSpec& spec : graph.states) {
+  for (std::size_t i = 0; i < graph.states.size(); ++i) {
+    const StateSpec spec = shape.held.states.empty()
+                               ? graph.states[i]
+                               : graph.states[i].with_units(shape.held.states[i]);
     layout.states.push_back({spec, live, snapshot});
     live += round_up(spec.floats, kLine);
     snapshot += round_up(spec.snapshot_floats(), kLine);

@@ -40,7 +40,7 @@ struct KvShape {
   std::size_t positions = 0;  ///< sum over all sequences; at least n_ctx
   bool has_prefix_cache = false;
   std::size_t kept = 0;  ///< positions for the prefix cache, which keeps windows everywhere
-  std::vector<std::size_t> heads = {};  ///< KV heads of this rank by cache; empty: all
+  HeldUnits held = {};   ///< this rank's part
 };
 
 class KvPool {
@@ -88,6 +88,10 @@ class KvPool {
   /// Returns the memory of a state in a page of live states.
   [[nodiscard]] float* live(std::uint32_t state, PageId page) const {
     return states_[state].live + page * groups_[live_states()].page_bytes / sizeof(float);
+  }
+  /// Returns the number of a state's units, which are this rank's.
+  [[nodiscard]] std::size_t state_units(std::uint32_t state) const {
+    return states_[state].spec.units;
   }
   /// Copies units of a live state to a snapshot (save), or back.
   void copy_units(std::uint32_t state, PageId live, PageId snapshot, UnitRange units,

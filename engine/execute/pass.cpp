@@ -87,7 +87,7 @@ RowChunks OpBase::chunks(const Node& node, const Pass& pass) {
 }
 
 const std::byte* OpBase::first_weights(const Node& node, const Pass& pass, std::size_t chunk) {
-  return node.matrices[0].row(pass.part_of(node).own.begin + pass.chunks_of(node)[chunk].begin);
+  return node.matrices[0].row(pass.part_of(node).own[pass.chunks_of(node)[chunk].begin]);
 }
 
 UnitRange OpBase::rows_written(const Node& node, const Pass& pass) {

@@ -179,12 +179,11 @@ class Pass {
   /// the end of the chunk.
   template <class F>
   void for_each_chunk(const Node& node, F&& f) {
-    const std::size_t first = part_of(node).own.begin;
     const RowChunks chunks = chunks_of(node);
     team.run(chunks.size(), [&](std::size_t chunk, unsigned worker) {
-      const UnitRange rows = chunks[chunk];
-      f(UnitRange{first + rows.begin, first + rows.end}, weights_after(node, chunk, worker),
-        worker);
+      const std::byte* const next = weights_after(node, chunk, worker);
+      part_of(node).own.for_each(chunks[chunk],
+                                 [&](UnitRange rows, auto) { f(rows, next, worker); });
     });
   }
 

@@ -53,6 +53,21 @@ std::uint64_t sum_per_token(const Node& node, Figure&& figure) {
 
 }  // namespace
 
+UnitRanges UnitRead::columns(const UnitRanges& units) const {
+  UnitRanges columns;
+  for (const UnitRange& range : units) {
+    if (stride == width && repeat == 1 && range.end <= wrap) {
+      columns.add({offset + range.begin * width, offset + range.end * width});
+      continue;
+    }
+    for (std::size_t unit = range.begin; unit < range.end; ++unit) {
+      const std::size_t first = offset + unit / repeat % wrap * stride;
+      columns.add({first, first + width});
+    }
+  }
+  return columns;
+}
+
 std::uint64_t Node::macs() const {
   return sum_per_token(*this, [](const TensorView& w) { return w.rows() * w.cols(); });
 }

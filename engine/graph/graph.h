@@ -86,6 +86,16 @@ struct StateSpec {
   std::size_t offset = 0, rows = 1, units = 0, unit_floats = 0;
 
   [[nodiscard]] std::size_t snapshot_floats() const { return rows * units * unit_floats; }
+  /// Returns the state that has only n units.
+  [[nodiscard]] StateSpec with_units(std::size_t n) const {
+    return {floats / units * n, rollback, offset / units * n, rows, n, unit_floats};
+  }
+};
+
+/// The part of the caches and states that a rank holds.
+struct HeldUnits {
+  std::vector<std::size_t> heads;   ///< KV heads by cache; empty: all
+  std::vector<std::size_t> states;  ///< units by state; empty: all
 };
 
 struct Node {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/graph/unit_ranges.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/gguf/gguf.h"
@@ -32,11 +33,6 @@ class RowChunks;
 using ValueId = std::uint32_t;
 inline constexpr ValueId kNoValue = ~ValueId{0};
 inline constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};  ///< no RoPE table, no cache
-
-struct UnitRange {
-  std::size_t begin = 0, end = 0;
-  [[nodiscard]] std::size_t size() const { return end - begin; }
-};
 
 /// A norm over every `width` values of a row, or over the first `width` only.
 struct NormSpec {
@@ -66,12 +62,31 @@ enum class Gating : std::uint8_t {
   SigmoidOfChosen,
 };
 
-/// The way ranks divide a node. A unit is a row of its matrices or a query head.
+/// The units of a node that a rank computes.
+enum class UnitsOfRank : std::uint8_t {
+  All,      ///< every rank computes all units
+  Share,    ///< neighbouring units, in proportion to the shares
+  Free,     ///< the units that readers need if these read only some columns, else as Share
+  Follows,  ///< as Free, else the units that read what the rank has of an input, else all
+};
+
+/// The way ranks divide a node. Unit u writes columns [offset + u·width, + width) of out. Free and
+/// Follows: also of more_writes; and other columns of out stay as they are.
 struct Division {
-  std::size_t units = 0;     ///< 0: every rank computes the whole node
-  std::size_t width = 1;     ///< columns of the output per unit
+  UnitsOfRank of_rank = UnitsOfRank::All;
+  std::size_t units = 0, width = 1, offset = 0;
   std::size_t together = 1;  ///< parts begin at multiples of this if there are groups for all ranks
   std::size_t groups = std::numeric_limits<std::size_t>::max();
+};
+
+/// Columns of a value that unit u reads: `width` from offset + (u / repeat mod wrap)·stride on.
+struct UnitRead {
+  ValueId value = kNoValue;
+  std::size_t offset = 0, width = 1, stride = width;
+  std::size_t repeat = 1, wrap = std::numeric_limits<std::size_t>::max();
+
+  /// Returns the columns that some units read.
+  [[nodiscard]] UnitRanges columns(const UnitRanges& units) const;
 };
 
 /// An operation's answers to all questions of the engine about a node.
@@ -95,8 +110,8 @@ struct NodeFacts {
 
   bool small_input = false;  ///< every rank computes in instead of a part
   Division division = {};
-  ValueId head_input = kNoValue;  ///< value read head by head: a rank needs only its own heads'
-  std::size_t head_columns = 0;   ///< columns of a head in head_input
+  std::vector<UnitRead> unit_reads = {};  ///< absent values are read whole by each unit
+  std::uint32_t state = kNoIndex;         ///< index in Graph::states, which has the same units
 
   /// Needs of the work memory, without the needs of products.
   std::size_t scratch = 0;         ///< bytes per thread
@@ -111,7 +126,8 @@ using RowsVisitor = std::function<void(const Matrix& m, std::size_t begin, std::
 /// hides what it does differently.
 struct OpBase {
   /// Visits the rows that a rank reads. kv: the KV heads that it computes.
-  static void own_rows(const Node& node, UnitRange own, UnitRange kv, const RowsVisitor& visit);
+  static void own_rows(const Node& node, const UnitRanges& own, UnitRange kv,
+                       const RowsVisitor& visit);
   /// Returns how this rank's units are cut into chunks of the team.
   static RowChunks chunks(const Node& node, const Pass& pass);
   /// Returns the weights that a chunk reads first; null: none, or not known yet.
@@ -261,7 +277,8 @@ struct HeadProductsOp : OpBase {
       0;  ///< values that are copied from behind the factors to behind the products
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
-  static void own_rows(const Node& node, UnitRange own, UnitRange kv, const RowsVisitor& visit);
+  static void own_rows(const Node& node, const UnitRanges& own, UnitRange kv,
+                       const RowsVisitor& visit);
   static RowChunks chunks(const Node& node, const Pass& pass);
   static const std::byte* first_weights(const Node& node, const Pass& pass, std::size_t chunk);
   void run(const Node& node, Pass& pass) const;
@@ -287,7 +304,8 @@ struct HeadsOp : OpBase {
   std::uint32_t cache = kNoIndex;  ///< index in Graph::caches; kNoIndex: no keys here
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
-  void own_rows(const Node& node, UnitRange own, UnitRange kv, const RowsVisitor& visit) const;
+  void own_rows(const Node& node, const UnitRanges& own, UnitRange kv,
+                const RowsVisitor& visit) const;
   RowChunks chunks(const Node& node, const Pass& pass) const;
   const std::byte* first_weights(const Node& node, const Pass& pass, std::size_t chunk) const;
   void run(const Node& node, Pass& pass) const;

@@ -17,7 +17,7 @@ class AttentionRun {
         node_(node),
         spec_(pass.graph.caches[op.cache]),
         cache_(op.cache),
-        own_(pass.part_of(node).own),
+        own_(pass.part_of(node).own.range()),
         causal_(op.causal),
         shared_(pass.cache.attention_job(op.cache, op)),
         heads_(op.heads_together(spec_)),
@@ -147,9 +147,9 @@ NodeFacts AttentionOp::facts(const Graph& graph, const Node& node) const {
   if (spec.latent) text += ", latent";
   NodeFacts facts{std::move(text), ", kv cache " + std::to_string(cache), ""};
   if (sinks) facts.tensors = {*sinks};
-  facts.division = {n_heads, spec.dim_v, n_heads / spec.n_kv_heads, spec.n_kv_heads};
-  facts.head_input = node.in;
-  facts.head_columns = spec.dim_k;
+  facts.division = {UnitsOfRank::Share,        n_heads,        spec.dim_v, 0,
+                    n_heads / spec.n_kv_heads, spec.n_kv_heads};
+  facts.unit_reads = {{node.in, 0, spec.dim_k}};
   facts.scratch = attention_scratch_bytes(spec.dim_k, spec.dim_v);
   facts.segment_floats = segment_state_floats(n_heads, spec.dim_v);
   return facts;

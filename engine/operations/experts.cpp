@@ -27,7 +27,7 @@ NodeFacts products_of_experts(std::string text, const Graph& graph, const Node& 
   NodeFacts facts{std::move(text), "", ""};
   facts.group = n;
   facts.group_used = used;
-  facts.division = {graph.values[node.out].width, 1, kRowTile};
+  facts.division = {UnitsOfRank::Share, graph.values[node.out].width, 1, 0, kRowTile};
   return facts;
 }
 
@@ -225,7 +225,7 @@ UnitRange ExpertsUpOp::rows_written(const Node& /*node*/, const Pass& pass) cons
 
 void ExpertsUpOp::run(const Node& node, Pass& pass) const {
   const Routing& r = pass.work.routing;
-  const UnitRange own = pass.part_of(node).own;
+  const UnitRange own = pass.part_of(node).own.range();
   const std::size_t step =
       std::min(round_up(own.size(), kRowTile), pass.rows_per_chunk(own.size() * r.n_active));
   const std::size_t parts = own.size() == 0 ? 0 : divide_up(own.size(), step);
@@ -254,7 +254,7 @@ RowChunks ExpertsDownOp::chunks(const Node& node, const Pass& pass) {
 
 const std::byte* ExpertsDownOp::first_weights(const Node& node, const Pass& pass,
                                               std::size_t chunk) {
-  const std::size_t row = pass.part_of(node).own.begin + chunks(node, pass)[chunk].begin;
+  const std::size_t row = pass.part_of(node).own[chunks(node, pass)[chunk].begin];
   return node.matrices[pass.work.routing.active[0]].row(row);
 }
 

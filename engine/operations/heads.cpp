@@ -29,7 +29,7 @@ class HeadsRun {
       : op_(op), node_(node), pass_(pass), matrices_(op, node) {}
 
   void run() {
-    const UnitRange own = pass_.part_of(node_).own, kv = pass_.parts.kv_heads(op_);
+    const UnitRange own = pass_.part_of(node_).own.range(), kv = pass_.parts.kv_heads(op_);
     pass_.pack_input(node_);
     pass_.team.run(pass_.chunks_of(node_).size(), [&](std::size_t chunk, unsigned worker) {
       const std::byte* const next = pass_.weights_after(node_, chunk, worker);
@@ -165,16 +165,16 @@ NodeFacts HeadsOp::facts(const Graph& graph, const Node& node) const {
          {norm ? norm->weight : std::nullopt, norm ? norm->bias : std::nullopt})
       if (tensor) facts.tensors.push_back(*tensor);
   facts.dense = true;
-  facts.division = {n_heads, dim_k, n_heads / n_kv_heads, n_kv_heads};
-  if (!q_matrix) facts.head_input = node.out;
-  facts.head_columns = dim_k;
+  facts.division = {UnitsOfRank::Share, n_heads, dim_k, 0, n_heads / n_kv_heads, n_kv_heads};
+  if (!q_matrix) facts.unit_reads = {{node.out, 0, dim_k}};
   return facts;
 }
 
-void HeadsOp::own_rows(const Node& node, UnitRange own, UnitRange kv,
+void HeadsOp::own_rows(const Node& node, const UnitRanges& own, UnitRange kv,
                        const RowsVisitor& visit) const {
   const Projections of(*this, node);
-  if (of.q != nullptr) visit(*of.q, own.begin * dim_k, own.end * dim_k);
+  const UnitRange heads = own.range();
+  if (of.q != nullptr) visit(*of.q, heads.begin * dim_k, heads.end * dim_k);
   if (of.k != nullptr) visit(*of.k, kv.begin * dim_k, kv.end * dim_k);
   if (of.v != nullptr) visit(*of.v, kv.begin * dim_v, kv.end * dim_v);
 }
@@ -186,7 +186,7 @@ RowChunks HeadsOp::chunks(const Node& node, const Pass& pass) const {
 
 const std::byte* HeadsOp::first_weights(const Node& node, const Pass& pass,
                                         std::size_t chunk) const {
-  const UnitRange kv = pass.parts.kv_heads(*this), own = pass.part_of(node).own;
+  const UnitRange kv = pass.parts.kv_heads(*this), own = pass.part_of(node).own.range();
   const Projections of(*this, node);
   const bool query = chunk >= kv.size();
   const Matrix* const m = query ? of.q : of.k != nullptr ? of.k : of.v;

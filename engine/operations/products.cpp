@@ -14,7 +14,7 @@ constexpr std::size_t kHeadTokens = 32;         // tokens of one head that are c
 NodeFacts dense_product(std::string text, const Graph& graph, const Node& node) {
   NodeFacts facts{std::move(text), "", ""};
   facts.dense = true;
-  facts.division = {graph.values[node.out].width, 1, kRowTile};
+  facts.division = {UnitsOfRank::Share, graph.values[node.out].width, 1, 0, kRowTile};
   return facts;
 }
 
@@ -65,8 +65,10 @@ void multiply_head(const HeadProductsOp& op, const Node& node, Pass& pass, std::
 
 }  // namespace
 
-void OpBase::own_rows(const Node& node, UnitRange own, UnitRange /*kv*/, const RowsVisitor& visit) {
-  for (const Matrix& m : node.matrices) visit(m, own.begin, own.end);
+void OpBase::own_rows(const Node& node, const UnitRanges& own, UnitRange /*kv*/,
+                      const RowsVisitor& visit) {
+  for (const Matrix& m : node.matrices)
+    for (const UnitRange& rows : own) visit(m, rows.begin, rows.end);
 }
 
 NodeFacts MatMulOp::facts(const Graph& graph, const Node& node) const {
@@ -75,6 +77,7 @@ NodeFacts MatMulOp::facts(const Graph& graph, const Node& node) const {
   if (residual) text += ", added";
   NodeFacts facts = dense_product(std::move(text), graph, node);
   facts.changes_out = residual;
+  facts.division.of_rank = UnitsOfRank::Free;
   return facts;
 }
 
@@ -154,16 +157,16 @@ NodeFacts HeadProductsOp::facts(const Graph& /*graph*/, const Node& node) const 
   NodeFacts facts{columns ? ", by columns" : "", "", ""};
   facts.quantizes_input = true;
   facts.group = facts.group_used = n_heads;
-  facts.division = {n_heads, out_stride};
-  facts.head_input = node.in;
-  facts.head_columns = in_stride;
+  facts.division = {UnitsOfRank::Share, n_heads, out_stride};
+  facts.unit_reads = {{node.in, 0, in_stride}};
   facts.scratch = input_bytes(node, kHeadTokens);
   return facts;
 }
 
-void HeadProductsOp::own_rows(const Node& node, UnitRange own, UnitRange /*kv*/,
+void HeadProductsOp::own_rows(const Node& node, const UnitRanges& own, UnitRange /*kv*/,
                               const RowsVisitor& visit) {
-  for (std::size_t head = own.begin; head < own.end; ++head)
+  const UnitRange heads = own.range();
+  for (std::size_t head = heads.begin; head < heads.end; ++head)
     visit(node.matrices[head], 0, node.matrices[head].weight.rows());
 }
 
@@ -173,12 +176,12 @@ RowChunks HeadProductsOp::chunks(const Node& node, const Pass& pass) {
 
 const std::byte* HeadProductsOp::first_weights(const Node& node, const Pass& pass,
                                                std::size_t chunk) {
-  return node.matrices[pass.part_of(node).own.begin + chunk].row(0);
+  return node.matrices[pass.part_of(node).own[chunk]].row(0);
 }
 
 // A chunk is some tokens of one head.
 void HeadProductsOp::run(const Node& node, Pass& pass) const {
-  const UnitRange own = pass.part_of(node).own;
+  const UnitRange own = pass.part_of(node).own.range();
   const std::size_t heads = own.size(), blocks = divide_up(pass.count(), kHeadTokens);
   pass.team.run_any(heads * blocks, [&](std::size_t chunk, unsigned worker) {
     const std::size_t begin = pass.begin + chunk / heads * kHeadTokens;

@@ -18,10 +18,12 @@ NodeFacts changes_out(std::string text) {
 template <class F>
 void change_rows(const Node& node, Pass& pass, F&& f) {
   const Value& out = pass.work[node.out];
+  const bool divided = pass.part_of(node).divided();
   pass.for_each_token([&](std::size_t token) {
     f(out.row(token), token);
-    pass.quantize_row(node, token);
+    if (!divided) pass.quantize_row(node, token);
   });
+  if (divided) pass.finish(node);
 }
 
 }  // namespace
@@ -74,8 +76,13 @@ void NormSpec::apply(const KernelSet& kernels, std::size_t group, const float* i
   if (b != nullptr) kernels.add(out, b, width);
 }
 
-NodeFacts NormOp::facts(const Graph& /*graph*/, const Node& node) const {
+// A unit is a group of values with one norm.
+NodeFacts NormOp::facts(const Graph& graph, const Node& node) const {
   NodeFacts facts{norm_text(norm) + (residual ? ", added" : ""), "", ""};
+  const bool follows = !residual && !norm.first_only;
+  facts.division = {follows ? UnitsOfRank::Follows : UnitsOfRank::All,
+                    norm.first_only ? 1 : graph.values[node.in].width / norm.width, norm.width};
+  facts.unit_reads = {{node.in, 0, norm.width}};
   facts.changes_out = residual;
   if (residual) facts.more_writes = {node.in};
   for (const auto& tensor : {norm.weight, norm.bias})
@@ -85,11 +92,12 @@ NodeFacts NormOp::facts(const Graph& /*graph*/, const Node& node) const {
 
 void NormOp::run(const Node& node, Pass& pass) const {
   const Value& in = pass.work[node.in];
-  const std::size_t groups = norm.first_only ? 1 : in.width / norm.width;
   change_rows(node, pass, [&](float* out, std::size_t token) {
     float* const to = residual ? in.row(token) : out;
-    for (std::size_t group = 0; group < groups; ++group)
-      norm.apply(pass.kernels, group, in.row(token) + group * norm.width, to + group * norm.width);
+    for (const UnitRange& groups : pass.part_of(node).own)
+      for (std::size_t group = groups.begin; group < groups.end; ++group)
+        norm.apply(pass.kernels, group, in.row(token) + group * norm.width,
+                   to + group * norm.width);
     if (residual) pass.kernels.add(out, to, pass.work[node.out].width);
   });
 }
@@ -137,30 +145,39 @@ void GateOp::run(const Node& node, Pass& pass) {
   });
 }
 
-NodeFacts GateMulOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
-  return changes_out(", " + activation_text(activation));
+NodeFacts GateMulOp::facts(const Graph& graph, const Node& node) const {
+  NodeFacts facts = changes_out(", " + activation_text(activation));
+  facts.division = {UnitsOfRank::Follows, graph.values[node.out].width};
+  facts.unit_reads = {{node.out}};
+  if (node.in != kNoValue) facts.unit_reads.push_back({node.in, in_offset});
+  return facts;
 }
 
 void GateMulOp::run(const Node& node, Pass& pass) const {
   change_rows(node, pass, [&](float* out, std::size_t token) {
     const float* const in =
         node.in == kNoValue ? nullptr : pass.work[node.in].row(token) + in_offset;
-    pass.kernels.activate(activation, out, in, pass.work[node.out].width);
+    for (const UnitRange& columns : pass.part_of(node).own)
+      pass.kernels.activate(activation, out + columns.begin,
+                            in == nullptr ? nullptr : in + columns.begin, columns.size());
   });
 }
 
 // The first part of a value is written before the others.
-NodeFacts TakeOp::facts(const Graph& /*graph*/, const Node& /*node*/) const {
+NodeFacts TakeOp::facts(const Graph& /*graph*/, const Node& node) const {
   NodeFacts facts{", " + std::to_string(runs) + " runs of " + std::to_string(length), "", ""};
   facts.changes_out = out_offset != 0;
+  facts.division = {UnitsOfRank::Follows, runs, length, out_offset};
+  facts.unit_reads = {{node.in, in_offset, length, stride}};
   return facts;
 }
 
 void TakeOp::run(const Node& node, Pass& pass) const {
   change_rows(node, pass, [&](float* out, std::size_t token) {
     const float* const in = pass.work[node.in].row(token) + in_offset;
-    for (std::size_t i = 0; i < runs; ++i)
-      std::copy_n(in + i * stride, length, out + out_offset + i * length);
+    for (const UnitRange& own : pass.part_of(node).own)
+      for (std::size_t i = own.begin; i < own.end; ++i)
+        std::copy_n(in + i * stride, length, out + out_offset + i * length);
   });
 }
 

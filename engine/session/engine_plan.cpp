@@ -21,7 +21,7 @@ Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
 // Positions by which the pool may grow for at most `bytes`, on every rank.
 std::size_t positions_for(const Graph& graph, KvShape shape, const Cluster* cluster,
                           std::uint64_t bytes) {
-  if (cluster != nullptr) shape.heads = most_heads(graph, cluster->shares());
+  if (cluster != nullptr) shape.held = most_held(graph, cluster->shares());
   const std::size_t most = KvPool::bytes(graph, shape) + bytes;
   std::size_t fits = 0, beyond = std::size_t{kMaxPositions} / kKeyTile;
   while (fits + 1 < beyond) {
@@ -76,8 +76,8 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted, Graph
                                   : GraphParts::of(plan.graph, cluster->shares(), 0);
   plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx, least_batch);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
-  plan.kv = {o.kv_type,      o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
-             o.prefix_cache, 0,       plan.parts.head_counts()};
+  plan.kv = {o.kv_type,      o.n_ctx, plan.shape.n_batch, o.sequences, o.positions,
+             o.prefix_cache, 0,       plan.parts.held};
   if (o.prefix_cache && o.prefix_cache_bytes != 0) {
     plan.kv.kept = positions_for(plan.graph, plan.kv, cluster, o.prefix_cache_bytes);
     plan.kv.positions = o.positions += plan.kv.kept;
@@ -125,7 +125,7 @@ double kv_fraction(const Model& model, const EngineOptions& options) {
   if (Cluster* const cluster = model.cluster()) {
     KvShape kv = plan.kv;
     fraction = cluster->largest_need([&](std::size_t rank) {
-      kv.heads = GraphParts::of(plan.graph, cluster->shares(), rank).head_counts();
+      kv.held = GraphParts::of(plan.graph, cluster->shares(), rank).held;
       return KvPool::bytes(plan.graph, kv);
     });
   } else {

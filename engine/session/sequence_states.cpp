@@ -156,7 +156,7 @@ void Sequence::State::restore_state() {
   if (!has_states() || live().size() != 2) return;
   take_states(0);
   for (std::uint32_t i = 0; i < engine.plan.graph.states.size(); ++i)
-    engine.pool.copy_units(i, live()[0], live()[1], {0, engine.plan.graph.states[i].units}, false);
+    engine.pool.copy_units(i, live()[0], live()[1], {0, engine.pool.state_units(i)}, false);
   drop_restored();
 }
 

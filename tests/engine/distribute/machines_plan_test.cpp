@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "model/error.h"
+#include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/distribute/thread_ranks.h"
 #include "tests/engine/tiny_model.h"
@@ -165,6 +166,21 @@ TEST(MachinesPlan, ThisMachineCanBeMeasured) {
   }
 }
 
+// Each machine has its part of the states and of the time that they take.
+TEST(MachinesPlan, DividesRecurrentLayers) {
+  const auto model = TinyArchitecture(architecture_case("mamba2")).load();
+  const MachineRates rates = measure_machine(*model, small_work());
+  EXPECT_GT(rates.decode.recurrent, 0);
+  EXPECT_GT(rates.prompt.recurrent, 0);
+  const MachineRates only{1e300, 1e300, {0, 1, 0, 0}, {0, 1, 0, 0}};
+  const auto plan = [&](std::size_t machines) {
+    return plan_machines(model->graph(), small_work(), only, kInstant, machines);
+  };
+  EXPECT_DOUBLE_EQ(plan(1).decode.seconds, 1);
+  EXPECT_DOUBLE_EQ(plan(2).decode.seconds, 0.5);
+  EXPECT_EQ(plan(2).kv, plan(1).kv / 2);
+}
+
 /// Returns memory that suffices for one of `machines` machines, but not for one of half as many.
 std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t machines) {
   const MachinesPlan plan = plan_machines(model.graph(), work, kRates, kInstant, machines);
@@ -188,7 +204,7 @@ TEST(MachinesPlan, SkipsLayersWithoutHeads) {
   tiny.n_ff = 4096;
   const auto model = tiny.load();
   const GraphParts parts = GraphParts::of(model->graph(), Shares(4, 1), 0);
-  ASSERT_EQ(parts.head_counts(), (std::vector<std::size_t>{1, 0}));
+  ASSERT_EQ(parts.held.heads, (std::vector<std::size_t>{1, 0}));
   const MachineRates rates =
       measure_machine(*model, small_work(), memory_of(*model, small_work(), 4));
   for (const auto& other : {rates.decode, rates.prompt}) {

@@ -61,22 +61,6 @@ TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   }
 }
 
-// Several blocks of positions, the end of a page, single tokens.
-TEST(Ranks, RecurrentStatesHaveTheBytesOfOne) {
-  const TemporaryDirectory directory;
-  const std::string path = directory.file("model.gguf");
-  SessionOptions options = small_session();
-  options.n_batch = 48;
-  for (const char* name : {"lfm2", "qwen35", "granitehybrid", "kimi_linear", "mamba"}) {
-    TinyArchitecture(architecture_case(name)).write(path);
-    const std::vector<float> alone = logits_of(path, options, 70, 2);
-    for (const std::size_t ranks : {2U, 4U}) {
-      const RankTeam team(ranks);
-      EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 70, 2))) << name << ", " << ranks;
-    }
-  }
-}
-
 // Rows of experts are slots, not tokens, even if a token takes one expert. The last layer evaluates
 // only some tokens, and their slots start at 0.
 TEST(Ranks, OneExpertOfATokenHasTheBytesOfOne) {
