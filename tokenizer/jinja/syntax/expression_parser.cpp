@@ -10,45 +10,42 @@ namespace {
 constexpr int kDeepestNesting = 100, kDeepestTree = 400;
 
 int deepest(const ExprPtr& e) { return e == nullptr ? 0 : e->depth; }
-int deepest(const Exprs& list) {
+template <class First>
+int deepest(const std::pair<First, ExprPtr>& two) {
+  if constexpr (std::is_same_v<First, ExprPtr>)
+    return std::max(deepest(two.first), deepest(two.second));
+  return deepest(two.second);
+}
+template <class Part>
+int deepest(const std::vector<Part>& list) {
   int depth = 0;
-  for (const ExprPtr& e : list) depth = std::max(depth, deepest(e));
+  for (const Part& part : list) depth = std::max(depth, deepest(part));
   return depth;
 }
-template <class First>
-int deepest(const std::vector<std::pair<First, ExprPtr>>& list) {
-  int depth = 0;
-  for (const auto& [first, e] : list) depth = std::max(depth, deepest(e));
-  return depth;
+int deepest(const CallArguments& a);
+template <class... Parts>
+int deepest(const Parts&... parts) requires(sizeof...(parts) > 1) {
+  return std::max({deepest(parts)...});
 }
 int deepest(const CallArguments& a) {
-  return std::max(
-      {deepest(a.positional), deepest(a.named), deepest(a.more_positional), deepest(a.more_named)});
+  return deepest(a.positional, a.named, a.more_positional, a.more_named);
 }
 int deepest(const Literal&) { return 0; }
 int deepest(const Name&) { return 0; }
 int deepest(const Sequence& n) { return deepest(n.items); }
-int deepest(const DictLiteral& n) {
-  int depth = deepest(n.entries);
-  for (const auto& entry : n.entries) depth = std::max(depth, deepest(entry.first));
-  return depth;
-}
+int deepest(const DictLiteral& n) { return deepest(n.entries); }
 int deepest(const Attribute& n) { return deepest(n.object); }
-int deepest(const Subscript& n) { return std::max(deepest(n.object), deepest(n.index)); }
-int deepest(const Slice& n) {
-  return std::max({deepest(n.object), deepest(n.start), deepest(n.stop), deepest(n.step)});
-}
-int deepest(const Call& n) { return std::max(deepest(n.callee), deepest(n.arguments)); }
-int deepest(const Filter& n) { return std::max(deepest(n.input), deepest(n.arguments)); }
-int deepest(const Test& n) { return std::max(deepest(n.input), deepest(n.arguments)); }
+int deepest(const Subscript& n) { return deepest(n.object, n.index); }
+int deepest(const Slice& n) { return deepest(n.object, n.start, n.stop, n.step); }
+int deepest(const Call& n) { return deepest(n.callee, n.arguments); }
+int deepest(const Filter& n) { return deepest(n.input, n.arguments); }
+int deepest(const Test& n) { return deepest(n.input, n.arguments); }
 int deepest(const Unary& n) { return deepest(n.operand); }
-int deepest(const Binary& n) { return std::max(deepest(n.left), deepest(n.right)); }
-int deepest(const Logic& n) { return std::max(deepest(n.left), deepest(n.right)); }
-int deepest(const Comparison& n) { return std::max(deepest(n.first), deepest(n.rest)); }
+int deepest(const Binary& n) { return deepest(n.left, n.right); }
+int deepest(const Logic& n) { return deepest(n.left, n.right); }
+int deepest(const Comparison& n) { return deepest(n.first, n.rest); }
 int deepest(const Concatenation& n) { return deepest(n.parts); }
-int deepest(const Conditional& n) {
-  return std::max({deepest(n.test), deepest(n.then), deepest(n.otherwise)});
-}
+int deepest(const Conditional& n) { return deepest(n.test, n.then, n.otherwise); }
 
 template <class Node>
 ExprPtr make(std::size_t at, Node node) {
@@ -143,14 +140,20 @@ ExprPtr ExpressionParser::comparison() {
   return make(at, std::move(chain));
 }
 
-ExprPtr ExpressionParser::sum() {
-  ExprPtr left = concatenation();
-  while (tokens_.is_op("+") || tokens_.is_op("-")) {
-    const Token op = tokens_.take();
-    left = make(op.at, Binary{op.text == "+" ? BinaryOp::Add : BinaryOp::Subtract, std::move(left),
-                              concatenation()});
+ExprPtr ExpressionParser::operands(std::span<const Operator> operators, Operand next) {
+  ExprPtr left = (this->*next)();
+  for (;;) {
+    const auto found = std::ranges::find_if(
+        operators, [&](const Operator& op) { return tokens_.is_op(op.first); });
+    if (found == operators.end()) return left;
+    const std::size_t at = tokens_.take().at;
+    left = make(at, Binary{found->second, std::move(left), (this->*next)()});
   }
-  return left;
+}
+
+ExprPtr ExpressionParser::sum() {
+  constexpr Operator kOps[] = {{"+", BinaryOp::Add}, {"-", BinaryOp::Subtract}};
+  return operands(kOps, &ExpressionParser::concatenation);
 }
 
 ExprPtr ExpressionParser::concatenation() {
@@ -164,40 +167,28 @@ ExprPtr ExpressionParser::concatenation() {
 }
 
 ExprPtr ExpressionParser::product() {
-  constexpr std::pair<std::string_view, BinaryOp> kOps[] = {{"*", BinaryOp::Multiply},
-                                                            {"/", BinaryOp::Divide},
-                                                            {"//", BinaryOp::FloorDivide},
-                                                            {"%", BinaryOp::Modulo}};
-  ExprPtr left = power();
-  for (;;) {
-    const auto* const found =
-        std::ranges::find_if(kOps, [&](const auto& op) { return tokens_.is_op(op.first); });
-    if (found == std::end(kOps)) return left;
-    const std::size_t at = tokens_.take().at;
-    left = make(at, Binary{found->second, std::move(left), power()});
-  }
+  constexpr Operator kOps[] = {{"*", BinaryOp::Multiply},
+                               {"/", BinaryOp::Divide},
+                               {"//", BinaryOp::FloorDivide},
+                               {"%", BinaryOp::Modulo}};
+  return operands(kOps, &ExpressionParser::power);
 }
 
 ExprPtr ExpressionParser::power() {
-  ExprPtr left = unary(true);
-  while (tokens_.is_op("**")) {
-    const std::size_t at = tokens_.take().at;
-    left = make(at, Binary{BinaryOp::Power, std::move(left), unary(true)});
-  }
-  return left;
+  constexpr Operator kOps[] = {{"**", BinaryOp::Power}};
+  return operands(kOps, &ExpressionParser::filtered);
 }
 
-ExprPtr ExpressionParser::unary(bool with_filters) {
+ExprPtr ExpressionParser::filtered() {
   const Nesting nesting(*this);
-  ExprPtr value;
-  if (tokens_.is_op("-") || tokens_.is_op("+")) {
-    const Token op = tokens_.take();
-    value = make(op.at, Unary{op.text == "-" ? UnaryOp::Minus : UnaryOp::Plus, unary(false)});
-  } else {
-    value = primary();
-  }
-  value = postfix(std::move(value));
-  return with_filters ? filters_and_tests(std::move(value)) : std::move(value);
+  return filters_and_tests(unary());
+}
+
+ExprPtr ExpressionParser::unary() {
+  if (!tokens_.is_op("-") && !tokens_.is_op("+")) return postfix(primary());
+  const Nesting nesting(*this);
+  const Token op = tokens_.take();
+  return postfix(make(op.at, Unary{op.text == "-" ? UnaryOp::Minus : UnaryOp::Plus, unary()}));
 }
 
 ExprPtr ExpressionParser::primary() {

@@ -1,10 +1,11 @@
 // Expressions of a template, with Jinja's precedences: if else, or, and, not, comparisons, + -, ~,
-// * / // %,
-// **, signs, then filters and tests, which bind tightest.
+// * / // %, **, signs, then filters and tests, which bind tightest.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/jinja/syntax/ast.h"
@@ -34,15 +35,20 @@ class ExpressionParser {
 
  private:
   class Nesting;
+  using Operator = std::pair<std::string_view, BinaryOp>;
+  using Operand = ExprPtr (ExpressionParser::*)();
 
   ExprPtr conjunction();
   ExprPtr negation();
   ExprPtr comparison();
+  /// Operands with these operators between them, from the left.
+  ExprPtr operands(std::span<const Operator> operators, Operand next);
   ExprPtr sum();
   ExprPtr concatenation();
   ExprPtr product();
   ExprPtr power();
-  ExprPtr unary(bool with_filters);
+  ExprPtr filtered();
+  ExprPtr unary();
   ExprPtr number();
   ExprPtr parenthesized();
   ExprPtr list();
