@@ -36,6 +36,16 @@ inline Utf8Char first_char(std::string_view text) {
   return {bytes, code, true, false};
 }
 
+/// Calls visit(character, its place in the text) for each character.
+template <class Visit>
+void each_char(std::string_view text, Visit&& visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char c = first_char(text.substr(at));
+    visit(c, at);
+    at += c.bytes;
+  }
+}
+
 /// Number of ASCII bytes at the start of a text.
 inline std::size_t ascii_prefix(std::string_view text) {
   std::size_t at = 0;

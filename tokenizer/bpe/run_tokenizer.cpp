@@ -21,11 +21,9 @@ std::size_t white_space_at_start(std::string_view text) {
 
 std::string_view without_white_space_at_end(std::string_view text) {
   std::size_t keep = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char c = first_char(text.substr(at));
-    at += c.bytes;
-    if (!c.valid || !is_white_space(c.code_point)) keep = at;
-  }
+  each_char(text, [&](const Utf8Char& c, std::size_t at) {
+    if (!c.valid || !is_white_space(c.code_point)) keep = at + c.bytes;
+  });
   return text.substr(0, keep);
 }
 

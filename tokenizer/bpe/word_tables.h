@@ -166,12 +166,10 @@ class CharacterPairs {
   /// Adds all neighbours in a text.
   void add(std::string_view text) {
     char32_t previous = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const Utf8Char c = first_char(text.substr(at));
+    each_char(text, [&](const Utf8Char& c, std::size_t at) {
       if (at > 0) insert(previous, c.code_point);
       previous = c.code_point;
-      at += c.bytes;
-    }
+    });
   }
   [[nodiscard]] bool contains(char32_t left, char32_t right) const {
     const std::uint32_t a = small(left), b = small(right);

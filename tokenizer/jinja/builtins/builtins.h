@@ -106,6 +106,7 @@ class Bound {
   }
   /// These throw Failure for a value of another type.
   [[nodiscard]] std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
+  [[nodiscard]] std::size_t size(std::size_t i, std::int64_t otherwise) const;  ///< 0 if negative
   [[nodiscard]] const Text& text(std::size_t i) const;
   [[nodiscard]] Text text(std::size_t i, const char* otherwise) const;
   /// Returns nullopt if the argument is absent or none.

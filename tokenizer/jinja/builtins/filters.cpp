@@ -37,15 +37,13 @@ Value title_filter(Context& context, const Value& input, const Arguments& argume
   const std::string_view bytes = text.bytes();
   Text out;
   bool in_word = false;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = first_char(bytes.substr(at));
+  each_char(bytes, [&](const Utf8Char& c, std::size_t at) {
     const std::string_view one = bytes.substr(at, c.bytes);
     const bool between =
         (c.valid && is_space(c.code_point)) || one.find_first_of("-({[<") != std::string_view::npos;
     out.append(between ? std::string(one) : in_word ? lower(one) : upper(one), text.trusted_at(at));
     in_word = !between;
-    at += c.bytes;
-  }
+  });
   return context.made(std::move(out));
 }
 
@@ -73,7 +71,7 @@ Value string_filter(Context& context, const Value& input, const Arguments& argum
 
 Value center_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("center", arguments, {"width"});
-  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 80)));
+  const std::size_t width = args.size(0, 80);
   context.budget.take(width);
   context.budget.take(width * 4);
   return context.made(pad(context.text(input), width, Text(" ", true), Side::Both));
@@ -99,7 +97,7 @@ Value indent_filter(Context& context, const Value& input, const Arguments& argum
   if (args.has(0) && args[0].text() != nullptr) {
     margin = *args[0].text();
   } else {
-    const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 4)));
+    const std::size_t width = args.size(0, 4);
     context.budget.take(width);
     margin = Text(std::string(width, ' '), true);
   }
@@ -153,14 +151,11 @@ Value wordcount_filter(Context& context, const Value& input, const Arguments& ar
   context.budget.step(text.size() / 4);
   std::int64_t n = 0;
   bool in_word = false;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char c = first_char(std::string_view(text.bytes()).substr(at));
-    const bool word =
-        c.valid && (c.code_point == '_' || is_alpha(c.code_point) || is_numeric(c.code_point));
+  each_char(text.bytes(), [&](const Utf8Char& c, std::size_t) {
+    const bool word = c.valid && is_word(c.code_point);
     n += word && !in_word ? 1 : 0;
     in_word = word;
-    at += c.bytes;
-  }
+  });
   return n;
 }
 

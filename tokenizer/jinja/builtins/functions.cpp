@@ -32,12 +32,9 @@ std::uint64_t weight(const Value& value) {
 
 std::vector<Value> characters(const Text& text) {
   std::vector<Value> out;
-  const std::string_view bytes = text.bytes();
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::size_t n = first_char(bytes.substr(at)).bytes;
-    out.emplace_back(text.part(at, at + n));
-    at += n;
-  }
+  each_char(text.bytes(), [&](const Utf8Char& c, std::size_t at) {
+    out.emplace_back(text.part(at, at + c.bytes));
+  });
   return out;
 }
 
@@ -128,6 +125,10 @@ std::int64_t Bound::integer(std::size_t i, std::int64_t otherwise) const {
   const auto integer = (*this)[i].integer();
   if (!integer) wrong_type(i, "int");
   return *integer;
+}
+
+std::size_t Bound::size(std::size_t i, std::int64_t otherwise) const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, integer(i, otherwise)));
 }
 
 const Text& Bound::text(std::size_t i) const {

@@ -329,7 +329,7 @@ Value pad_text(Context& context, const Value& self, const Arguments& arguments) 
   const Text fill = args.text(1, " ");
   if (length(fill.bytes()) != 1)
     throw Failure("The fill character must be exactly one character long");
-  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 0)));
+  const std::size_t width = args.size(0, 0);
   context.budget.take(width);
   context.budget.take(width * 4);
   return context.made(pad(*self.text(), width, fill, side));
@@ -338,7 +338,7 @@ Value pad_text(Context& context, const Value& self, const Arguments& arguments) 
 Value zfill(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("zfill", arguments, {"width"}, 1);
   const Text& text = *self.text();
-  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 0)));
+  const std::size_t width = args.size(0, 0);
   context.budget.read(text.size());
   const std::size_t shown = length(text.bytes());
   if (width <= shown) return self;
@@ -356,12 +356,10 @@ Value all_chars(Context& context, const Value& self, const Arguments& arguments)
   const Bound args("a method of str", arguments, {});
   const std::string_view bytes = self.text()->bytes();
   context.budget.step(bytes.size() / 8);
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = first_char(bytes.substr(at));
-    if (!c.valid || !holds(c.code_point)) return false;
-    at += c.bytes;
-  }
-  return !bytes.empty();
+  bool all = !bytes.empty();
+  each_char(bytes,
+            [&](const Utf8Char& c, std::size_t) { all = all && c.valid && holds(c.code_point); });
+  return all;
 }
 
 bool is_space_char(char32_t c) { return is_space(c); }
@@ -378,32 +376,26 @@ Value in_case(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("a method of str", arguments, {});
   const std::string_view bytes = self.text()->bytes();
   context.budget.step(bytes.size() / 8);
-  bool found = false;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = first_char(bytes.substr(at));
-    if (c.valid && wanted(c.code_point))
-      found = true;
-    else if (c.valid && is_cased(c.code_point))
-      return false;
-    at += c.bytes;
-  }
-  return found;
+  bool found = false, others = false;
+  each_char(bytes, [&](const Utf8Char& c, std::size_t) {
+    const bool fits = c.valid && wanted(c.code_point);
+    found = found || fits;
+    others = others || (!fits && c.valid && is_cased(c.code_point));
+  });
+  return found && !others;
 }
 
 Value istitle(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("istitle", arguments, {});
   context.budget.step(self.text()->size());
-  const std::string_view bytes = self.text()->bytes();
-  bool in_word = false, found = false;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = first_char(bytes.substr(at));
+  bool in_word = false, found = false, wrong = false;
+  each_char(self.text()->bytes(), [&](const Utf8Char& c, std::size_t) {
     const bool cased = c.valid && is_cased(c.code_point);
-    if (cased && is_lower(c.code_point) != in_word) return false;
+    wrong = wrong || (cased && is_lower(c.code_point) != in_word);
     found = found || cased;
     in_word = cased;
-    at += c.bytes;
-  }
-  return found;
+  });
+  return found && !wrong;
 }
 
 Value format(Context& context, const Value& self, const Arguments& arguments) {

@@ -245,8 +245,7 @@ Text slice_text(const Text& text, const Value& start, const Value& stop, const V
     return text.part(begin, begin + offset_of(bytes.substr(begin), n));
   }
   std::vector<std::size_t> begins;
-  for (std::size_t at = 0; at < bytes.size(); at += first_char(bytes.substr(at)).bytes)
-    begins.push_back(at);
+  each_char(bytes, [&](const Utf8Char&, std::size_t at) { begins.push_back(at); });
   Text out;
   walk(b, [&](std::size_t i) {
     out.append(text, begins[i], begins[i] + first_char(bytes.substr(begins[i])).bytes);

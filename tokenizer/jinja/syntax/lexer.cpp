@@ -291,9 +291,7 @@ class Lexer {
     std::size_t end = at_;
     while (end < source_.size()) {
       const Utf8Char c = first_char(source_.substr(end));
-      const bool word =
-          c.valid && (c.code_point == '_' || is_alpha(c.code_point) || is_numeric(c.code_point));
-      if (!word) break;
+      if (!c.valid || !is_word(c.code_point)) break;
       end += c.bytes;
     }
     if (end == at_) return false;

@@ -183,20 +183,17 @@ class Writer {
     const std::string_view bytes = text.bytes();
     put("\"");
     std::size_t done = 0;
-    for (std::size_t at = 0; at < bytes.size();) {
-      const Utf8Char c = first_char(bytes.substr(at));
+    each_char(bytes, [&](const Utf8Char& c, std::size_t at) {
       const bool plain =
           !c.valid || (c.code_point >= 0x20 && c.code_point != '"' && c.code_point != '\\' &&
                        (c.code_point < 0x7F || !style_.ensure_ascii));
-      if (!plain) {
-        out_.append(text, done, at);
-        const std::string escape = escaped(c.code_point);
-        context_.budget.take(escape.size());
-        out_.append(escape, text.trusted_at(at));
-        done = at + c.bytes;
-      }
-      at += c.bytes;
-    }
+      if (plain) return;
+      out_.append(text, done, at);
+      const std::string escape = escaped(c.code_point);
+      context_.budget.take(escape.size());
+      out_.append(escape, text.trusted_at(at));
+      done = at + c.bytes;
+    });
     out_.append(text, done, bytes.size());
     put("\"");
   }
@@ -270,7 +267,7 @@ Value tojson(Context& context, const Value& value, const Arguments& arguments) {
     if (args[1].text() != nullptr) {
       style.indent = *args[1].text();
     } else {
-      const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(1, 0)));
+      const std::size_t width = args.size(1, 0);
       context.budget.take(width);
       style.indent = Text(std::string(width, ' '), true);
     }

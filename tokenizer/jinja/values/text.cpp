@@ -78,15 +78,12 @@ void map_valid(std::string_view text, Mapping mapping, std::string& out) {
 std::string map(std::string_view text, Mapping mapping) {
   std::string out;
   std::size_t begin = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char c = first_char(text.substr(at));
-    if (!c.valid) {
-      map_valid(text.substr(begin, at - begin), mapping, out);
-      out += text[at];
-      begin = at + 1;
-    }
-    at += c.bytes;
-  }
+  each_char(text, [&](const Utf8Char& c, std::size_t at) {
+    if (c.valid) return;
+    map_valid(text.substr(begin, at - begin), mapping, out);
+    out += text[at];
+    begin = at + 1;
+  });
   map_valid(text.substr(begin), mapping, out);
   return out;
 }
@@ -95,7 +92,7 @@ std::string map(std::string_view text, Mapping mapping) {
 
 std::size_t length(std::string_view text) {
   std::size_t n = 0;
-  for (std::size_t at = 0; at < text.size(); at += first_char(text.substr(at)).bytes) ++n;
+  each_char(text, [&](const Utf8Char&, std::size_t) { ++n; });
   return n;
 }
 
@@ -134,6 +131,7 @@ bool is_digit(char32_t c) { return uc_digit_value(c) >= 0; }
 bool is_numeric(char32_t c) { return uc_numeric_value(c).denominator != 0; }
 bool is_upper(char32_t c) { return uc_is_property_uppercase(c); }
 bool is_lower(char32_t c) { return uc_is_property_lowercase(c); }
+bool is_word(char32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
 bool is_cased(char32_t c) {
   return is_upper(c) || is_lower(c) || in_category(c, UC_CATEGORY_MASK_Lt);
 }
@@ -157,13 +155,12 @@ Stripped stripped_set(const std::optional<Text>& characters) {
   std::array<bool, 256> bytes{};
   std::unordered_set<std::string_view> longer;
   const std::string_view all = characters->bytes();
-  for (std::size_t at = 0, n = 0; at < all.size(); at += n) {
-    n = first_char(all.substr(at)).bytes;
-    if (n == 1)
+  each_char(all, [&](const Utf8Char& c, std::size_t at) {
+    if (c.bytes == 1)
       bytes[static_cast<unsigned char>(all[at])] = true;
     else
-      longer.insert(all.substr(at, n));
-  }
+      longer.insert(all.substr(at, c.bytes));
+  });
   return [bytes, longer = std::move(longer)](std::string_view character) {
     return character.size() == 1 ? bytes[static_cast<unsigned char>(character[0])]
                                  : longer.contains(character);
@@ -185,16 +182,6 @@ std::size_t skip_spaces_back(std::string_view text, std::size_t at) {
     at = before;
   }
   return at;
-}
-
-/// Calls visit(begin, end, code point or 0) for each character.
-template <class Visit>
-void each_char(std::string_view text, Visit&& visit) {
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char c = first_char(text.substr(at));
-    visit(at, at + c.bytes, c.valid ? c.code_point : char32_t{0});
-    at += c.bytes;
-  }
 }
 
 }  // namespace
@@ -351,22 +338,22 @@ Text capitalize(const Text& text) {
 Text title(const Text& text) {
   Text out;
   bool in_word = false;
-  each_char(text.bytes(), [&](std::size_t begin, std::size_t end, char32_t c) {
-    const std::string_view one = std::string_view(text.bytes()).substr(begin, end - begin);
-    out.append(in_word ? lower(one) : title_case(one), text.trusted_at(begin));
-    in_word = is_cased(c);
+  each_char(text.bytes(), [&](const Utf8Char& c, std::size_t at) {
+    const std::string_view one = std::string_view(text.bytes()).substr(at, c.bytes);
+    out.append(in_word ? lower(one) : title_case(one), text.trusted_at(at));
+    in_word = is_cased(c.code_point);
   });
   return out;
 }
 
 Text swap_case(const Text& text) {
   Text out;
-  each_char(text.bytes(), [&](std::size_t begin, std::size_t end, char32_t c) {
-    const std::string_view one = std::string_view(text.bytes()).substr(begin, end - begin);
-    out.append(is_upper(c)   ? lower(one)
-               : is_lower(c) ? upper(one)
-                             : std::string(one),
-               text.trusted_at(begin));
+  each_char(text.bytes(), [&](const Utf8Char& c, std::size_t at) {
+    const std::string_view one = std::string_view(text.bytes()).substr(at, c.bytes);
+    out.append(is_upper(c.code_point)   ? lower(one)
+               : is_lower(c.code_point) ? upper(one)
+                                        : std::string(one),
+               text.trusted_at(at));
   });
   return out;
 }

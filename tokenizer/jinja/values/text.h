@@ -31,6 +31,7 @@ bool is_alpha(char32_t c);
 bool is_decimal(char32_t c);
 bool is_digit(char32_t c);
 bool is_numeric(char32_t c);
+bool is_word(char32_t c);  ///< a letter, a number or _
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 /// Has upper and lower case forms, or is a title case letter.

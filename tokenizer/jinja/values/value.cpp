@@ -174,18 +174,6 @@ Value Object::call(Context&, const Arguments&) {
   throw Failure("'" + type_name() + "' object is not callable");
 }
 
-Text Namespace::shown() const {
-  Text out("<Namespace {", true);
-  for (const auto& [key, value] : fields.entries()) {
-    if (out.bytes().back() != '{') out.append(", ", true);
-    out.append(repr(key));
-    out.append(": ", true);
-    out.append(repr(value));
-  }
-  out.append("}>", true);
-  return out;
-}
-
 std::optional<Value> Namespace::attribute(std::string_view name) {
   const Value* found = fields.find(name);
   return found == nullptr ? std::nullopt : std::optional(*found);
@@ -214,16 +202,14 @@ Text repr_text(const Text& text) {
   const bool single = bytes.find('\'') == std::string::npos || bytes.find('"') != std::string::npos;
   const char quote = single ? '\'' : '"';
   Text out(std::string(1, quote), true);
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Utf8Char c = first_char(std::string_view(bytes).substr(at));
+  each_char(bytes, [&](const Utf8Char& c, std::size_t at) {
     if (bytes[at] == quote || bytes[at] == '\\')
       out.append(std::string{'\\', bytes[at]}, text.trusted_at(at));
     else if (c.valid && is_printable(c.code_point))
       out.append(text, at, at + c.bytes);
     else
       out.append(escaped(c, static_cast<unsigned char>(bytes[at])), text.trusted_at(at));
-    at += c.bytes;
-  }
+  });
   out.append(std::string(1, quote), true);
   return out;
 }
@@ -245,36 +231,32 @@ Text around(std::string_view before, const Text& inside, std::string_view after)
 }
 
 Text repr_list(const List& list) {
-  switch (list.kind) {
-    case List::Kind::List:
-      return around("[", repr_items(list), "]");
-    case List::Kind::Tuple:
-      return around("(", repr_items(list), list.items.size() == 1 ? ",)" : ")");
-    case List::Kind::Range:
-      return {list.range, true};
-    case List::Kind::DictKeys:
-      return around("dict_keys([", repr_items(list), "])");
-    case List::Kind::DictValues:
-      return around("dict_values([", repr_items(list), "])");
-    case List::Kind::DictItems:
-      return around("dict_items([", repr_items(list), "])");
-  }
-  return {};
+  constexpr std::pair<std::string_view, std::string_view> kBrackets[] = {{"[", "]"},
+                                                                         {"(", ")"},
+                                                                         {},
+                                                                         {"dict_keys([", "])"},
+                                                                         {"dict_values([", "])"},
+                                                                         {"dict_items([", "])"}};
+  if (list.kind == List::Kind::Range) return {list.range, true};
+  const auto& [open, close] = kBrackets[static_cast<std::size_t>(list.kind)];
+  const bool comma = list.kind == List::Kind::Tuple && list.items.size() == 1;
+  return around(open, repr_items(list), comma ? ",)" : close);
 }
 
-Text repr_dict(const Dict& dict) {
-  Text out("{", true);
+Text repr_entries(const Dict& dict) {
+  Text out;
   for (const auto& [key, value] : dict.entries()) {
-    if (out.size() > 1) out.append(", ", true);
+    if (!out.empty()) out.append(", ", true);
     out.append(repr(key));
     out.append(": ", true);
     out.append(repr(value));
   }
-  out.append("}", true);
   return out;
 }
 
 }  // namespace
+
+Text Namespace::shown() const { return around("<Namespace {", repr_entries(fields), "}>"); }
 
 // The shortest digits that read back as the same number; an exponent where Python has one: below
 // 1e-4 and from 1e16 on.
@@ -298,7 +280,7 @@ Text repr(const Value& value) {
 Text to_text(const Value& value) {
   if (const Text* text = value.text()) return *text;
   if (const List* list = value.list()) return repr_list(*list);
-  if (const Dict* dict = value.dict()) return repr_dict(*dict);
+  if (const Dict* dict = value.dict()) return around("{", repr_entries(*dict), "}");
   if (const Object* object = value.object()) return object->shown();
   if (value.is_undefined()) return {};
   if (value.is_none()) return {"None", true};
