@@ -35,6 +35,28 @@ std::optional<std::size_t> longest_text(const CharDfa& dfa) {
   return done == dfa.states.size() ? std::optional(longest) : std::nullopt;
 }
 
+// The automaton of all other texts.
+CharDfa all_others(const CharDfa& dfa, Budget& budget) {
+  CharDfa out;
+  const auto any = static_cast<std::uint32_t>(dfa.states.size());
+  for (const CharDfa::State& state : dfa.states) {
+    CharDfa::State other;
+    other.accepts = !state.accepts;
+    char32_t next = 0;
+    for (const CharDfa::Edge& edge : state.edges) {
+      if (edge.codes.low > next) other.edges.push_back({{next, edge.codes.low - 1}, any});
+      other.edges.push_back(edge);
+      next = edge.codes.high + 1;
+    }
+    if (next <= kLastCode) other.edges.push_back({{next, kLastCode}, any});
+    budget.steps(1 + other.edges.size());
+    count_state(other, budget);
+    out.states.push_back(std::move(other));
+  }
+  out.states.push_back({{{{0, kLastCode}, any}}, true});
+  return out;
+}
+
 }  // namespace
 
 bool CharDfa::accepts(std::string_view utf8) const {
@@ -117,25 +139,7 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget) {
 }
 
 CharDfa complement(const CharDfa& dfa, Budget& budget) {
-  if (dfa.states.empty()) return all_but({}, budget);
-  CharDfa out;
-  const auto any = static_cast<std::uint32_t>(dfa.states.size());
-  for (const CharDfa::State& state : dfa.states) {
-    CharDfa::State other;
-    other.accepts = !state.accepts;
-    char32_t next = 0;
-    for (const CharDfa::Edge& edge : state.edges) {
-      if (edge.codes.low > next) other.edges.push_back({{next, edge.codes.low - 1}, any});
-      other.edges.push_back(edge);
-      next = edge.codes.high + 1;
-    }
-    if (next <= kLastCode) other.edges.push_back({{next, kLastCode}, any});
-    budget.steps(1 + other.edges.size());
-    count_state(other, budget);
-    out.states.push_back(std::move(other));
-  }
-  out.states.push_back({{{{0, kLastCode}, any}}, true});
-  return trimmed(out, budget);
+  return trimmed(all_others(dfa, budget), budget);
 }
 
 CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget) {
@@ -164,36 +168,23 @@ CharDfa all_but(std::span<const std::string_view> texts, Budget& budget) {
     bool ends = false;
   };
   std::vector<Branch> tree(1);
-  for (std::string_view text : texts) {
+  for (const std::string_view text : texts) {
     std::uint32_t at = 0;
-    while (!text.empty()) {
-      const Utf8Char c = first_char(text);
-      text.remove_prefix(c.bytes);
+    each_char(text, [&](const Utf8Char& c, std::size_t) {
       const auto [found, is_new] =
           tree[at].next.try_emplace(c.code_point, static_cast<std::uint32_t>(tree.size()));
       at = found->second;
       if (is_new) tree.emplace_back();
-    }
+    });
     tree[at].ends = true;
   }
-  CharDfa out;
-  const auto any = static_cast<std::uint32_t>(tree.size());
+  CharDfa those;
   for (const Branch& branch : tree) {
-    CharDfa::State state;
-    state.accepts = !branch.ends;
-    char32_t next = 0;
-    for (const auto& [code, to] : branch.next) {
-      if (code > next) state.edges.push_back({{next, code - 1}, any});
-      state.edges.push_back({{code, code}, to});
-      next = code + 1;
-    }
-    if (next <= kLastCode) state.edges.push_back({{next, kLastCode}, any});
-    budget.steps(1 + state.edges.size());
-    count_state(state, budget);
-    out.states.push_back(std::move(state));
+    CharDfa::State& state = those.states.emplace_back();
+    state.accepts = branch.ends;
+    for (const auto& [code, to] : branch.next) state.edges.push_back({{code, code}, to});
   }
-  out.states.push_back({{{{0, kLastCode}, any}}, true});
-  return out;
+  return all_others(those, budget);
 }
 
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to) {

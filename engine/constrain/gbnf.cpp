@@ -94,26 +94,11 @@ class GbnfReader {
     if (!take("\\")) return code();
     const std::size_t begin = at() - 1;
     const char32_t c = code();
-    switch (c) {
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 't':
-        return '\t';
-      case 'x':
-        return hex(2);
-      case 'u':
-        return hex(4);
-      case 'U':
-        return hex(8);
-      default:
-        break;
-    }
-    constexpr std::string_view kThemselves = "\\\"[]/^-'";
-    if (c > 0x7F || kThemselves.find(static_cast<char>(c)) == std::string_view::npos)
-      fail("an unknown escape", begin);
-    return c;
+    if (c == 'x' || c == 'u' || c == 'U') return hex(c == 'x' ? 2 : c == 'u' ? 4 : 8);
+    constexpr std::u32string_view kEscapes = U"nrt\\\"[]/^-'", kMeant = U"\n\r\t\\\"[]/^-'";
+    const std::size_t i = kEscapes.find(c);
+    if (i == kEscapes.npos) fail("an unknown escape", begin);
+    return kMeant[i];
   }
 
  private:
@@ -216,7 +201,6 @@ class GbnfGrammar {
     builder_.silent(from, to);
   }
 
-  // An element as a rule of its own: it may stand there several times.
   /// The rest of <TEXT>, a token, or of <[ID]>.
   std::string token_element(std::string_view close) {
     std::string text;
@@ -228,6 +212,7 @@ class GbnfGrammar {
     return text;
   }
 
+  /// An element as a rule of its own: it may stand there several times.
   RuleId element(std::size_t depth) {
     const std::size_t at = in_.at();
     if (GbnfReader::is_name_char(in_.peek())) return rule_named(in_.name(), at);

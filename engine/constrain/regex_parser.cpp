@@ -196,54 +196,29 @@ class RegexParser {
     return *codes;
   }
 
-  // Reads what follows a backslash.
+  /// A class by its letter: capitals are for all other characters.
+  static CodeSet in_case(char32_t letter, const CodeSet& set) {
+    return letter < 'a' ? complement(set) : set;
+  }
+
+  // Reads what follows a backslash. \b is a word's edge outside of brackets.
   CodeSet escape(bool in_bracket) {
     const char32_t c = next_code();
     const auto one = [](char32_t code) { return CodeSet{{code, code}}; };
-    switch (c) {
-      case 'd':
-        return digit_codes();
-      case 'D':
-        return complement(digit_codes());
-      case 'w':
-        return word_codes();
-      case 'W':
-        return complement(word_codes());
-      case 's':
-        return space_codes();
-      case 'S':
-        return complement(space_codes());
-      case 'n':
-        return one('\n');
-      case 'r':
-        return one('\r');
-      case 't':
-        return one('\t');
-      case 'f':
-        return one('\f');
-      case 'v':
-        return one('\v');
-      case 'b':
-        return one('\b');  // in brackets
-      case 'x':
-        return one(hex(2));
-      case 'u':
-        return normalized(one(unicode()));
-      case 'p':
-        return property();
-      case 'P':
-        return complement(property());
-      case 'c': {
-        const char32_t letter = next_code() | 0x20;
-        if (letter < 'a' || letter > 'z') fail("expected a letter behind \\c");
-        return one(letter - 'a' + 1);
-      }
-      case '0':
-        if (!is_digit(rest_)) return one(0);
-        [[fallthrough]];
-      default:
-        break;
+    constexpr std::u32string_view kLetters = U"nrtfvb", kControls = U"\n\r\t\f\v\b";
+    if (const std::size_t i = kLetters.find(c); i != kLetters.npos) return one(kControls[i]);
+    if (c == 'd' || c == 'D') return in_case(c, digit_codes());
+    if (c == 'w' || c == 'W') return in_case(c, word_codes());
+    if (c == 's' || c == 'S') return in_case(c, space_codes());
+    if (c == 'p' || c == 'P') return in_case(c, property());
+    if (c == 'x') return one(hex(2));
+    if (c == 'u') return normalized(one(unicode()));
+    if (c == 'c') {
+      const char32_t letter = next_code() | 0x20;
+      if (letter < 'a' || letter > 'z') fail("expected a letter behind \\c");
+      return one(letter - 'a' + 1);
     }
+    if (c == '0' && !is_digit(rest_)) return one(0);
     if (c >= '0' && c <= '9') fail("back references are not supported");
     if (c == 'k' && !in_bracket) fail("back references are not supported");
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) fail("an unknown escape");

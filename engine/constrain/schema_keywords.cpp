@@ -30,30 +30,13 @@ std::size_t count_of(const SchemaJson& value, const std::string& at) {
 }
 
 bool is_annotation(std::string_view key) {
-  constexpr std::string_view kNames[] = {"title",
-                                         "description",
-                                         "default",
-                                         "examples",
-                                         "$schema",
-                                         "$id",
-                                         "$comment",
-                                         "deprecated",
-                                         "readOnly",
-                                         "writeOnly",
-                                         "$defs",
-                                         "definitions",
-                                         "contentEncoding",
-                                         "contentMediaType",
-                                         "contentSchema",
-                                         "example",
-                                         "$anchor",
-                                         "$vocabulary",
-                                         "externalDocs",
-                                         "xml",
-                                         "enumDescriptions",
-                                         "enumNames",
-                                         "markdownDescription"};
-  return key.starts_with("x-") || std::ranges::count(kNames, key) != 0;
+  constexpr std::string_view kNames =
+      " title description default examples $schema $id $comment deprecated readOnly writeOnly "
+      "$defs "
+      "definitions contentEncoding contentMediaType contentSchema example $anchor $vocabulary "
+      "externalDocs xml enumDescriptions enumNames markdownDescription ";
+  return key.starts_with("x-") ||
+         (key.find(' ') == key.npos && kNames.find(" " + std::string(key) + " ") != key.npos);
 }
 
 // An integer beyond 64 bits was read as a double and may have changed.
