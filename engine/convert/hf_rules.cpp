@@ -176,10 +176,7 @@ HfRule flag_or(std::string_view suffix, std::string_view key, bool fallback) {
 namespace {
 
 constexpr const char* kUnsupported = "not supported here: expected ";
-
-std::string dense_gate(std::uint32_t layer) {
-  return "blk." + std::to_string(layer) + ".ffn_gate_inp.weight";
-}
+constexpr std::string_view kRouter = "ffn_gate_inp.weight";
 
 }  // namespace
 
@@ -255,7 +252,7 @@ HfRule write_dense_layers() {
   return {nullptr, [](HfExport& k) {
             std::vector<std::uint32_t> dense;
             for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
-              if (!k.has_tensor(dense_gate(i))) dense.push_back(i);
+              if (!k.has_tensor(i, kRouter)) dense.push_back(i);
             k.set("decoder_sparse_step", 1);
             k.set("mlp_only_layers", dense);
           }};
@@ -323,7 +320,7 @@ HfRule routed_experts(std::uint32_t gating) {
         [=](HfExport& k) {
           static_cast<void>(k.keys.has(kLeading));
           std::uint32_t layer = 0;
-          while (layer < k.config.n_layers && !k.has_tensor(dense_gate(layer))) ++layer;
+          while (layer < k.config.n_layers && !k.has_tensor(layer, kRouter)) ++layer;
           k.set(kDense, layer);
           // The key means nothing if there is one group.
           static_cast<void>(k.keys.get_or("expert_group_used_count", 1, 0, limits::kExperts));

@@ -59,6 +59,10 @@ class HfExport {
   [[nodiscard]] bool has_tensor(std::string_view name) const {
     return file_.tensor(name) != nullptr;
   }
+  /// blk.LAYER.NAME
+  [[nodiscard]] bool has_tensor(std::uint32_t layer, std::string_view name) const {
+    return has_tensor("blk." + std::to_string(layer) + "." + std::string(name));
+  }
   /// Columns of the matrix blk.*.NAME.weight in the first layer that has one; 0 if none has.
   [[nodiscard]] std::uint64_t cols_of(const std::string& name) const;
   void set(std::string_view key, Json value) { out[std::string(key)] = std::move(value); }

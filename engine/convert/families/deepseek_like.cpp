@@ -10,9 +10,6 @@ namespace {
 
 constexpr std::uint32_t kSoftmax = 1, kSigmoid = 2;  // expert_gating_func
 
-constexpr HfTensor kGlm4MoeNorms[] = {
-    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
 constexpr HfTensor kErnieBias[] = {
     {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
 
@@ -131,7 +128,7 @@ std::vector<HfClass> deepseek_like() {
        .default_part = 0.5,
        .default_eps = 1e-5F,
        .tensors =
-           join({kEnds, kGlm4MoeNorms, kAttention, kQkNorms, kMlp, kExperts, kSharedExperts}),
+           join({kEnds, kPostAttentionNorms, kAttention, kQkNorms, kMlp, kExperts, kSharedExperts}),
        .rules = {drop_prediction(), routed_experts(kSigmoid), expert_groups(),
                  write_presence("use_qk_norm", "blk.0.attn_q_norm.weight")},
        .predicting_layers = true},

@@ -20,6 +20,8 @@ std::vector<HfClass> deepseek_like();  ///< deepseek_like.cpp: its router of exp
 
 /// Granite's factors of embeddings, branches, attention and logits (llama_like.cpp).
 HfRule granite_factors();
+/// Hybrid classes of Granite rotate only if their position embeddings are "rope" (llama_like.cpp).
+HfRule granite_positions();
 
 // hybrid.cpp: rules of layers of several kinds
 
@@ -28,7 +30,7 @@ inline constexpr std::string_view kKvHeads = "attention.head_count_kv";
 HfRule mixed_layers(std::string_view attention, std::string_view recurrent);
 /// Returns the KV heads of all layers that have some. Throws Error if they differ.
 std::uint32_t common_kv_heads(const HfExport& k, const std::vector<std::uint32_t>& heads);
-/// True if a layer has the tensor: "ssm_conv1d.bias".
+/// True if any layer has the tensor: "ssm_conv1d.bias".
 bool any_has(const HfExport& k, const std::string& tensor);
 /// Sigmoid routers, for which the class has no key.
 HfRule sigmoid_router();
@@ -57,6 +59,9 @@ inline constexpr HfTensor kEnds[] = {{"token_embd", "model.embed_tokens"},
 inline constexpr HfTensor kNorms[] = {
     {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
     {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
+inline constexpr HfTensor kPostAttentionNorms[] = {
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
 inline constexpr HfTensor kAttention[] = {{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
                                           {"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
                                           {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
@@ -106,6 +111,23 @@ inline constexpr HfTensor kLatent[] = {
     {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
     {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
     {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+// Jamba and Falcon H1.
+inline constexpr HfTensor kJambaLayers[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.final_layernorm"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+    {"blk.#.ffn_gate", "model.layers.#.feed_forward.gate_proj"},
+    {"blk.#.ffn_up", "model.layers.#.feed_forward.up_proj"},
+    {"blk.#.ffn_down", "model.layers.#.feed_forward.down_proj"}};
+// Mamba 1 and 2 in some layers.
+inline constexpr HfTensor kMambaLayers[] = {
+    {"blk.#.ssm_in", "model.layers.#.mamba.in_proj"},
+    {"blk.#.ssm_conv1d.weight", "model.layers.#.mamba.conv1d.weight", HfRows::Taps},
+    {"blk.#.ssm_conv1d.bias", "model.layers.#.mamba.conv1d.bias"},
+    {"blk.#.ssm_a", "model.layers.#.mamba.A_log", HfRows::Decays},
+    {"blk.#.ssm_d", "model.layers.#.mamba.D", HfRows::Flat},
+    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"}};
 // Mamba 1 and 2, alone and in Nemotron-H.
 inline constexpr HfTensor kMamba[] = {
     {"token_embd", "backbone.embeddings"},

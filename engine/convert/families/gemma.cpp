@@ -27,21 +27,23 @@ constexpr HfTensor kBothSides[] = {
 constexpr HfTensor kHeadNorms[] = {
     {"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm", HfRows::PlusOne},
     {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm", HfRows::PlusOne}};
-constexpr HfTensor kGemma4[] = {
-    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+// Gemma 3n and 4 add inputs of their own to each layer.
+constexpr HfTensor kLayerInputs[] = {
     {"per_layer_model_proj", "model.per_layer_model_projection"},
     {"per_layer_proj_norm", "model.per_layer_projection_norm"},
     {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
     {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
     {"blk.#.ffn_norm", "model.layers.#.pre_feedforward_layernorm"},
     {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"},
+    {"blk.#.inp_gate", "model.layers.#.per_layer_input_gate"},
+    {"blk.#.proj", "model.layers.#.per_layer_projection"},
+    {"blk.#.post_norm", "model.layers.#.post_per_layer_input_norm"}};
+constexpr HfTensor kGemma4[] = {
+    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
     {"blk.#.post_ffw_norm_1", "model.layers.#.post_feedforward_layernorm_1"},
     {"blk.#.pre_ffw_norm_2", "model.layers.#.pre_feedforward_layernorm_2"},
     {"blk.#.post_ffw_norm_2", "model.layers.#.post_feedforward_layernorm_2"},
     {"blk.#.layer_output_scale.weight", "model.layers.#.layer_scalar"},
-    {"blk.#.inp_gate", "model.layers.#.per_layer_input_gate"},
-    {"blk.#.proj", "model.layers.#.per_layer_projection"},
-    {"blk.#.post_norm", "model.layers.#.post_per_layer_input_norm"},
     {"blk.#.ffn_gate_inp", "model.layers.#.router.proj"},
     {"blk.#.ffn_gate_inp.scale", "model.layers.#.router.scale"},
     {"blk.#.ffn_gate_up_exps.weight", "model.layers.#.experts.gate_up_proj"},
@@ -50,17 +52,8 @@ constexpr HfTensor kGemma4[] = {
 
 constexpr HfTensor kGemma3n[] = {
     {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight", HfRows::Padded},
-    {"per_layer_model_proj", "model.per_layer_model_projection"},
-    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
     {"altup_proj.weight", "model.altup_projections.%.weight"},
     {"altup_unembd_proj.weight", "model.altup_unembed_projections.%.weight"},
-    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
-    {"blk.#.ffn_norm", "model.layers.#.pre_feedforward_layernorm"},
-    {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"},
-    {"blk.#.inp_gate", "model.layers.#.per_layer_input_gate"},
-    {"blk.#.proj", "model.layers.#.per_layer_projection"},
-    {"blk.#.post_norm", "model.layers.#.post_per_layer_input_norm"},
     {"blk.#.laurel_l", "model.layers.#.laurel.linear_left"},
     {"blk.#.laurel_r", "model.layers.#.laurel.linear_right"},
     {"blk.#.laurel_post_norm", "model.layers.#.laurel.post_laurel_norm"},
@@ -175,8 +168,7 @@ void export_kv_heads(HfExport& k) {
     if (others != 0 && others != heads[i])
       k.fail(kSuffix, "expected the same number in all layers of a type");
     others = heads[i];
-    const std::string layer = "blk." + std::to_string(i) + ".attn_";
-    values = values && (k.has_tensor(layer + "v.weight") || !k.has_tensor(layer + "k.weight"));
+    values = values && (k.has_tensor(i, "attn_v.weight") || !k.has_tensor(i, "attn_k.weight"));
   }
   const std::uint32_t usual = of_type[1] != 0 ? of_type[1] : of_type[0];
   k.set("num_key_value_heads", usual);
@@ -354,11 +346,11 @@ std::vector<HfClass> gemma() {
                    {gemma3_ropes().to_gguf, nullptr},
                    {[](HfImport& k) { k.set("attention.causal", false); }, nullptr}}),
       gemma_class("Gemma3nForCausalLM", "gemma3n", "gemma3n_text",
-                  join({kEnds, kGemma3n, kAttention, kQkNorms, kMlp}),
+                  join({kEnds, kLayerInputs, kGemma3n, kAttention, kQkNorms, kMlp}),
                   {windows(5, 0, true), widths_by_layer(), gemma3n_sizes(), gate_sparsity(),
                    gemma3_ropes(), final_cap(30)}),
       gemma_class("Gemma4ForCausalLM", "gemma4", "gemma4_text",
-                  join({kEnds, kGemma4, kAttention, kQkNorms, kMlp}),
+                  join({kEnds, kLayerInputs, kGemma4, kAttention, kQkNorms, kMlp}),
                   {windows(kPeriod, 0, true),
                    windowed_head_size(),
                    {import_kv_heads, export_kv_heads},

@@ -150,10 +150,7 @@ HfRule linear_heads() {
       {integer("ssm.conv_kernel", "linear_conv_kernel_dim", limits::kConvolution),
        {[=](HfImport& k) {
           HfLinearHeads& heads = k.config.linear;
-          const auto read = [&](const char* key) {
-            const std::uint32_t n = k.uint(key, 1, limits::kStateSize);
-            return n;
-          };
+          const auto read = [&](const char* key) { return k.uint(key, 1, limits::kStateSize); };
           heads = {read(kKeys), read(kValues), read(kKeyDim), read(kValueDim)};
           if (heads.values % heads.keys != 0)
             k.fail(kValues, "expected a multiple of linear_num_key_heads");
@@ -228,12 +225,6 @@ HfRule kimi_layers() {
           }};
 }
 
-std::vector<HfRule> qwen_rules(std::vector<HfRule> more) {
-  std::vector<HfRule> rules = {drop_prediction(), linear_layers(), linear_heads()};
-  rules.insert(rules.end(), more.begin(), more.end());
-  return rules;
-}
-
 HfRule qwen_experts() {
   return all({experts("num_experts", "num_experts_per_tok", "moe_intermediate_size"),
               shared_width("shared_expert_intermediate_size"), only("norm_topk_prob", true)});
@@ -251,7 +242,7 @@ std::uint32_t common_kv_heads(const HfExport& k, const std::vector<std::uint32_t
 
 bool any_has(const HfExport& k, const std::string& tensor) {
   for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
-    if (k.has_tensor("blk." + std::to_string(i) + "." + tensor)) return true;
+    if (k.has_tensor(i, tensor)) return true;
   return false;
 }
 
@@ -319,14 +310,15 @@ std::vector<HfClass> hybrid() {
   };
   const auto qwen = [](std::string_view name, std::string_view arch, std::string_view type,
                        std::vector<HfTensor> tensors, std::vector<HfRule> rules) {
-    return HfClass{.name = name,
-                   .arch = arch,
-                   .model_type = type,
-                   .partial_rotation = true,
-                   .default_part = 0.25,
-                   .tensors = std::move(tensors),
-                   .rules = qwen_rules(std::move(rules)),
-                   .predicting = "mtp."};
+    return HfClass{
+        .name = name,
+        .arch = arch,
+        .model_type = type,
+        .partial_rotation = true,
+        .default_part = 0.25,
+        .tensors = std::move(tensors),
+        .rules = with({drop_prediction(), linear_layers(), linear_heads()}, std::move(rules)),
+        .predicting = "mtp."};
   };
   return {
       lfm2("Lfm2ForCausalLM", "lfm2", "lfm2", {lfm2_width()}),

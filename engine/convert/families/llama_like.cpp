@@ -23,9 +23,6 @@ constexpr HfTensor kInternLm2[] = {
     {"blk.#.ffn_gate", "model.layers.#.feed_forward.w1"},
     {"blk.#.ffn_up", "model.layers.#.feed_forward.w3"},
     {"blk.#.ffn_down", "model.layers.#.feed_forward.w2"}};
-constexpr HfTensor kSeedOssNorms[] = {
-    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-    {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
 constexpr HfTensor kExaone3[] = {{"token_embd", "transformer.wte"},
                                  {"output_norm", "transformer.ln_f"},
                                  {"output.weight", "lm_head.weight"},
@@ -93,6 +90,18 @@ namespace {
 
 constexpr std::string_view kRotated = "rope.scaling.finetuned";
 
+}  // namespace
+
+HfRule granite_positions() {
+  constexpr std::string_view kPositions = "position_embedding_type", kRope = "rope";
+  return {[=](HfImport& k) { k.set(kRotated, k.text(kPositions) == kRope); },
+          [=](HfExport& k) {
+            k.set(kPositions, k.keys.flag_or(kRotated, true) ? HfExport::Json(kRope) : nullptr);
+          }};
+}
+
+namespace {
+
 // These classes always rotate.
 HfRule granite_rotation() {
   return {nullptr, [](HfExport& k) {
@@ -102,20 +111,13 @@ HfRule granite_rotation() {
 
 // Granite 4 without Mamba layers: the shared expert is its feed-forward part.
 HfRule granite_hybrid() {
-  constexpr std::string_view kPositions = "position_embedding_type", kRope = "rope";
-  const HfRule no_experts = only("num_local_experts", 0.0);
   return all({granite_factors(),
               only_layers("attention"),
               integer("feed_forward_length", "shared_intermediate_size", limits::kFeedForward),
-              {[=](HfImport& k) {
-                 no_experts.to_gguf(k);
-                 k.set(kRotated, k.text(kPositions) == kRope);
-               },
-               [=](HfExport& k) {
-                 for (const char* key : {"num_local_experts", "num_experts_per_tok"}) k.set(key, 0);
-                 k.set(kPositions,
-                       k.keys.flag_or(kRotated, true) ? HfExport::Json(kRope) : nullptr);
-               }}});
+              {only("num_local_experts", 0.0).to_gguf, nullptr},
+              write("num_local_experts", 0),
+              write("num_experts_per_tok", 0),
+              granite_positions()});
 }
 
 std::vector<HfRule> granite_moe() {
@@ -240,7 +242,7 @@ std::vector<HfClass> llama_like() {
        .arch = "seed_oss",
        .model_type = "seed_oss",
        .attention_bias = true,
-       .tensors = join({kEnds, kSeedOssNorms, kAttention, kMlp})},
+       .tensors = join({kEnds, kPostAttentionNorms, kAttention, kMlp})},
       {.name = "ExaoneForCausalLM",
        .arch = "exaone",
        .model_type = "exaone",

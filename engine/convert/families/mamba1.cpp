@@ -10,25 +10,12 @@ namespace {
 constexpr HfTensor kMamba1[] = {{"blk.#.ssm_x", "backbone.layers.#.mixer.x_proj"},
                                 {"blk.#.ssm_dt", "backbone.layers.#.mixer.dt_proj"}};
 constexpr HfTensor kJamba[] = {
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.final_layernorm"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
     {"blk.#.ffn_norm", "model.layers.#.pre_ff_layernorm"},
-    {"blk.#.ssm_in", "model.layers.#.mamba.in_proj"},
-    {"blk.#.ssm_conv1d.weight", "model.layers.#.mamba.conv1d.weight", HfRows::Taps},
-    {"blk.#.ssm_conv1d.bias", "model.layers.#.mamba.conv1d.bias"},
     {"blk.#.ssm_x", "model.layers.#.mamba.x_proj"},
     {"blk.#.ssm_dt", "model.layers.#.mamba.dt_proj"},
     {"blk.#.ssm_dt_norm", "model.layers.#.mamba.dt_layernorm"},
     {"blk.#.ssm_b_norm", "model.layers.#.mamba.b_layernorm"},
     {"blk.#.ssm_c_norm", "model.layers.#.mamba.c_layernorm"},
-    {"blk.#.ssm_a", "model.layers.#.mamba.A_log", HfRows::Decays},
-    {"blk.#.ssm_d", "model.layers.#.mamba.D", HfRows::Flat},
-    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"},
-    {"blk.#.ffn_gate", "model.layers.#.feed_forward.gate_proj"},
-    {"blk.#.ffn_up", "model.layers.#.feed_forward.up_proj"},
-    {"blk.#.ffn_down", "model.layers.#.feed_forward.down_proj"},
     {"blk.#.ffn_gate_inp", "model.layers.#.feed_forward.router"},
     {"blk.#.ffn_gate_exps", "model.layers.#.feed_forward.experts.%.gate_proj"},
     {"blk.#.ffn_up_exps", "model.layers.#.feed_forward.experts.%.up_proj"},
@@ -110,30 +97,29 @@ HfRule jamba_layers() {
       kRouted{"expert_layer_period", "expert_layer_offset", 2, 1};
   constexpr std::string_view kCount = "num_experts", kUsed = "num_experts_per_tok";
   const HfRule routed = experts(kCount, kUsed, "intermediate_size");
-  return {
-      [=](HfImport& k) {
-        std::vector<std::uint32_t> heads;
-        for (const bool attentive : kAttentive.read(k))
-          heads.push_back(attentive ? k.config.n_kv_heads : 0);
-        k.set(kKvHeads, GgufArray::of(heads));
-        if (k.uint_or(kCount, 16, limits::kExperts) > 1) routed.to_gguf(k);
-      },
-      [=](HfExport& k) {
-        const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
-        std::vector<bool> attentive, with_experts;
-        for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
-          attentive.push_back(heads[i] != 0);
-          with_experts.push_back(k.has_tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight"));
-        }
-        k.set("num_key_value_heads", common_kv_heads(k, heads));
-        kAttentive.write(k, kKvHeads, attentive);
-        if (k.keys.get_or("expert_count", 0, 0, limits::kExperts) > 1) {
-          routed.to_json(k);
-          kRouted.write(k, "expert_count", with_experts);
-        } else {
-          for (const std::string_view key : {kCount, kUsed}) k.set(key, 1);
-        }
-      }};
+  return {[=](HfImport& k) {
+            std::vector<std::uint32_t> heads;
+            for (const bool attentive : kAttentive.read(k))
+              heads.push_back(attentive ? k.config.n_kv_heads : 0);
+            k.set(kKvHeads, GgufArray::of(heads));
+            if (k.uint_or(kCount, 16, limits::kExperts) > 1) routed.to_gguf(k);
+          },
+          [=](HfExport& k) {
+            const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
+            std::vector<bool> attentive, with_experts;
+            for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
+              attentive.push_back(heads[i] != 0);
+              with_experts.push_back(k.has_tensor(i, "ffn_gate_inp.weight"));
+            }
+            k.set("num_key_value_heads", common_kv_heads(k, heads));
+            kAttentive.write(k, kKvHeads, attentive);
+            if (k.keys.get_or("expert_count", 0, 0, limits::kExperts) > 1) {
+              routed.to_json(k);
+              kRouted.write(k, "expert_count", with_experts);
+            } else {
+              for (const std::string_view key : {kCount, kUsed}) k.set(key, 1);
+            }
+          }};
 }
 
 }  // namespace
@@ -165,7 +151,7 @@ std::vector<HfClass> mamba1() {
        .arch = "jamba",
        .model_type = "jamba",
        .by_layer = true,
-       .tensors = join({kJamba, kAttention}),
+       .tensors = join({kJambaLayers, kJamba, kMambaLayers, kAttention}),
        .rules = {jamba_layers(),
                  mamba1_sizes(
                      {"mamba_d_conv", "mamba_d_state", "mamba_expand", "mamba_dt_rank", nullptr}),

@@ -9,14 +9,8 @@ namespace cria::hf {
 namespace {
 
 constexpr HfTensor kGraniteMamba[] = {
-    {"blk.#.ssm_in", "model.layers.#.mamba.in_proj"},
-    {"blk.#.ssm_conv1d.weight", "model.layers.#.mamba.conv1d.weight", HfRows::Taps},
-    {"blk.#.ssm_conv1d.bias", "model.layers.#.mamba.conv1d.bias"},
     {"blk.#.ssm_dt.bias", "model.layers.#.mamba.dt_bias"},
-    {"blk.#.ssm_a", "model.layers.#.mamba.A_log", HfRows::Decays},
-    {"blk.#.ssm_d", "model.layers.#.mamba.D", HfRows::Flat},
-    {"blk.#.ssm_norm.weight", "model.layers.#.mamba.norm.weight", HfRows::Flat},
-    {"blk.#.ssm_out", "model.layers.#.mamba.out_proj"}};
+    {"blk.#.ssm_norm.weight", "model.layers.#.mamba.norm.weight", HfRows::Flat}};
 
 constexpr HfTensor kMamba2[] = {
     {"blk.#.ssm_dt.bias", "backbone.layers.#.mixer.dt_bias"},
@@ -38,14 +32,7 @@ constexpr HfTensor kNemotronH[] = {
     {"blk.#.ffn_down_shexp", "backbone.layers.#.mixer.shared_experts.down_proj"}};
 
 constexpr HfTensor kFalconH1[] = {
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.final_layernorm"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-    {"blk.#.ffn_norm", "model.layers.#.pre_ff_layernorm.weight"},  // the name without ".weight"
-    {"blk.#.ffn_gate", "model.layers.#.feed_forward.gate_proj"},
-    {"blk.#.ffn_up", "model.layers.#.feed_forward.up_proj"},
-    {"blk.#.ffn_down", "model.layers.#.feed_forward.down_proj"}};
+    {"blk.#.ffn_norm", "model.layers.#.pre_ff_layernorm.weight"}};  // the name without ".weight"
 
 struct MambaKeys {
   const char *heads, *head_dim, *groups, *state, *taps;
@@ -90,9 +77,7 @@ HfRule mamba2_sizes(const MambaKeys& names) {
 }
 
 HfRule granite_hybrid_layers() {
-  constexpr std::string_view kFinetuned = "rope.scaling.finetuned",
-                             kPositions = "position_embedding_type", kRope = "rope",
-                             kCount = "num_local_experts", kShared = "shared_intermediate_size";
+  constexpr std::string_view kCount = "num_local_experts", kShared = "shared_intermediate_size";
   const HfRule routed = experts(kCount, "num_experts_per_tok", "intermediate_size"),
                shared = shared_width(kShared);
   return all({granite_factors(),
@@ -100,8 +85,8 @@ HfRule granite_hybrid_layers() {
               mamba2_sizes({"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state",
                             "mamba_d_conv"}),
               only("mamba_proj_bias", false),
+              granite_positions(),
               {[=](HfImport& k) {
-                 k.set(kFinetuned, k.text(kPositions) == kRope);
                  if (k.uint_or(kCount, 0, limits::kExperts) != 0) {
                    routed.to_gguf(k);
                    shared.to_gguf(k);
@@ -110,8 +95,6 @@ HfRule granite_hybrid_layers() {
                  }
                },
                [=](HfExport& k) {
-                 k.set(kPositions,
-                       k.keys.flag_or(kFinetuned, true) ? HfExport::Json(kRope) : nullptr);
                  k.set("mamba_expand", k.keys.get("ssm.inner_size", 1, limits::kFeedForward) /
                                            std::max(1U, k.config.n_embd));
                  k.set("mamba_conv_bias", any_has(k, "ssm_conv1d.bias"));
@@ -151,7 +134,7 @@ HfRule nemotron_layers() {
             std::string pattern;
             std::uint32_t width = 0;
             for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
-              const bool routed = k.has_tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight");
+              const bool routed = k.has_tensor(i, "ffn_gate_inp.weight");
               pattern += heads[i] != 0 ? '*' : widths[i] == 0 ? 'M' : routed ? 'E' : '-';
               if (pattern.back() != '-') continue;
               if (width != 0 && widths[i] != width) k.fail(kWidth, "expected one width");
@@ -269,7 +252,7 @@ std::vector<HfClass> mamba2() {
        .arch = "granitehybrid",
        .model_type = "granitemoehybrid",
        .by_layer = true,
-       .tensors = join({kEnds, kNorms, kPairedAttention, kGraniteMamba, kGraniteMlp,
+       .tensors = join({kEnds, kNorms, kPairedAttention, kMambaLayers, kGraniteMamba, kGraniteMlp,
                         kGraniteExperts, kGraniteShared}),
        .rules = {granite_hybrid_layers()},
        .only_with = "mamba"},
@@ -285,7 +268,7 @@ std::vector<HfClass> mamba2() {
        .arch = "falcon-h1",
        .model_type = "falcon_h1",
        .default_eps = 1e-5F,
-       .tensors = join({kFalconH1, kAttention, kGraniteMamba}),
+       .tensors = join({kJambaLayers, kFalconH1, kAttention, kMambaLayers, kGraniteMamba}),
        .rules = {falcon_sizes()}},
       mamba_class("Mamba2ForCausalLM", "mamba2", "mamba2", false, join({kMamba, kMamba2}),
                   {mamba2_sizes({"num_heads", "head_dim", "n_groups", "state_size", "conv_kernel"}),
