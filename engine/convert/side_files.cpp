@@ -1,4 +1,4 @@
-// The files beside config.json: generation_config.json, whose sampling options become
+// The files next to config.json: generation_config.json, whose sampling options become
 // general.sampling.* of GGUF; pooling (1_Pooling/config.json) and projections of vectors (2_Dense,
 // 3_Dense) in directories of the sentence-transformers library.
 #include <filesystem>
