@@ -106,6 +106,13 @@ HfRule all(std::vector<HfRule> rules) {
           }};
 }
 
+HfRule if_present(std::string_view key, const HfRule& rule) {
+  return {[key, import = rule.to_gguf](HfImport& k) {
+            if (k.has(key)) import(k);
+          },
+          rule.to_json};
+}
+
 HfRule number(std::string_view suffix, std::string_view key, std::optional<float> fallback) {
   return {[=](HfImport& k) { k.set(suffix, static_cast<float>(k.number(key))); },
           [=](HfExport& k) {
@@ -151,10 +158,7 @@ HfRule integer(std::string_view suffix, std::string_view key, std::uint64_t high
 }
 
 HfRule integer_if_present(std::string_view suffix, std::string_view key, std::uint64_t high) {
-  return {[=](HfImport& k) {
-            if (k.has(key)) k.set(suffix, k.uint(key, 0, high));
-          },
-          [=](HfExport& k) {
+  return {if_present(key, integer(suffix, key, high)).to_gguf, [=](HfExport& k) {
             if (k.keys.has(suffix)) k.set(key, k.keys.get(suffix, 0, high));
           }};
 }
@@ -298,10 +302,9 @@ HfRule shared_experts(std::string_view key) {
 }
 
 HfRule routed_experts(std::uint32_t gating) {
-  constexpr std::string_view kGating = "expert_gating_func", kScale = "routed_scaling_factor";
-  constexpr std::string_view kDense = "first_k_dense_replace",
+  constexpr std::string_view kGating = "expert_gating_func", kScale = "routed_scaling_factor",
+                             kDense = "first_k_dense_replace",
                              kLeading = "leading_dense_block_count";
-  const HfRule factor = scale("expert_weights_scale", kScale);
   return all(
       {experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"),
        {[=](HfImport& k) { k.set(kGating, gating); },
@@ -312,10 +315,7 @@ HfRule routed_experts(std::uint32_t gating) {
         }},
        shared_experts("n_shared_experts"),
        flag_or("expert_weights_norm", "norm_topk_prob", false),
-       {[=](HfImport& k) {
-          if (k.has(kScale)) factor.to_gguf(k);
-        },
-        factor.to_json},
+       if_present(kScale, scale("expert_weights_scale", kScale)),
        {[=](HfImport& k) { k.set(kLeading, k.uint_or(kDense, 0, limits::kLayers)); },
         [=](HfExport& k) {
           static_cast<void>(k.keys.has(kLeading));

@@ -94,6 +94,8 @@ class Amount {
 // allows it. fallback: the meaning of a GGUF file without the key.
 
 HfRule all(std::vector<HfRule> rules);
+/// Import follows the rule only if config.json has the key.
+HfRule if_present(std::string_view key, const HfRule& rule);
 /// GGUF has `factor` times the number.
 HfRule number(std::string_view suffix, std::string_view key, std::optional<float> fallback = {});
 /// Both files may lack it.

@@ -50,10 +50,7 @@ HfRule sigmoid_gating() {
 HfRule bailing_shared_width() {
   constexpr std::string_view kWidth = "expert_shared_feed_forward_length",
                              kKey = "moe_shared_expert_intermediate_size";
-  return {[=](HfImport& k) {
-            if (k.has(kKey)) k.set(kWidth, k.uint(kKey, 0, limits::kFeedForward));
-          },
-          [=](HfExport& k) {
+  return {if_present(kKey, integer(kWidth, kKey, limits::kFeedForward)).to_gguf, [=](HfExport& k) {
             static_cast<void>(k.keys.has(kWidth));
             k.set(kKey, k.cols_of("ffn_down_shexp"));
           }};

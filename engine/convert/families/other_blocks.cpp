@@ -98,14 +98,6 @@ double usual_phi3_window(const HfConfig& config) {
   return (config.n_layers == 32 || config.n_layers == 40) && config.n_ctx == 4096 ? 2047 : 0;
 }
 
-HfRule clamp_if_present() {
-  const HfRule rule = cap("attention.clamp_kqv", "clip_qkv", 0);
-  return {[=](HfImport& k) {
-            if (k.has("clip_qkv")) rule.to_gguf(k);
-          },
-          rule.to_json};
-}
-
 HfRule no_clamp() {
   return {[](HfImport& k) {
             if (k.has("clip_qkv")) k.fail("clip_qkv", "not supported here: expected null");
@@ -116,9 +108,7 @@ HfRule no_clamp() {
 // "max_position_embeddings" is less than the training context.
 HfRule command_r_context() {
   constexpr std::string_view kContext = "model_max_length";
-  return {[=](HfImport& k) {
-            if (k.has(kContext)) k.set("context_length", k.uint(kContext, 0, limits::kContext));
-          },
+  return {if_present(kContext, integer("context_length", kContext, limits::kContext)).to_gguf,
           write_presence("use_qk_norm", kQkNorm).to_json};
 }
 
@@ -190,7 +180,7 @@ std::vector<HfClass> other_blocks() {
        .eps = "layer_norm_eps",
        .default_eps = 1e-5F,
        .tensors = join({kEnds, kPairedAttention, kMlp}),
-       .rules = {clamp_if_present()}},
+       .rules = {if_present("clip_qkv", cap("attention.clamp_kqv", "clip_qkv", 0))}},
       {.name = "OlmoeForCausalLM",
        .arch = "olmoe",
        .model_type = "olmoe",
