@@ -99,6 +99,7 @@ constexpr ForeignName kForeignNames[] = {
     // Prompts
     usual("--jinja,--no-escape,--prompt-cache-all"),
     refused("--no-jinja", "chat templates are Jinja templates; --chat-template chatml is plain"),
+    same("--chat-template,--chat-template-file", "--template", "template"),
     same("--chat-template-file", "--chat-template"),
     refused("--default-chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
     refused("--chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
@@ -145,7 +146,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("-j,--json-schema,-jf,--json-schema-file,--grammar,--grammar-file",
             "requests have response_format and grammar", "serve"),
     same("--grammar-file", "--grammar"),
-    same("-j,--json-schema-file,-jf", "--json-schema"),
+    same("-j,--json-schema-file,-jf,--schema", "--json-schema"),
+    same("--n,--num-return-sequences,--best-of", "--choices-of", "run"),
     refused("--output-format", "--json prints the answer as a JSON object", "run"),
     refused("--format,--response-format,--json-mode",
             R"(--json-schema '{"type": "object"}' constrains the answer to JSON)"),

@@ -56,6 +56,9 @@ class BatchRun {
         answers_(options.output, ids(), !options.unordered) {}
 
   int run(std::atomic<bool>& stop) {
+    if (!lines_.empty() && answers_.count() == lines_.size())
+      print_note(options_.output +
+                 " has all answers already; another -o FILE answers the requests again");
     prepare();
     if (std::ranges::any_of(ready_, &Ready::chat)) {
       std::string note = template_->note();

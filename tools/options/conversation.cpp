@@ -191,8 +191,9 @@ void check_call_form(const std::string& name) {
 /// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
 /// {…}}, or only the inner object.
 TemplateJson read_tools(const std::string& path) {
-  TemplateJson list = parse_exact_json(read_file(path), false);
-  const std::string name = input_name(path);
+  const bool is_text = path.starts_with('[') || path.starts_with('{');
+  TemplateJson list = parse_exact_json(is_text ? path : read_file(path), false);
+  const std::string name = is_text ? "--tools" : input_name(path);
   if (list.is_discarded()) throw Error(name, "not JSON");
   if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
   if (!list.is_array())
@@ -214,9 +215,9 @@ TemplateJson read_tools(const std::string& path) {
 }  // namespace
 
 Flag template_flag(std::string& wanted) {
-  return {"--chat-template", "FILE",
-          "Jinja2 file, or the name of a built-in template: " + ChatTemplate::builtin_names() +
-              " (default: the model's own)",
+  return {"--chat-template", "FILE|TEXT",
+          "Jinja2 template, its file, or the name of a built-in template: " +
+              ChatTemplate::builtin_names() + " (default: the model's own)",
           into::text(wanted)};
 }
 
@@ -246,9 +247,9 @@ Flag call_form_flag(std::string& call_form) {
 }
 
 Flag TemplateVariables::tools_flag() {
-  return {"--tools", "FILE",
+  return {"--tools", "FILE|TEXT",
           "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
-          "…}] (-: stdin)",
+          "…}], or its file (-: stdin)",
           into::once(into::text(tools))};
 }
 
@@ -302,6 +303,8 @@ std::vector<std::string> builtin_template_names() {
 
 ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens) {
   if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
+  if (wanted.find("{{") != std::string::npos || wanted.find("{%") != std::string::npos)
+    return ChatTemplate::parse(wanted, "--chat-template", tokens);
   std::error_code error;
   if (wanted != "-" && !std::filesystem::exists(wanted, error))
     throw Error(wanted, "is neither a file nor a built-in template" +

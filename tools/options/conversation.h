@@ -39,7 +39,7 @@ ChatMessage answer_message(const GenerateResult& answer);
 std::string conversation_json(const Conversation& conversation);
 void write_conversation(const std::string& path, const Conversation& conversation);
 
-/// --chat-template FILE|NAME
+/// --chat-template FILE|NAME|TEXT
 Flag template_flag(std::string& wanted);
 
 /// --tool-format NAME
@@ -50,7 +50,7 @@ struct TemplateVariables {
   bool think = false, no_think = false;
   std::string effort;     ///< "low" …, or ""
   std::string others;     ///< a JSON object, or ""
-  std::string tools;      ///< a file, or ""
+  std::string tools;      ///< a file, JSON, or ""
   std::string call_form;  ///< a name, or ""
 
   /// --think, --no-think, --reasoning-effort, --chat-template-kwargs
@@ -72,7 +72,7 @@ struct TemplateVariables {
 
 std::vector<std::string> builtin_template_names();
 
-/// A built-in template by its name, else a file (-: stdin). Throws Error.
+/// A built-in template by its name, a template's text, else a file (-: stdin). Throws Error.
 ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens);
 
 /// The wanted template (see named_template()), or the model's, with a note() if it has none. Throws

@@ -1,6 +1,8 @@
 // Unknown names, names of llama.cpp and invalid values: the message, and exit code 2.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/tools/process.h"
 #include "tools/cli/command_line.h"
 #include "tools/options/values.h"
@@ -204,6 +206,10 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"serve", "--host", "localhost:8081"},
                      {"without the port, which --port sets"});
   expect_usage_error({"serve", "--host", "[::1]:8081"}, {"without the port, which --port sets"});
+  const TempDirectory directory;
+  const std::string out = directory.path("out.gguf");
+  EXPECT_EQ(cria({"edit", kDemo, "-o", out, "--set", "x=u8:1"}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(out));
   expect_usage_error({"template", "-f", "a"}, {"-p \"$(cat FILE)\""});
   expect_usage_error({"logits", "-p", "a"}, {"cria tokenize --ids -p TEXT"});
   expect_usage_error({"perplexity", "-p", "a"}, {"-f FILE is the text, or stdin"});
@@ -248,6 +254,32 @@ TEST(Arguments, LosesNoText) {
             cria({"chat", "The river\nrises", "-n", "4", "--temp", "0"}).out);
   EXPECT_EQ(cria({"tokenize", "--ids", "-f", b, "-f", b}).out,
             cria({"tokenize", "--ids", "-p", "risesrises"}).out);
+}
+
+TEST(Arguments, ReadsToolsAndTemplatesFromText) {
+  const std::string
+      tools = R"([{"name": "f", "parameters": {}}])",
+      form = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools[0].function.name }}";
+  const TempDirectory directory;
+  const Result result = cria({"template", "--chat-template", form, "--tools", tools, "-p", "Hi "});
+  EXPECT_EQ(result.out, "Hi f") << result.err;
+  EXPECT_EQ(cria({"template", "--template", directory.write("form", form), "--tools",
+                  directory.write("tools", tools), "-p", "Hi "})
+                .out,
+            "Hi f");
+}
+
+// Files that were meant to be read.
+TEST(Arguments, NotesNamesOfFilesInPrompts) {
+  const TempDirectory directory;
+  const std::string file = directory.write("notes.txt", "a");
+  for (const std::string& word : {file, "@" + file})
+    EXPECT_NE(cria({"run", word, "-n", "1"})
+                  .err.find("note: " + word + " is part of the prompt; -f " + file +
+                            " would read the file"),
+              std::string::npos);
+  EXPECT_EQ(cria({"run", "Summarize", file, "-n", "1"}).err, "");
+  EXPECT_EQ(cria({"run", "-n", "1"}, "\n").err, "cria: note: the prompt is empty\n");
 }
 
 TEST(Arguments, ReadsMessagesFromText) {

@@ -122,9 +122,15 @@ constexpr PeerFlags kPeers[] = {
      "--model-path --num-threads --stream --quiet -q --log-level"},
     {"run,chat", "--no-stream --response-format -o --output --prompt-file --context-length"},
     {"serve", "--context-length --identifier --uds --bind --cors --workers"},
-    {"rerank", "-q --query"},
+    {"rerank", "-q --query -d --documents"},
+    {"edit,merge", "-o --output --outfile"},
+    {"batch", "-f --file --input-file --output-file -s --system"},
+    {"template", "-f --file --chat-template --chat-template-file"},
+    {"logits", "-p --prompt -f --file"},
+    {"perplexity,imatrix,sweep", "-p --prompt"},
+    {"chat", "--messages"},
     {"tokenize",
-     "--ids --stdin --no-bos --no-escape --no-parse-special --show-count --detokenize "
+     "--ids -d --count --stdin --no-bos --no-escape --no-parse-special --show-count --detokenize "
      "--log-disable -p -f -m"},
     {"embed",
      "--pooling --embd-normalize --embd-output-format --embd-separator -p -f --truncate "
@@ -138,7 +144,7 @@ constexpr PeerFlags kPeers[] = {
      "--no-ppl --chunk --chunks --from-chunk --in-file --show-statistics "
      "--output-format --parse-special"},
     {"quantize",
-     "-m -i -o --type --quant "
+     "-m -i -o -q --type --quant --qtype --bits "
      "--allow-requantize --leave-output-tensor --pure --imatrix --include-weights "
      "--exclude-weights --output-tensor-type --token-embedding-type --tensor-type "
      "--tensor-type-file --prune-layers --keep-split --override-kv --dry-run --custom-q "

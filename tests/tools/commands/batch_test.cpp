@@ -95,7 +95,11 @@ TEST(Batch, ContinuesAfterABadLine) {
   EXPECT_EQ(answers[5]["text"], "The capital of France is Paris.");
   const Result again = cria({"batch", "-i", in, "-o", out});
   EXPECT_EQ(again.code, 0);
-  EXPECT_EQ(again.err, result.err) << "still so, though nothing was left to do";
+  EXPECT_EQ(again.err,
+            "cria: note: " + out +
+                " has all answers already; another -o FILE answers the requests again\n" +
+                result.err)
+      << "still so, though nothing was left to do";
 }
 
 TEST(Batch, ReadsConversationsAsTheyAreServed) {
@@ -139,6 +143,8 @@ TEST(Batch, RejectsUnsupportedFields) {
       {"params", {{"params", {{"max_tokens", 8}}}}},
       {"id", {{"id", "a"}}},
       {"temp", {{"temp", 0}}},
+      {"maxTokens", {{"maxTokens", 3}}},
+      {"topP", {{"topP", 0.5}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", "required"}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
       {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
