@@ -4,10 +4,7 @@
 #include "tests/fuzz/target.h"
 #include "tools/requests/request.h"
 #include "tools/serve/api/decisions.h"
-#include "tools/serve/api/infill.h"
-#include "tools/serve/api/messages.h"
-#include "tools/serve/api/ollama.h"
-#include "tools/serve/api/responses.h"
+#include "tools/serve/api/protocols.h"
 
 namespace cria::fuzz {
 namespace {

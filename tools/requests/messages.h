@@ -1,7 +1,9 @@
-// The messages and tools of a conversation, in the form of OpenAI's requests.
+// The messages and tools of a conversation, in the form of OpenAI's requests, and changes to one
+// that a template refuses.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,5 +39,19 @@ struct ToolFields {
 /// Reads "tools", "tool_choice" and "parallel_tool_calls". Throws RequestError with the path at
 /// fault.
 ToolFields read_tool_fields(const Fields& body);
+
+/// What a template renders.
+struct TemplateInput {
+  std::vector<ChatMessage> messages;
+  std::string variables;  ///< a JSON object with the tools, or ""
+};
+
+/// Changes the input until `renders` takes it. Returns the names of the repairs: "fill" (tools get
+/// an empty description and parameters), "join" (neighbouring messages of the system or the user
+/// become one), "move" (later system messages go into the first), "fold" (the system's text goes
+/// into the user's), "split" (each tool call gets a message of its own, with its result behind it).
+/// As few as possible, the first of those; empty if nothing helps, and then the input is unchanged.
+std::vector<std::string> repair(TemplateInput& input,
+                                const std::function<bool(const TemplateInput&)>& renders);
 
 }  // namespace cria::tools

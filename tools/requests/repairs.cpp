@@ -1,4 +1,4 @@
-#include "tools/requests/repairs.h"
+#include "tools/requests/messages.h"
 
 #include <algorithm>
 #include <bit>

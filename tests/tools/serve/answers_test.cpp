@@ -8,7 +8,7 @@
 #include "tests/tools/serve/questions.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tools/serve/api/embeddings.h"
-#include "tools/serve/api/openai_reply.h"
+#include "tools/serve/api/replies.h"
 
 namespace cria::serve::test {
 namespace {

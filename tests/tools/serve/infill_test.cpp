@@ -6,7 +6,7 @@
 #include "tests/tools/serve/questions.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tokenizer/fill_middle.h"
-#include "tools/serve/api/infill_reply.h"
+#include "tools/serve/api/replies.h"
 
 namespace cria::serve::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tests/tools/serve/questions.h"
 #include "tests/tools/serve/served_demo.h"
-#include "tools/requests/repairs.h"
+#include "tools/requests/messages.h"
 
 namespace cria::serve::test {
 namespace {

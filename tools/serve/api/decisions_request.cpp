@@ -4,7 +4,7 @@
 #include "model/file/json.h"
 #include "tools/serve/api/decisions.h"
 #include "tools/serve/api/equal_request.h"
-#include "tools/serve/api/responses.h"
+#include "tools/serve/api/protocols.h"
 
 namespace cria::serve {
 namespace {

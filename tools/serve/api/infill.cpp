@@ -1,10 +1,10 @@
-#include "tools/serve/api/infill.h"
+#include "tools/serve/api/protocols.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "tools/serve/api/equal_request.h"
-#include "tools/serve/api/infill_reply.h"
+#include "tools/serve/api/replies.h"
 
 namespace cria::serve {
 namespace {

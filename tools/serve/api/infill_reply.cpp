@@ -1,4 +1,4 @@
-#include "tools/serve/api/infill_reply.h"
+#include "tools/serve/api/replies.h"
 
 #include <utility>
 

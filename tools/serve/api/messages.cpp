@@ -1,12 +1,12 @@
-#include "tools/serve/api/messages.h"
+#include "tools/serve/api/protocols.h"
 
 #include <utility>
 
 #include "model/file/json.h"
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/equal_request.h"
-#include "tools/serve/api/messages_reply.h"
 #include "tools/serve/api/prompts.h"
+#include "tools/serve/api/replies.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {

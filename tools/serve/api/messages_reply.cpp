@@ -1,4 +1,4 @@
-#include "tools/serve/api/messages_reply.h"
+#include "tools/serve/api/replies.h"
 
 namespace cria::serve {
 namespace {

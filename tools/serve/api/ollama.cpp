@@ -1,10 +1,10 @@
-#include "tools/serve/api/ollama.h"
+#include "tools/serve/api/protocols.h"
 
 #include <utility>
 
 #include "tools/serve/api/embeddings.h"
-#include "tools/serve/api/ollama_reply.h"
 #include "tools/serve/api/prompts.h"
+#include "tools/serve/api/replies.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {

@@ -6,7 +6,7 @@
 
 #include "engine/model_parts.h"
 #include "model/file/utf8.h"
-#include "tools/serve/api/ollama.h"
+#include "tools/serve/api/protocols.h"
 
 namespace cria::serve {
 namespace {

@@ -1,9 +1,9 @@
-#include "tools/serve/api/ollama_reply.h"
+#include "tools/serve/api/replies.h"
 
 #include <cmath>
 #include <ctime>
 
-#include "tools/serve/api/ollama.h"
+#include "tools/serve/api/protocols.h"
 
 namespace cria::serve {
 namespace {

@@ -4,8 +4,8 @@
 #include "model/file/json.h"
 #include "tokenizer/chat/tool_call.h"
 #include "tools/serve/api/equal_request.h"
-#include "tools/serve/api/ollama.h"
-#include "tools/serve/api/ollama_reply.h"
+#include "tools/serve/api/protocols.h"
+#include "tools/serve/api/replies.h"
 
 namespace cria::serve {
 namespace {

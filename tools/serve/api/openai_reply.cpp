@@ -1,4 +1,4 @@
-#include "tools/serve/api/openai_reply.h"
+#include "tools/serve/api/replies.h"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include "model/vocabulary.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/text.h"
-#include "tools/requests/repairs.h"
+#include "tools/requests/messages.h"
 
 namespace cria::serve {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace cria::serve {
 
-/// The names of the repairs that the template needed (tools/requests/repairs.h).
+/// The names of the repairs that the template needed (tools/requests/messages.h).
 using Repairs = std::vector<std::string>;
 
 /// Throw RequestError: "template_error" if the template refuses the conversation,

@@ -1,11 +1,11 @@
-#include "tools/serve/api/responses.h"
+#include "tools/serve/api/protocols.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "tools/serve/api/equal_request.h"
-#include "tools/serve/api/responses_reply.h"
+#include "tools/serve/api/replies.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {

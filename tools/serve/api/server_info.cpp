@@ -1,4 +1,4 @@
-#include "tools/serve/api/server_info.h"
+#include "tools/serve/api/protocols.h"
 
 #include <algorithm>
 #include <filesystem>
