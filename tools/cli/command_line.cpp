@@ -208,9 +208,11 @@ class Reader {
       give(flag, typed_[++at_]);
   }
 
-  /// A text may end with a carriage return; other values may not.
+  /// A text may be empty or end with a carriage return; other values may not.
   static void give(Flag& flag, const std::string& word) {
     const bool is_text = flag.names == "PROMPT" || flag.value.find("TEXT") != std::string::npos;
+    if (word.empty() && (flag.value == "FILE" || flag.names == "FILE" || flag.names == "IN"))
+      throw UsageError(flag.shown_name(), "the name of the file is empty (an unset variable?)");
     if (!is_text && word.find_first_of(" \n{[") == std::string::npos) reject_carriage_return(word);
     if (is_text && word.ends_with('\r'))
       print_note("the text of " + flag.shown_name() + " ends with a carriage return");

@@ -245,6 +245,8 @@ TEST(Arguments, LosesNoText) {
       {"chat", "-p", "a", "-p", "b"}};
   for (const auto& words : twice)
     expect_usage_error(words, {" is given twice, and only one would count"});
+  for (const char* const flag : {"-f", "--session", "--messages", "-m"})
+    expect_usage_error({"run", flag, ""}, {"the name of the file is empty (an unset variable?)"});
   const TempDirectory directory;
   const std::string a = directory.write("a", "\xEF\xBB\xBFThe river\n"),
                     b = directory.write("b", "rises");

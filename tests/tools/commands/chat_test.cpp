@@ -101,6 +101,9 @@ TEST(Chat, RunContinuesItsSession) {
     EXPECT_NE(refused.err.find("holds a conversation of cria chat"), std::string::npos);
   }
   EXPECT_EQ(read_file(file), before);
+  EXPECT_EQ(with({"-s", "Be kind.", "Hi"}).err, "") << "there was none";
+  EXPECT_EQ(with({"-s", "Be brief.", "Hi"}).err,
+            "cria: note: the system message of " + file + " is that of -s now\n");
 }
 
 TEST(Chat, DoesNotReplaceAChangedSession) {
