@@ -175,9 +175,11 @@ void ModelBuilder::add_norm(const std::string& name, ValueId in, ValueId out) {
 }
 
 ValueId ModelBuilder::product(const std::string& name, const Matrix& matrix, ValueId in,
-                              const std::string& value) {
+                              const std::string& value, bool by_all) {
   const ValueId out = graph.value(value, matrix.weight.rows());
-  graph.add(MatMulOp{}, name, in, out, {matrix});
+  MatMulOp op;
+  op.by_all = by_all;
+  graph.add(op, name, in, out, {matrix});
   return out;
 }
 

@@ -159,9 +159,9 @@ class ModelBuilder {
   /// out += norm(in) by the layer's tensor NAME.
   void add_norm(const std::string& name, ValueId in, ValueId out);
   NormSpec norm_spec(const std::string& name, std::size_t width, bool weighted = true);
-  /// out = W·in into a new value.
+  /// out = W·in into a new value. by_all: as MatMulOp.
   ValueId product(const std::string& node, const Matrix& matrix, ValueId in,
-                  const std::string& value);
+                  const std::string& value, bool by_all = false);
   /// out += scale · in
   void add_scaled(const std::string& node, ValueId in, ValueId out, float scale);
   /// x += W·in as the branch says.

@@ -160,7 +160,7 @@ void ModelBuilder::kimi_delta_attention(ValueId in) {
     offset += width;
   }
   const auto two_products = [&](const std::string& name, const std::string& value) {
-    const ValueId low = product(name + "_a", matrix(name + "_a", n, dim), in, "ssm_low");
+    const ValueId low = product(name + "_a", matrix(name + "_a", n, dim), in, "ssm_low", true);
     return product(name + "_b", matrix(name + "_b", dim, width), low, value);
   };
   RecurrenceOp op;
@@ -232,7 +232,7 @@ void ModelBuilder::mamba1(ValueId in, bool norms) {
   row = 0;
   const auto part = [&](const std::string& name, std::uint32_t width) {
     const ValueId value =
-        product("ssm_x_" + name, part_of(inputs, row, width), conv, "ssm_" + name);
+        product("ssm_x_" + name, part_of(inputs, row, width), conv, "ssm_" + name, true);
     const std::string norm = "ssm_" + name + "_norm";
     if (norms || plain_norms)
       graph.add(NormOp{{}, norm_spec(norm, width, norms)}, norm, value, value);

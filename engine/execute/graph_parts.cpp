@@ -64,16 +64,13 @@ class Divider {
     [[nodiscard]] bool partial() const { return !whole && !columns.empty(); }
   };
 
-  /// Finds products whose gathering would take longer than they do: of routers, of gates, and of
-  /// adapters' inner sides. Every rank computes them.
+  /// Finds products whose gathering would take longer than they do: of routers and of gates. Every
+  /// rank computes them.
   std::vector<bool> computed_alike() const {
     std::vector<bool> alike(parts_.size());
     for_each_read([&](std::size_t reader, std::size_t writer) {
       const Node& node = graph_.nodes[reader];
-      const ValueId out = graph_.nodes[writer].out;
-      const bool low = std::ranges::any_of(
-          node.matrices, [out](const Matrix& m) { return m.lora && m.lora->low == out; });
-      if (low || (node.facts.small_input && node.in == out)) alike[writer] = true;
+      if (node.facts.small_input && node.in == graph_.nodes[writer].out) alike[writer] = true;
     });
     return alike;
   }

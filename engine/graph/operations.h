@@ -253,6 +253,7 @@ struct MatMulOp : OpBase {
   float scale = 1, softcap = 0;  ///< softcap 0: none
   /// Parts that a sequence's scales multiply; not computed if all scales of a batch are 0.
   std::vector<AdapterPart> adapters = {};
+  bool by_all = false;  ///< few rows: every rank computes them, which is faster than gathering
 
   NodeFacts facts(const Graph& graph, const Node& node) const;
   void run(const Node& node, Pass& pass) const;

@@ -190,7 +190,7 @@ void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
       used.insert(m.weight.name);
       const std::string part = std::to_string(parts++);
       const ValueId low = value("lora" + part, added->rank);
-      add(MatMulOp{{}, false, 1, 0, added->parts}, node.name + ".lora" + part, node.in, low,
+      add(MatMulOp{{}, false, 1, 0, added->parts, true}, node.name + ".lora" + part, node.in, low,
           {matrix(added->a_view())});
       const TensorView& whole = *file.tensor(m.weight.name);
       const auto begin = static_cast<std::uint64_t>(m.weight.data - whole.data) / whole.row_bytes();

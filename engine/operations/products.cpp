@@ -77,7 +77,7 @@ NodeFacts MatMulOp::facts(const Graph& graph, const Node& node) const {
   if (residual) text += ", added";
   NodeFacts facts = dense_product(std::move(text), graph, node);
   facts.changes_out = residual;
-  facts.division.of_rank = UnitsOfRank::Free;
+  facts.division.of_rank = by_all ? UnitsOfRank::All : UnitsOfRank::Free;
   return facts;
 }
 

@@ -129,6 +129,8 @@ TEST(GraphParts, RecurrentLayersGatherTwice) {
                                                        "ssm_gate", "ssm_out"}));
   EXPECT_EQ(gathered("falcon_h1"),
             (std::set<std::string>{"attn", "attn_output", "output", "ssm_gate", "ssm_out"}));
+  EXPECT_EQ(gathered("mamba"),  // its other inputs are products of all convolutions
+            (std::set<std::string>{"output", "ssm_conv1d", "ssm_gate", "ssm_out"}));
   EXPECT_EQ(gathered("lfm2"),
             (std::set<std::string>{"attn", "attn_output", "conv", "out_proj", "output"}));
 }
