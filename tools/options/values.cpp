@@ -346,7 +346,7 @@ std::string input_name(const std::string& path) { return path == "-" ? "stdin" :
 namespace {
 
 /// A file of a prompt, or stdin.
-std::string read_prompt(const std::string& path) {
+std::string read_prompt_file(const std::string& path) {
   const std::string name = input_name(path);
   std::error_code unknown;  // for example of a pipe
   const std::uintmax_t size = fs::file_size(path == "-" ? "/dev/stdin" : path, unknown);
@@ -373,7 +373,7 @@ Flags TextInput::flags(const std::string& what) {
 std::string TextInput::read() const {
   if (text) return *text;
   std::string all;
-  for (const std::string& file : files.empty() ? Words{"-"} : files) all += read_prompt(file);
+  for (const std::string& file : files.empty() ? Words{"-"} : files) all += read_prompt_file(file);
   return all;
 }
 
