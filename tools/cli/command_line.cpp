@@ -23,6 +23,11 @@ bool is_flag_word(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9') && word[1] != '.';
 }
 
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 bool is_whole_number(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -188,10 +193,11 @@ class Reader {
   void reject_value_behind(const std::string& name) const {
     if (at_ + 1 >= typed_.size()) return;
     const std::string& next = typed_[at_ + 1];
-    if (next != "auto" && next != "on" && next != "off" && next != "true" && next != "false")
-      return;
+    const std::string meant = lower_case(next);  // Python writes True
+    constexpr std::string_view kValues[] = {"auto", "on", "off", "true", "false"};
+    if (std::ranges::find(kValues, meant) == std::end(kValues)) return;
     throw UsageError(name + " " + next + ": write " + name +
-                     (next == "auto" ? "=on or " + name + "=off" : "=" + next) +
+                     (meant == "auto" ? "=on or " + name + "=off" : "=" + next) +
                      (command_.find("PROMPT") != nullptr ? ", or -- before a text" : ""));
   }
 
@@ -330,8 +336,7 @@ std::string unknown_command(const Program& program, const std::string& name,
                             const std::string& prompt) {
   constexpr std::string_view kLlama = "llama-";
   std::string hint(foreign_command_hint(name));
-  std::string lower = name.substr(name.starts_with(kLlama) ? kLlama.size() : 0);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = lower_case(name.substr(name.starts_with(kLlama) ? kLlama.size() : 0));
   hint = hint.empty() ? suggestion(lower, program.command_names()) : "; " + hint;
   if (!prompt.empty() && (hint.empty() || prompt.find(' ') != std::string::npos))
     hint = "; did you mean cria run " + prompt + "?";

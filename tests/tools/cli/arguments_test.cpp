@@ -232,6 +232,7 @@ TEST(Arguments, LosesNoText) {
   expect_usage_error({"run", "--think", "on", "a"}, {"--think on: write --think=on, or --"});
   expect_usage_error({"run", "-v", "auto", "a"}, {"write --verbose=on or --verbose=off"});
   expect_usage_error({"run", "--jinja", "true", "a"}, {"--jinja true: write --jinja=true"});
+  expect_usage_error({"serve", "--trust-remote-code", "True"}, {"write --trust-remote-code=True"});
   expect_usage_error({"list", "--json", "off"}, {"--json off: write --json=off"});
   const Result plain = cria({"run", "a", "-n", "4", "--temp", "0"});
   const Result colored = cria({"run", "--color", "on", "a", "-n", "4", "--temp", "0"});
