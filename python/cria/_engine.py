@@ -113,8 +113,8 @@ class Engine(lib.Owner):
         prompt: Optional[Prompt] = None,
         variables: Optional[Mapping[str, Any]] = None,
         tools: Optional[Many[Mapping[str, Any]]] = None,
-        max_tokens: int = 0,
-        stop: Union[str, Iterable[str]] = (),
+        max_tokens: Optional[int] = 0,
+        stop: Union[str, Iterable[str], None] = (),
         schema: Any = None,
         grammar: Optional[str] = None,
         regex: Optional[str] = None,
@@ -126,15 +126,15 @@ class Engine(lib.Owner):
     ) -> Stream:
         """Starts an answer to a conversation (messages), or continues a text or tokens (prompt).
 
-        max_tokens: 0: no limit. stop: stop strings. schema, grammar, regex: constraints (a schema as a dict, JSON or a
+        max_tokens: 0, -1 or None: no limit. stop: stop strings. schema, grammar, regex: constraints (a schema as a dict, JSON or a
         pydantic class). speculate: "auto", "off", "lookup" (n-gram lookup) or "mtp" (the model's own prediction
         layers); never changes an answer. logprobs: also
         return log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k, top_p,
         min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
         _foreign.reject_arguments(sampling)
-        stops = [stop] if isinstance(stop, str) else list(stop)
+        stops = [stop] if isinstance(stop, str) else list(stop or ())
         request = lib.Request(
-            max_tokens=max_tokens,
+            max_tokens=0 if max_tokens is None or max_tokens == -1 else max_tokens,
             stop=lib.texts(stops),
             n_stop=len(stops),
             ignore_eos=int(ignore_eos),
@@ -151,6 +151,8 @@ class Engine(lib.Owner):
         if isinstance(prompt, str):
             text = prompt.encode()
             request.text, request.text_size = text, len(text)
+        elif isinstance(prompt, (list, tuple)) and prompt and all(isinstance(one, str) for one in prompt):
+            raise TypeError(f"prompt: expected a text or the ids of its tokens; batch() answers several, got {prompt!r}")
         elif prompt is not None:
             array, request.tokens, request.n_tokens = token_array(prompt)
         form = constraint(schema, grammar, regex)

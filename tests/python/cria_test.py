@@ -535,6 +535,8 @@ def test_errors_are_of_one_class(model, tmp_path):
         (lambda: model.chat([]), cria.Error, "without messages"),
         (lambda: model.chat([{"content": "x"}]), ValueError, "a role"),
         (lambda: model.generate([1.5]), ValueError, "whole numbers"),
+        (lambda: model.generate(["a", "b"]), TypeError, r"batch\(\) answers several"),
+        (lambda: model.generate("x", max_tokens=-2), cria.Error, "negative"),
         (lambda: model.generate([2**32 + 1]), ValueError, "32 bits"),
         (lambda: model.logits("x"), ValueError, "list of ids"),
         (lambda: model.embed("x", pooling="max"), ValueError, '"mean", "cls", "last", "none" or None'),
@@ -572,6 +574,11 @@ def test_errors_are_of_one_class(model, tmp_path):
     closed.close()
     with pytest.raises(cria.Error, match="no such model"):
         closed.tokenize("x")
+
+
+def test_none_is_the_default(model):
+    assert model.chat(FRANCE, temperature=0, max_tokens=None, stop=None, seed=None).text == model.chat(FRANCE, temperature=0).text
+    assert model.chat(FRANCE, temperature=0, max_tokens=-1).text == model.chat(FRANCE, temperature=0).text
 
 
 def test_hints_at_other_libraries_name_what_there_is(model):
