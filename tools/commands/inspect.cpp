@@ -47,10 +47,10 @@ std::string graph_text(const GgufFile& file) {
 struct Report {
   std::string text;
   Json json = Json::object();
-  std::optional<GgufFile> file;  ///< its keys replace kMetadata in the JSON
+  std::optional<GgufFile> file;  ///< its keys replace kKeysMember in the JSON
 };
 
-constexpr const char* kMetadata = "metadata";
+constexpr const char* kKeysMember = "metadata";
 
 /// Holds one array element in memory at a time: arrays may be as large as the file.
 void write_keys(const GgufFile& file) {
@@ -67,7 +67,7 @@ void write_json(const Report& report) {
   const char* before = "{\n ";
   for (const auto& [key, value] : report.json.items()) {
     write_stdout(before + dump(key) + ": ");
-    if (key == kMetadata) {
+    if (key == kKeysMember) {
       write_keys(*report.file);
     } else {
       for (const char c : dump(value, 1))
@@ -113,7 +113,7 @@ int inspect_file(const InspectOptions& options, Report& report) {
       text += as_text() + (all ? "\n" : "");
   };
   add(
-      all || options.kv, kMetadata, [] { return Json(); }, [&] { return keys_text(file); });
+      all || options.kv, kKeysMember, [] { return Json(); }, [&] { return keys_text(file); });
   add(
       all || options.vocabulary, "tokenizer", [&] { return tokenizer_json(file); },
       [&] { return tokenizer_text(file); });
