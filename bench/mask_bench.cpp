@@ -18,12 +18,12 @@
 
 #include "engine/constrain/token_masks.h"
 #include "model/error.h"
+#include "model/file/json.h"
 #include "model/vocabulary.h"
 
 namespace {
 
 using namespace cria;
-using Json = nlohmann::ordered_json;
 using Random = std::mt19937;
 
 std::size_t below(Random& random, std::size_t n) { return random() % n; }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "model/error.h"
+#include "model/file/json.h"
 
 namespace cria::tools {
 namespace fs = std::filesystem;
@@ -124,13 +125,13 @@ std::string model_blob(const fs::path& manifest, const fs::path& store) {
   constexpr std::uint64_t kLongest = 1 << 20;  // bytes; a manifest is a few hundred
   if (size_of(manifest) > kLongest) return "";
   std::ifstream in(manifest);
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  const Json json = try_json(std::string(std::istreambuf_iterator(in), {}));
   if (!json.is_object() || !json.contains("layers") || !json["layers"].is_array()) return "";
-  for (const nlohmann::json& layer : json["layers"]) {
+  for (const Json& layer : json["layers"]) {
     if (!layer.is_object() ||
-        layer.value("mediaType", nlohmann::json()) != "application/vnd.ollama.image.model")
+        layer.value("mediaType", Json()) != "application/vnd.ollama.image.model")
       continue;
-    const nlohmann::json digest = layer.value("digest", nlohmann::json());
+    const Json digest = layer.value("digest", Json());
     if (!digest.is_string()) continue;
     std::string file = digest;
     std::ranges::replace(file, ':', '-');

@@ -15,7 +15,6 @@ namespace cria {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Member = std::pair<std::string_view, const Json*>;
 
 std::vector<Member> by_name(const Json& object) {
@@ -150,7 +149,7 @@ class Magnitudes {
 
 }  // namespace
 
-Decimal Decimal::of(const nlohmann::ordered_json& number) {
+Decimal Decimal::of(const Json& number) {
   Decimal out;
   std::string text;
   if (number.is_number_float()) {
@@ -416,7 +415,7 @@ RuleId JsonText::value_rule() {
   return *value_;
 }
 
-void JsonText::value(NodeId from, const nlohmann::ordered_json& value, NodeId to) {
+void JsonText::value(NodeId from, const Json& value, NodeId to) {
   if (!value.is_structured() || value.empty()) return builder_.text(from, value.dump(), to);
   const bool is_object = value.is_object();
   NodeId next = builder_.node(), at = builder_.node();
@@ -428,7 +427,7 @@ void JsonText::value(NodeId from, const nlohmann::ordered_json& value, NodeId to
     first = false;
     if (is_object) {
       const NodeId named = builder_.node(), begin = builder_.node();
-      builder_.text(at, nlohmann::ordered_json(key).dump(), named);
+      builder_.text(at, Json(key).dump(), named);
       colon(named, begin);
       at = begin;
     }

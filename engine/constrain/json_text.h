@@ -2,17 +2,17 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "engine/constrain/automaton.h"
+#include "model/file/json.h"
 
 namespace cria {
 
 /// Compares as JSON Schema 2020-12 (core, 4.2.2): members in any order; 1 equals 1.0.
-bool same_value(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b);
+bool same_value(const Json& a, const Json& b);
 
 // Numbers within bounds, as text: at most 16 digits before and after the point, no exponent.
 
@@ -22,7 +22,7 @@ struct Decimal {
   std::string whole = "0", fraction;  ///< without zeros in front, or at the end
 
   /// Converts a JSON number.
-  static Decimal of(const nlohmann::ordered_json& number);
+  static Decimal of(const Json& number);
   [[nodiscard]] bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 /// -1, 0 or 1.
@@ -66,7 +66,7 @@ class JsonText {
   void any_object(NodeId from, NodeId to) { builder_.call(from, object_rule(), to); }
   void any_value(NodeId from, NodeId to) { builder_.call(from, value_rule(), to); }
   /// This value and no other, with spaces where they may be.
-  void value(NodeId from, const nlohmann::ordered_json& value, NodeId to);
+  void value(NodeId from, const Json& value, NodeId to);
   /// space, then : and space: between a key and its value.
   void colon(NodeId from, NodeId to);
   void comma(NodeId from, NodeId to);

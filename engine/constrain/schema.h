@@ -55,7 +55,6 @@ inline std::size_t steps_of_text(std::size_t bytes) { return bytes / 32; }
 // JSON Schema in a normal form: a value satisfies one of several alternatives, each a list of what
 // holds together.
 
-using SchemaJson = nlohmann::ordered_json;
 /// Subschemas that all hold, by their numbers, ascending; none: any value.
 using SchemaSet = std::vector<std::uint32_t>;
 
@@ -74,7 +73,7 @@ enum SchemaType : unsigned {
 /// The values of an enum, in the schema's JSON.
 struct SchemaValues {
   struct Value {
-    const SchemaJson* json;
+    const Json* json;
     std::size_t weight;  ///< steps that comparing it takes
   };
   std::vector<Value> list;
@@ -129,14 +128,14 @@ struct SchemaExclusion {
 class SchemaForms {
  public:
   /// The schema must outlive it.
-  SchemaForms(const SchemaJson& root, Budget& budget);
+  SchemaForms(const Json& root, Budget& budget);
 
   /// The whole schema.
   [[nodiscard]] SchemaSet root() const { return {0}; }
   /// The alternatives that satisfy all of the set; empty if no value does.
   SchemaAlternatives alternatives(const SchemaSet& set);
-  bool satisfies(const SchemaJson& value, const SchemaSet& set);
-  bool satisfies(const SchemaJson& value, const SchemaAlternative& alternative);
+  bool satisfies(const Json& value, const SchemaSet& set);
+  bool satisfies(const Json& value, const SchemaAlternative& alternative);
   /// All exclusions read so far; the caller keeps the schema alive.
   [[nodiscard]] const std::vector<SchemaExclusion>& exclusive() const { return exclusive_; }
   /// "/properties/a" of the first of them.
@@ -144,54 +143,54 @@ class SchemaForms {
 
  private:
   struct Subschema {
-    const SchemaJson* json;
+    const Json* json;
     std::string place;
   };
   using Alternatives = SchemaAlternatives;
 
-  std::uint32_t number(const SchemaJson& schema, const std::string& place);
+  std::uint32_t number(const Json& schema, const std::string& place);
   Alternatives read(std::uint32_t id);
-  SchemaAlternative read_keywords(const SchemaJson& schema, const std::string& place);
-  void read_patterns(const SchemaJson& patterns, const std::string& at, SchemaAlternative& out);
-  bool read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
+  SchemaAlternative read_keywords(const Json& schema, const std::string& place);
+  void read_patterns(const Json& patterns, const std::string& at, SchemaAlternative& out);
+  bool read_old_keyword(const Json& schema, const std::string& key, const Json& value,
                         const std::string& at, SchemaAlternative& out);
-  void read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+  void read_keyword(const std::string& key, const Json& value, const std::string& at,
                     SchemaAlternative& out);
-  bool read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+  bool read_number_keyword(const std::string& key, const Json& value, const std::string& at,
                            SchemaAlternative& out);
-  bool read_string_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+  bool read_string_keyword(const std::string& key, const Json& value, const std::string& at,
                            SchemaAlternative& out);
-  bool read_array_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+  bool read_array_keyword(const std::string& key, const Json& value, const std::string& at,
                           SchemaAlternative& out);
-  bool read_object_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+  bool read_object_keyword(const std::string& key, const Json& value, const std::string& at,
                            SchemaAlternative& out);
-  std::uint32_t referred(const SchemaJson& ref, const std::string& at);
-  std::uint32_t find_referred(const SchemaJson& ref, const std::string& at);
-  void name_schemas(const SchemaJson& in, const std::string& place, std::vector<std::string> scope);
-  Alternatives any_of(const SchemaJson& list, const std::string& at);
-  Alternatives one_of(const SchemaJson& list, const std::string& at);
-  Alternatives none_of(const SchemaJson& schema, const std::string& at);
+  std::uint32_t referred(const Json& ref, const std::string& at);
+  std::uint32_t find_referred(const Json& ref, const std::string& at);
+  void name_schemas(const Json& in, const std::string& place, std::vector<std::string> scope);
+  Alternatives any_of(const Json& list, const std::string& at);
+  Alternatives one_of(const Json& list, const std::string& at);
+  Alternatives none_of(const Json& schema, const std::string& at);
   SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b);
   std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere,
                                          const std::string& at);
-  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list,
+  std::shared_ptr<const SchemaValues> values_of(const Json& value, bool is_list,
                                                 const std::string& at);
   std::shared_ptr<const SchemaValues> values_in_both(const std::shared_ptr<const SchemaValues>& a,
                                                      const std::shared_ptr<const SchemaValues>& b);
   Alternatives both(const Alternatives& a, const Alternatives& b);
   void hold(SchemaAlternative& one);
 
-  const SchemaJson& root_;
+  const Json& root_;
   Budget& budget_;
   std::vector<Subschema> schemas_;
-  std::map<const SchemaJson*, std::uint32_t> numbers_;
+  std::map<const Json*, std::uint32_t> numbers_;
   std::map<std::string, std::shared_ptr<const CharDfa>> patterns_;
-  std::map<const SchemaJson*, std::shared_ptr<const SchemaValues>> values_;
-  std::map<const SchemaJson*, std::uint32_t> referred_;  // by the reference
+  std::map<const Json*, std::shared_ptr<const SchemaValues>> values_;
+  std::map<const Json*, std::uint32_t> referred_;  // by the reference
   std::map<std::string, Subschema> named_;
-  std::vector<std::string> parts_;       // places of subschemas with an $id, with a slash
-  std::set<std::uint32_t> open_;         // being read
-  std::set<const SchemaJson*> one_ofs_;  // already in exclusive_
+  std::vector<std::string> parts_;  // places of subschemas with an $id, with a slash
+  std::set<std::uint32_t> open_;    // being read
+  std::set<const Json*> one_ofs_;   // already in exclusive_
   std::vector<SchemaExclusion> exclusive_;
 };
 

@@ -104,7 +104,7 @@ SchemaAlternative SchemaForms::merged(const SchemaAlternative& a, const SchemaAl
   return out;
 }
 
-SchemaForms::SchemaForms(const SchemaJson& root, Budget& budget) : root_(root), budget_(budget) {
+SchemaForms::SchemaForms(const Json& root, Budget& budget) : root_(root), budget_(budget) {
   number(root, "");
 }
 
@@ -112,7 +112,7 @@ std::string SchemaForms::place(const SchemaSet& set) const {
   return set.empty() ? "" : schemas_[set.front()].place;
 }
 
-std::uint32_t SchemaForms::number(const SchemaJson& schema, const std::string& place) {
+std::uint32_t SchemaForms::number(const Json& schema, const std::string& place) {
   require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", place);
   const auto [found, is_new] =
       numbers_.try_emplace(&schema, static_cast<std::uint32_t>(schemas_.size()));
@@ -154,7 +154,7 @@ SchemaAlternatives SchemaForms::alternatives(const SchemaSet& set) {
 }
 
 SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
-  const SchemaJson& schema = *schemas_[id].json;
+  const Json& schema = *schemas_[id].json;
   const std::string place = schemas_[id].place;
   if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
   if (open_.contains(id)) refuse_malformed_schema("refers to itself without an end", place);
@@ -179,7 +179,7 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   return out;
 }
 
-SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std::string& at) {
+SchemaForms::Alternatives SchemaForms::any_of(const Json& list, const std::string& at) {
   require_kind(list.is_array() && !list.empty(), "a list of schemas", at);
   Alternatives out;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -191,18 +191,18 @@ SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std:
 }
 
 // Like anyOf. A later pass checks that no value satisfies two of them.
-SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
+SchemaForms::Alternatives SchemaForms::one_of(const Json& list, const std::string& at) {
   Alternatives out = any_of(list, at);
   if (!one_ofs_.insert(&list).second) return out;
   budget_.bytes(sizeof(SchemaExclusion) + at.size() + list.size() * (sizeof(SchemaSet) + 16));
   SchemaExclusion exclusion{at, {}};
-  for (const SchemaJson& one : list) exclusion.schemas.push_back({number(one, at)});
+  for (const Json& one : list) exclusion.schemas.push_back({number(one, at)});
   exclusive_.push_back(std::move(exclusion));
   return out;
 }
 
 // Only of {} and true, by which generators of schemas say "never", and of false.
-SchemaForms::Alternatives SchemaForms::none_of(const SchemaJson& schema, const std::string& at) {
+SchemaForms::Alternatives SchemaForms::none_of(const Json& schema, const std::string& at) {
   require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", at);
   if (schema.is_object() && !schema.empty())
     refuse_schema("keyword not is supported only with {}, true and false", at);
@@ -211,7 +211,7 @@ SchemaForms::Alternatives SchemaForms::none_of(const SchemaJson& schema, const s
 
 // Subschemas by $id and by $id#$anchor; the whole schema is "", too. scope: the names of the
 // schema with an $id that this is a part of.
-void SchemaForms::name_schemas(const SchemaJson& in, const std::string& place,
+void SchemaForms::name_schemas(const Json& in, const std::string& place,
                                std::vector<std::string> scope) {
   constexpr std::string_view kData[] = {"enum", "const", "default", "example", "examples"};
   budget_.steps(4 + steps_of_text(place.size()));
@@ -243,13 +243,13 @@ void SchemaForms::name_schemas(const SchemaJson& in, const std::string& place,
 }
 
 // Looked for once: that reads the reference, and a list of definitions.
-std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at) {
+std::uint32_t SchemaForms::referred(const Json& ref, const std::string& at) {
   const auto known = referred_.find(&ref);
   if (known != referred_.end()) return known->second;
   return referred_[&ref] = find_referred(ref, at);
 }
 
-std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::string& at) {
+std::uint32_t SchemaForms::find_referred(const Json& ref, const std::string& at) {
   require_kind(ref.is_string(), "a reference", at);
   const auto& text = ref.get_ref<const std::string&>();
   const std::size_t mark = std::min(text.find('#'), text.size());
@@ -271,7 +271,7 @@ std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::strin
   if (!within.empty() && !is_anchor) {
     try {
       target = &target->at(nlohmann::json_pointer<std::string>(without_percents(within)));
-    } catch (const SchemaJson::exception&) {
+    } catch (const Json::exception&) {
       refuse_malformed_schema("refers to what is not there: " + text, at);
     }
     place += within;
@@ -279,14 +279,14 @@ std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::strin
   return number(*target, place);
 }
 
-bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
+bool SchemaForms::satisfies(const Json& value, const SchemaSet& set) {
   if (set.empty()) return true;
   const Alternatives all = alternatives(set);
   return std::ranges::any_of(all,
                              [&](const SchemaAlternative& one) { return satisfies(value, one); });
 }
 
-bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
+bool SchemaForms::satisfies(const Json& value, const SchemaAlternative& one) {
   budget_.steps(32 + (one.values ? one.values->weight : 0));
   const auto is_it = [&value](const SchemaValues::Value& other) {
     return same_value(*other.json, value);
@@ -328,7 +328,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
   for (const std::string_view name : one.required)
     if (!value.contains(name)) return false;
   for (const auto& [name, member] : value.items()) {
-    if (!one.names.empty() && !satisfies(SchemaJson(name), one.names)) return false;
+    if (!one.names.empty() && !satisfies(Json(name), one.names)) return false;
     const auto found =
         std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
     if (!satisfies(member, found != one.properties.end() ? found->second : one.further(name)))

@@ -10,7 +10,7 @@
 namespace cria {
 namespace {
 
-unsigned type_named(const SchemaJson& name, const std::string& at) {
+unsigned type_named(const Json& name, const std::string& at) {
   constexpr std::pair<std::string_view, unsigned> kTypes[] = {
       {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType},
       {"number", kNumberType}, {"string", kStringType},   {"array", kArrayType},
@@ -22,7 +22,7 @@ unsigned type_named(const SchemaJson& name, const std::string& at) {
 }
 
 // A count: an integer from 0 on, which may be written 5.0.
-std::size_t count_of(const SchemaJson& value, const std::string& at) {
+std::size_t count_of(const Json& value, const std::string& at) {
   const double count = value.is_number() ? value.get<double>() : -1;
   require_kind(count >= 0 && count == std::floor(count), "an integer from 0 on", at);
   if (count > 9e15) refuse_schema("counts above 9e15 are not supported", at);
@@ -40,15 +40,15 @@ bool is_annotation(std::string_view key) {
 }
 
 // An integer beyond 64 bits was read as a double and may have changed.
-void check_exact(const SchemaJson& value, const std::string& at) {
+void check_exact(const Json& value, const std::string& at) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63)
     refuse_schema("numbers from 2^63 that are not 64-bit integers are not supported", at);
   if (!value.is_structured()) return;
-  for (const SchemaJson& member : value) check_exact(member, at);
+  for (const Json& member : value) check_exact(member, at);
 }
 
 // Steps that comparing a value takes.
-std::size_t weight_of(const SchemaJson& value) {
+std::size_t weight_of(const Json& value) {
   if (value.is_string()) return 1 + steps_of_text(value.get_ref<const std::string&>().size());
   std::size_t weight = 1;
   if (!value.is_structured()) return weight;
@@ -96,7 +96,7 @@ const std::map<std::string_view, std::string>& formats() {
 
 }  // namespace
 
-SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std::string& place) {
+SchemaAlternative SchemaForms::read_keywords(const Json& schema, const std::string& place) {
   SchemaAlternative out;
   for (const auto& [key, value] : schema.items()) {
     budget_.steps(16 + steps_of_text(place.size() + key.size()));
@@ -125,7 +125,7 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
 }
 
 // A name that matches several patterns has the schemas of all of them, and its property's.
-void SchemaForms::read_patterns(const SchemaJson& patterns, const std::string& at,
+void SchemaForms::read_patterns(const Json& patterns, const std::string& at,
                                 SchemaAlternative& out) {
   require_kind(patterns.is_object(), "an object of schemas", at);
   for (const auto& [expression, schema] : patterns.items()) {
@@ -137,18 +137,18 @@ void SchemaForms::read_patterns(const SchemaJson& patterns, const std::string& a
   }
 }
 
-std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list,
+std::shared_ptr<const SchemaValues> SchemaForms::values_of(const Json& value, bool is_list,
                                                            const std::string& at) {
   auto& known = values_[&value];
   if (known) return known;
   check_exact(value, at);
   SchemaValues values;
-  const auto add = [&](const SchemaJson& one) {
+  const auto add = [&](const Json& one) {
     values.list.push_back({&one, weight_of(one)});
     values.weight += values.list.back().weight;
   };
   if (is_list)
-    for (const SchemaJson& one : value) add(one);
+    for (const Json& one : value) add(one);
   else
     add(value);
   budget_.steps(values.weight);
@@ -176,9 +176,8 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
 }
 
 // Keywords of earlier drafts, which many clients' libraries still write.
-bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& key,
-                                   const SchemaJson& value, const std::string& at,
-                                   SchemaAlternative& out) {
+bool SchemaForms::read_old_keyword(const Json& schema, const std::string& key, const Json& value,
+                                   const std::string& at, SchemaAlternative& out) {
   const auto is_tuple = [&schema] {
     return schema.contains("items") && schema["items"].is_array();
   };
@@ -195,12 +194,12 @@ bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& 
   return read_number_keyword(key, schema[bound], at, out);
 }
 
-void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value,
-                               const std::string& at, SchemaAlternative& out) {
+void SchemaForms::read_keyword(const std::string& key, const Json& value, const std::string& at,
+                               SchemaAlternative& out) {
   if (key == "type") {
     out.types = 0;
     if (value.is_array())
-      for (const SchemaJson& one : value) out.types |= type_named(one, at);
+      for (const Json& one : value) out.types |= type_named(one, at);
     else
       out.types = type_named(value, at);
     require_kind(out.types != 0, "at least one type", at);
@@ -215,7 +214,7 @@ void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value,
   }
 }
 
-bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& value,
+bool SchemaForms::read_number_keyword(const std::string& key, const Json& value,
                                       const std::string& at, SchemaAlternative& out) {
   const bool low = key == "minimum" || key == "exclusiveMinimum";
   const bool high = key == "maximum" || key == "exclusiveMaximum";
@@ -237,7 +236,7 @@ bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& 
   return true;
 }
 
-bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& value,
+bool SchemaForms::read_string_keyword(const std::string& key, const Json& value,
                                       const std::string& at, SchemaAlternative& out) {
   if (key == "minLength") {
     out.least_length = count_of(value, at);
@@ -269,7 +268,7 @@ std::shared_ptr<const CharDfa> SchemaForms::pattern(const std::string& expressio
   return known;
 }
 
-bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& value,
+bool SchemaForms::read_array_keyword(const std::string& key, const Json& value,
                                      const std::string& at, SchemaAlternative& out) {
   if (key == "items") {
     out.items = {number(value, at)};
@@ -290,7 +289,7 @@ bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& v
   return true;
 }
 
-bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& value,
+bool SchemaForms::read_object_keyword(const std::string& key, const Json& value,
                                       const std::string& at, SchemaAlternative& out) {
   if (key == "properties") {
     require_kind(value.is_object(), "an object of schemas", at);
@@ -298,7 +297,7 @@ bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& 
       out.properties.emplace_back(name, SchemaSet{number(schema, at + pointer_part(name))});
   } else if (key == "required") {
     require_kind(value.is_array(), "a list of names", at);
-    for (const SchemaJson& name : value) {
+    for (const Json& name : value) {
       require_kind(name.is_string(), "a list of names", at);
       budget_.steps(1 + out.required.size());
       const auto& text = name.get_ref<const std::string&>();

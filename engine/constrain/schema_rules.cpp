@@ -92,9 +92,9 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
   }
 }
 
-SchemaJson parse_schema(std::string_view text) {
+Json parse_schema(std::string_view text) {
   try {
-    return parse_ordered_json(text, "schema", {.bytes = kMaxConstraintText, .depth = 128});
+    return parse_json(text, "schema", {.bytes = kMaxConstraintText, .depth = 128});
   } catch (const Error& error) {
     throw ConstraintError(error.what(), "");
   }
@@ -230,13 +230,13 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
 // A node for each set of values that have come.
 void SchemaRules::unique_array(NodeId from, const SchemaAlternative& one, NodeId to) {
   constexpr std::size_t kMaxValues = 8;
-  std::vector<const SchemaJson*> values;
+  std::vector<const Json*> values;
   for (const SchemaAlternative& item : forms_.alternatives(one.items)) {
     if (!item.values || !one.prefix.empty() || item.values->list.size() > kMaxValues)
       refuse_schema("uniqueItems is supported only for items of an enum with at most 8 values",
                     forms_.place(one.items));
     for (const SchemaValues::Value& value : item.values->list) {
-      const auto is_it = [&](const SchemaJson* other) { return same_value(*other, *value.json); };
+      const auto is_it = [&](const Json* other) { return same_value(*other, *value.json); };
       if (std::ranges::none_of(values, is_it) && forms_.satisfies(*value.json, item))
         values.push_back(value.json);
     }
@@ -316,7 +316,7 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
       }
       if (i == n || !more) continue;
       const NodeId key = builder_.node(), begin = builder_.node();
-      builder_.text(before[count][i], SchemaJson(std::string(named[i].first)).dump(), key);
+      builder_.text(before[count][i], Json(std::string(named[i].first)).dump(), key);
       json_.colon(key, begin);
       if (possible[i]) value(begin, named[i].second, behind[next][i + 1]);
       if (!required[i]) builder_.silent(before[count][i], before[count][i + 1]);
@@ -361,7 +361,7 @@ bool SchemaRules::has_further(const SchemaAlternative& one) {
 }
 
 bool SchemaRules::may_be_name(std::string_view text, const SchemaAlternative& one) {
-  return one.names.empty() || forms_.satisfies(SchemaJson(std::string(text)), one.names);
+  return one.names.empty() || forms_.satisfies(Json(std::string(text)), one.names);
 }
 
 // Within quotes: the values that a name of further members may be.
@@ -380,7 +380,7 @@ void SchemaRules::name_texts(NodeId from, const CharDfa& names, const SchemaAlte
 }
 
 RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder) {
-  const SchemaJson parsed = parse_schema(schema);
+  const Json parsed = parse_schema(schema);
   SchemaForms forms(parsed, builder.budget());
   JsonText json(builder);
   SchemaRules rules(forms, json);

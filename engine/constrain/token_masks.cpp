@@ -70,7 +70,7 @@ PlainEdges::Reads TokenMasks::reads(PlainKind kind, Runs::State state) {
 bool TokenMasks::loops_plainly(Runs::State state) {
   if (state >= loops_.size()) loops_.resize(state + 1024, -1);
   if (loops_[state] < 0)
-    loops_[state] = reads(PlainKind::Json, state) == PlainEdges::Reads::All &&
+    loops_[state] = reads(PlainKind::JsonString, state) == PlainEdges::Reads::All &&
                     runs_.next(state, runs_.automaton().class_of[kPlainByte]) == state;
   return loops_[state] > 0;
 }

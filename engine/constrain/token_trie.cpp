@@ -97,7 +97,7 @@ std::size_t plain_char(PlainKind kind, std::string_view text) {
   if (first < 0x80)
     return std::ranges::any_of(ascii_ranges(kind),
                                [=](ByteRange range) { return contains(range, first); });
-  if (kind != PlainKind::Json) return 0;
+  if (kind != PlainKind::JsonString) return 0;
   for (const Utf8Form& form : kUtf8Forms) {
     if (!contains(form.first, first)) continue;
     const std::size_t bytes = 2 + form.further;
@@ -112,7 +112,7 @@ std::size_t plain_char(PlainKind kind, std::string_view text) {
 
 PlainEdges::Reads PlainEdges::find(NodeId node) const {
   const std::span<const ByteRange> ascii = ascii_ranges(kind_);
-  const bool beyond = kind_ == PlainKind::Json;
+  const bool beyond = kind_ == PlainKind::JsonString;
   const auto reads_one = [&](const Automaton::Edge& edge) {
     if (beyond && edge.high >= 0xC2 && edge.low <= 0xF4) return true;
     return std::ranges::any_of(
@@ -197,7 +197,7 @@ namespace {
 void find_plain_ends(std::string_view text, std::vector<bool>& plain) {
   plain.assign(text.size() + 1, false);
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = plain_char(PlainKind::Json, text.substr(at));
+    const std::size_t bytes = plain_char(PlainKind::JsonString, text.substr(at));
     if (bytes == 0) plain.assign(text.size() + 1, false);
     plain[at] = bytes != 0;
     at += std::max<std::size_t>(bytes, 1);

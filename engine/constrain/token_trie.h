@@ -19,12 +19,12 @@ namespace cria {
 
 /// From large to small.
 enum class PlainKind : std::uint8_t {
-  Json,     ///< stands for itself in a JSON string: not ", \ or control; without U+007F
-            ///< characters
-  Ascii,    ///< the same below U+0080
-  Word,     ///< [A-Za-z0-9_]
-  Letters,  ///< [A-Za-z]
-  Small,    ///< [a-z]
+  JsonString,  ///< stands for itself in a JSON string: not ", \ or control; without U+007F
+               ///< characters
+  Ascii,       ///< the same below U+0080
+  Word,        ///< [A-Za-z0-9_]
+  Letters,     ///< [A-Za-z]
+  Small,       ///< [a-z]
 };
 inline constexpr std::size_t kPlainKinds = 5;
 
@@ -94,7 +94,7 @@ struct TokenTrie : TextTrie {
   std::vector<TokenId> ends;
   std::vector<std::pair<TokenId, std::string>> controls;
   std::size_t vocabulary_size = 0;
-  /// plain_below[node]: true if all texts continue with PlainKind::Json only.
+  /// plain_below[node]: true if all texts continue with PlainKind::JsonString only.
   std::vector<bool> plain_below;
 
   /// Texts of the first `most` tokens.

@@ -23,7 +23,7 @@ struct CallsText {
       : grammar(format.grammar),
         list(!grammar.list_open.empty()),
         unmarked(format.unmarked),
-        named(format.body == CallBody::Json ? format.name_close : ""),
+        named(format.body == CallBody::JsonObject ? format.name_close : ""),
         open(format.open),
         close(unmarked ? "" : format.close) {}
 
@@ -39,18 +39,18 @@ const CallFormat* constrained_format(CallForm form) {
   return format == nullptr || format->grammar.arguments_key.empty() ? nullptr : format;
 }
 
-bool is_wanted(const ToolChoice& choice, const SchemaJson& tool) {
-  const SchemaJson& name = tool.at("function").at("name");
+bool is_wanted(const ToolChoice& choice, const Json& tool) {
+  const Json& name = tool.at("function").at("name");
   const bool allowed =
       choice.allowed.empty() || std::ranges::count(choice.allowed, name.get<std::string>()) != 0;
   return allowed && (choice.name.empty() || name == choice.name);
 }
 
-bool is_strict(const SchemaJson& function) {
+bool is_strict(const Json& function) {
   return function.contains("strict") && function["strict"] == true;
 }
 
-using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
+using TellLoose = std::function<void(const Json& function, std::string_view why)>;
 
 /// Reads the parameters of the wanted tools as schemas of objects. One budget of steps checks all:
 /// each of several tools gets an equal share of a quarter, which is enough for most. Tools that
@@ -58,9 +58,9 @@ using TellLoose = std::function<void(const SchemaJson& function, std::string_vie
 class ParametersSchemas {
  public:
   /// One entry per tool.
-  using List = std::vector<std::optional<SchemaJson>>;
+  using List = std::vector<std::optional<Json>>;
 
-  ParametersSchemas(const SchemaJson& tools, const TellLoose& tell)
+  ParametersSchemas(const Json& tools, const TellLoose& tell)
       : tools_(tools), tell_(tell), schemas_(tools.size()) {}
 
   /// Returns nullopt for parameters that are not supported and not strict. Throws ConstraintError
@@ -90,9 +90,9 @@ class ParametersSchemas {
   };
 
   std::optional<Refusal> check(std::size_t tool, std::size_t steps) {
-    const SchemaJson& function = tools_[tool].at("function");
-    SchemaJson schema = function.value("parameters", SchemaJson::object());
-    if (schema.is_null()) schema = SchemaJson::object();
+    const Json& function = tools_[tool].at("function");
+    Json schema = function.value("parameters", Json::object());
+    if (schema.is_null()) schema = Json::object();
     if (!schema.contains("type") ||
         (schema["type"].is_array() && std::ranges::count(schema["type"], "object") != 0))
       schema["type"] = "object";  // with several types, arguments have this one
@@ -114,13 +114,13 @@ class ParametersSchemas {
   }
 
   void refuse(std::size_t tool, const ConstraintError& error) {
-    const SchemaJson& function = tools_[tool].at("function");
+    const Json& function = tools_[tool].at("function");
     if (is_strict(function) || error.malformed)
       throw ConstraintError(error.what(), "[" + std::to_string(tool) + "].function.parameters");
     tell_(function, error.what());
   }
 
-  const SchemaJson& tools_;
+  const Json& tools_;
   const TellLoose& tell_;
   List schemas_;
   std::size_t steps_left_ = Budget::kSteps;
@@ -136,8 +136,8 @@ class CallRules {
  public:
   explicit CallRules(AutomatonBuilder& builder) : builder_(builder), json_(builder) {}
 
-  void add_tool(const SchemaJson& function, std::optional<SchemaJson> schema) {
-    const std::string quoted = SchemaJson(function.at("name")).dump();
+  void add_tool(const Json& function, std::optional<Json> schema) {
+    const std::string quoted = Json(function.at("name")).dump();
     const RuleId rule = builder_.rule();
     tools_.push_back({quoted.substr(1, quoted.size() - 2), rule});
     const NodeId start = builder_.start(rule), end = builder_.end(rule);
@@ -154,7 +154,7 @@ class CallRules {
   AutomatonBuilder& builder_;
   JsonText json_;
   std::vector<CalledTool> tools_;
-  std::deque<SchemaJson> schemas_;
+  std::deque<Json> schemas_;
   std::deque<SchemaForms> forms_;
   std::deque<SchemaRules> rules_;
 };
@@ -364,7 +364,7 @@ RuleId calls_or_format(AutomatonBuilder& builder, RuleId calls, const std::strin
 }
 
 std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const ToolChoice& choice,
-                                                const SchemaJson& tools,
+                                                const Json& tools,
                                                 const ParametersSchemas::List& schemas) {
   using Calls = Constraint::State::Calls;
   Budget budget;
@@ -391,8 +391,8 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
   if (format == nullptr) throw ConstraintError("calls of this format cannot be required", "");
   const CallsText text(*format);
   constexpr std::size_t kMaxBytes = 1 << 24;
-  const SchemaJson tools = parse_ordered_json(
-      choice.tools, "tools", {.bytes = kMaxBytes, .depth = 130, .values = kMaxBytes});
+  const Json tools =
+      parse_json(choice.tools, "tools", {.bytes = kMaxBytes, .depth = 130, .values = kMaxBytes});
   std::vector<std::size_t> wanted;
   bool strict = false;
   for (std::size_t i = 0; i < tools.size(); ++i) {
@@ -400,7 +400,7 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
     wanted.push_back(i);
     strict = strict || is_strict(tools[i].at("function"));
   }
-  const TellLoose tell = [loose](const SchemaJson& function, std::string_view why) {
+  const TellLoose tell = [loose](const Json& function, std::string_view why) {
     if (loose != nullptr)
       loose->push_back(function.at("name").get<std::string>() + ": " + std::string(why));
   };

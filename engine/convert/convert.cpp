@@ -45,7 +45,7 @@ struct Planned {
 struct Conversion::State {
   ConvertOptions options;
   bool wrapped = false;  // the text model of a multimodal model
-  nlohmann::json json;
+  SortedJson json;
   HfConfig config;
   SafetensorsDirectory weights;
   HfSources sources;
@@ -99,13 +99,13 @@ struct Conversion::State {
   }
 
   /// The text model's config of a multimodal model.
-  nlohmann::json text_part(nlohmann::json whole) {
+  SortedJson text_part(SortedJson whole) {
     const std::string name = first_of(whole, "architectures");
     if (std::ranges::find(hf_wrappers(), name) == hf_wrappers().end()) return whole;
     if (!whole.contains("text_config") || !whole["text_config"].is_object())
       throw Error(config_path(), "missing, or not an object", "key text_config");
-    nlohmann::json text = whole["text_config"];
-    const std::string type = text.value("model_type", nlohmann::json()).is_string()
+    SortedJson text = whole["text_config"];
+    const std::string type = text.value("model_type", SortedJson()).is_string()
                                  ? text["model_type"].get<std::string>()
                                  : "";
     const HfClass* const inner = find_hf_class_of_type(type);
@@ -116,7 +116,7 @@ struct Conversion::State {
       if (!key.ends_with("_config") || key == "quantization_config") text.emplace(key, value);
     text["architectures"] = {inner->name};
     if (!inner->defaults.empty()) {
-      const nlohmann::json defaults = nlohmann::json::parse(inner->defaults);
+      const SortedJson defaults = SortedJson::parse(inner->defaults);
       text.insert(defaults.begin(), defaults.end());
     }
     wrapped = true;
@@ -124,19 +124,19 @@ struct Conversion::State {
   }
 
   /// The config with the usual names of keys that the class names otherwise.
-  static nlohmann::json with_usual_names(nlohmann::json config) {
+  static SortedJson with_usual_names(SortedJson config) {
     const HfClass* const named = find_hf_class(first_of(config, "architectures"));
     if (named == nullptr) return config;
     for (const auto& [other, usual] : named->aliases)
       if (const auto found = config.find(other);
           found != config.end() && !config.contains(std::string(usual)))
-        config[std::string(usual)] = nlohmann::json(*found);
+        config[std::string(usual)] = SortedJson(*found);
     return config;
   }
 
-  static std::string first_of(const nlohmann::json& object, const char* key) {
+  static std::string first_of(const SortedJson& object, const char* key) {
     if (!object.is_object() || !object.contains(key)) return "";
-    const nlohmann::json& list = object[key];
+    const SortedJson& list = object[key];
     return list.is_array() && !list.empty() && list.front().is_string()
                ? list.front().get<std::string>()
                : "";

@@ -82,7 +82,7 @@ std::string_view torch_name(DType type) {
 /// A model as a directory of one class.
 struct Description {
   HfConfig config;
-  nlohmann::ordered_json json;
+  Json json;
   std::vector<HfTarget> targets;
 };
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "engine/convert/hf_class.h"
 #include "model/config.h"
+#include "model/file/json.h"
 
 namespace cria {
 
@@ -72,7 +72,7 @@ struct HfConfig {
 
   /// Throws Error naming the key at fault (file: the path of the JSON): missing, out of range, not
   /// expressible in GGUF, or a class that is not in `classes`.
-  static HfConfig from_json(const nlohmann::json& json, const std::string& file,
+  static HfConfig from_json(const SortedJson& json, const std::string& file,
                             std::span<const HfClass> classes);
   /// Describes a GGUF file as a model of the class. Throws Error for what config.json cannot
   /// express.
@@ -80,7 +80,7 @@ struct HfConfig {
                             const HfClass& model_class);
 
   /// config.json; dtype: "float16" and the like.
-  [[nodiscard]] nlohmann::ordered_json to_json(std::string_view dtype) const;
+  [[nodiscard]] Json to_json(std::string_view dtype) const;
   /// Sets the architecture and the common keys.
   void write(GgufWriter& writer, NormKind norm) const;
   /// YaRN's scale of rotated values if "attention_factor" is missing.

@@ -6,11 +6,9 @@
 
 namespace cria {
 
-using Json = nlohmann::json;
-
 double HfImport::rope_number_or(std::string_view key, double fallback) const {
   for (const char* object : {"rope_parameters", "rope_scaling"}) {
-    const Json* rope = find(object);
+    const SortedJson* rope = find(object);
     if (rope == nullptr || !rope->is_object()) continue;
     if (rope->contains("full_attention")) rope = &(*rope)["full_attention"];
     if (rope->is_object() && rope->contains(key))
@@ -21,7 +19,7 @@ double HfImport::rope_number_or(std::string_view key, double fallback) const {
 
 double HfImport::windowed_rope_base_or(double fallback) const {
   constexpr const char* kObject = "rope_parameters";
-  const Json* const types = find(kObject);
+  const SortedJson* const types = find(kObject);
   if (types == nullptr || !types->is_object() || !types->contains("sliding_attention"))
     return fallback;
   const JsonKeys rope((*types)["sliding_attention"], file(), kObject);
@@ -29,13 +27,13 @@ double HfImport::windowed_rope_base_or(double fallback) const {
 }
 
 std::vector<std::uint32_t> HfImport::list(std::string_view key, std::uint64_t high) const {
-  const Json* const value = find(key);
+  const SortedJson* const value = find(key);
   if (value == nullptr) return {};
   if (value->is_number()) return std::vector(config.n_layers, uint(key, 0, high));
   std::vector<std::uint32_t> out;
   if (!value->is_array() || value->size() != config.n_layers)
     fail(key, "expected one number for each of " + std::to_string(config.n_layers) + " layers");
-  for (const Json& item : *value) {
+  for (const SortedJson& item : *value) {
     if (!item.is_number_unsigned() || item.get<std::uint64_t>() > high)
       fail(key, "expected numbers from 0 to " + std::to_string(high) + ", got " + item.dump());
     out.push_back(item.get<std::uint32_t>());
@@ -45,10 +43,10 @@ std::vector<std::uint32_t> HfImport::list(std::string_view key, std::uint64_t hi
 
 std::vector<bool> HfImport::windowed(std::uint32_t period) const {
   std::vector<bool> layers;
-  if (const Json* const types = find("layer_types")) {
+  if (const SortedJson* const types = find("layer_types")) {
     if (!types->is_array() || types->size() != config.n_layers)
       fail("layer_types", "expected one name for each layer");
-    for (const Json& type : *types) {
+    for (const SortedJson& type : *types) {
       if (type != "sliding_attention" && type != "full_attention")
         fail("layer_types", "expected sliding_attention or full_attention, got " + type.dump());
       layers.push_back(type == "sliding_attention");
@@ -56,7 +54,7 @@ std::vector<bool> HfImport::windowed(std::uint32_t period) const {
     return layers;
   }
   constexpr const char* kPattern = "sliding_window_pattern";
-  const Json* const pattern = find(kPattern);
+  const SortedJson* const pattern = find(kPattern);
   const std::string letters = pattern != nullptr && pattern->is_string() ? *text(kPattern) : "";
   if (pattern != nullptr && letters.empty()) period = uint(kPattern, 1, limits::kLayers);
   for (std::uint32_t i = 0; i < config.n_layers; ++i)
@@ -76,15 +74,15 @@ std::uint64_t HfExport::cols_of(const std::string& name) const {
 namespace {
 
 /// An integer if the value is one, as directories write it.
-nlohmann::ordered_json whole_or(double value) {
+Json whole_or(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e9) return static_cast<std::int64_t>(value);
   return value;
 }
 
-nlohmann::ordered_json unscaled(float value, double factor) {
+Json unscaled(float value, double factor) {
   const double exact = value / factor, shortest = shortest_decimal(static_cast<float>(exact));
   const double number = static_cast<float>(shortest * factor) == value ? shortest : exact;
-  return factor == 1 ? nlohmann::ordered_json(number) : whole_or(number);
+  return factor == 1 ? Json(number) : whole_or(number);
 }
 
 }  // namespace
@@ -211,7 +209,7 @@ HfRule only_text(std::string_view key, std::string_view value) {
 
 HfRule only_on(std::string_view key) {
   return {[=](HfImport& k) {
-            const Json* const value = k.find(key);
+            const SortedJson* const value = k.find(key);
             if (value != nullptr && (*value == false || *value == 0))
               k.fail(key, std::string(kUnsupported) + "true");
           },
@@ -230,7 +228,7 @@ HfRule only_layers(std::string_view type) {
           [=](HfExport& k) { k.set(kKey, wanted(k.config)); }};
 }
 
-HfRule write(std::string_view key, nlohmann::ordered_json value) {
+HfRule write(std::string_view key, Json value) {
   return {nullptr, [key, value = std::move(value)](HfExport& k) { k.set(key, value); }};
 }
 
@@ -238,16 +236,16 @@ HfRule write_presence(std::string_view key, std::string_view tensor) {
   return {nullptr, [=](HfExport& k) { k.set(key, k.has_tensor(tensor)); }};
 }
 
-HfRule write_scaling(std::string_view key, nlohmann::ordered_json value) {
+HfRule write_scaling(std::string_view key, Json value) {
   return {nullptr, [key, value = std::move(value)](HfExport& k) {
-            nlohmann::ordered_json& scaling = k.out["rope_scaling"];
+            Json& scaling = k.out["rope_scaling"];
             if (!scaling.is_null()) scaling[std::string(key)] = value;
           }};
 }
 
 HfRule write_unscaled() {
   return {nullptr, [](HfExport& k) {
-            nlohmann::ordered_json& scaling = k.out["rope_scaling"];
+            Json& scaling = k.out["rope_scaling"];
             if (scaling.is_null()) scaling = {{"rope_type", "default"}};
           }};
 }
@@ -265,7 +263,7 @@ HfRule write_dense_layers() {
 HfRule renamed(std::vector<std::pair<std::string, std::string>> names) {
   return {nullptr, [names = std::move(names)](HfExport& k) {
             for (const auto& [from, to] : names) {
-              k.out[to] = HfExport::Json(k.out[from]);
+              k.out[to] = Json(k.out[from]);
               k.out.erase(from);
             }
           }};
@@ -371,7 +369,7 @@ HfRule windows(std::uint32_t period, Amount fallback, bool always) {
                 k.keys.get_or(kGgufSlidingWindow, usual, 0, limits::kContext);
             if (window == 0) return write_no_windows(k);
             k.set("sliding_window", window);
-            nlohmann::ordered_json types = nlohmann::ordered_json::array();
+            Json types = Json::array();
             for (const bool layer : windowed_layers(k.keys, k.config.n_layers, period))
               types.push_back(layer ? "sliding_attention" : "full_attention");
             k.set("layer_types", std::move(types));

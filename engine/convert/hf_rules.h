@@ -22,7 +22,7 @@ namespace cria {
 class HfImport : public JsonKeys {
  public:
   /// All arguments but file outlive this.
-  HfImport(const nlohmann::json& json, std::string file, HfConfig& model_config,
+  HfImport(const SortedJson& json, std::string file, HfConfig& model_config,
            GgufWriter& gguf_writer)
       : JsonKeys(json, std::move(file)), config(model_config), writer(gguf_writer) {}
 
@@ -46,8 +46,6 @@ class HfImport : public JsonKeys {
 /// The view of a rule on an export: the GGUF file and config.json under construction.
 class HfExport {
  public:
-  using Json = nlohmann::ordered_json;
-
   /// All arguments outlive this. `gguf_keys` remembers which keys have been read.
   HfExport(const GgufFile& file, Keys& gguf_keys, HfConfig& model_config, Json& json)
       : config(model_config), keys(gguf_keys), out(json), file_(file) {}
@@ -125,11 +123,11 @@ HfRule only_on(std::string_view key);
 HfRule only_layers(std::string_view type);
 
 // Export only: what readers of config.json take for granted otherwise.
-HfRule write(std::string_view key, nlohmann::ordered_json value);
+HfRule write(std::string_view key, Json value);
 /// Writes whether the file has the tensor.
 HfRule write_presence(std::string_view key, std::string_view tensor);
 /// Writes `value` within rope_scaling, if there is scaling.
-HfRule write_scaling(std::string_view key, nlohmann::ordered_json value);
+HfRule write_scaling(std::string_view key, Json value);
 /// Writes rope_type default unless there is scaling, for classes that scale if it is null.
 HfRule write_unscaled();
 /// "mlp_only_layers": GGUF's tensors show which layers have no experts.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "model/file/json.h"
 
 namespace cria {
 
@@ -16,14 +17,12 @@ namespace cria {
 /// range.
 class JsonKeys {
  public:
-  using Json = nlohmann::json;
-
   /// The object outlives this. file: the path of the JSON. within: the key whose value the object
   /// is, "" for the whole file.
-  JsonKeys(const Json& object, std::string file, std::string within = "")
+  JsonKeys(const SortedJson& object, std::string file, std::string within = "")
       : json_(object), file_(std::move(file)), within_(std::move(within)) {}
 
-  [[nodiscard]] const Json* find(std::string_view key) const {
+  [[nodiscard]] const SortedJson* find(std::string_view key) const {
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
@@ -35,7 +34,7 @@ class JsonKeys {
 
   [[nodiscard]] std::uint32_t uint(std::string_view key, std::uint64_t low,
                                    std::uint64_t high) const {
-    const Json& value = get(key);
+    const SortedJson& value = get(key);
     // Some files write 8192.0 for 8192.
     const double number = value.is_number_float() ? value.get<double>() : 0.5;
     const bool whole = number == std::floor(number) && number >= 0 && number < 1e15;
@@ -53,7 +52,7 @@ class JsonKeys {
   }
   /// A finite number.
   [[nodiscard]] double number(std::string_view key) const {
-    const Json& value = get(key);
+    const SortedJson& value = get(key);
     if (!value.is_number() || !std::isfinite(value.get<float>()))
       fail(key, "expected a finite number, got " + value.dump());
     return value.get<double>();
@@ -68,12 +67,12 @@ class JsonKeys {
     return value;
   }
   [[nodiscard]] bool flag_or(std::string_view key, bool fallback) const {
-    const Json* const value = find(key);
+    const SortedJson* const value = find(key);
     if (value != nullptr && !value->is_boolean()) fail(key, "wrong type: expected true or false");
     return value == nullptr ? fallback : value->get<bool>();
   }
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const {
-    const Json* const value = find(key);
+    const SortedJson* const value = find(key);
     if (value == nullptr) return std::nullopt;
     if (!value->is_string()) fail(key, "wrong type: expected a string");
     return value->get<std::string>();
@@ -86,13 +85,13 @@ class JsonKeys {
   [[nodiscard]] const std::string& file() const { return file_; }
 
  private:
-  [[nodiscard]] const Json& get(std::string_view key) const {
-    const Json* const value = find(key);
+  [[nodiscard]] const SortedJson& get(std::string_view key) const {
+    const SortedJson* const value = find(key);
     if (value == nullptr) fail(key, "missing key");
     return *value;
   }
 
-  const Json& json_;
+  const SortedJson& json_;
   std::string file_, within_;
 };
 

@@ -9,7 +9,6 @@
 namespace cria {
 namespace {
 
-using Json = nlohmann::json;
 using Kind = HfRopeScaling::Kind;
 
 constexpr const char* kOriginal = "original_max_position_embeddings";
@@ -29,7 +28,7 @@ bool lists(std::string_view names, std::string_view name) {
 
 class ConfigReader : JsonKeys {
  public:
-  ConfigReader(const Json& json, const std::string& file, HfConfig& out)
+  ConfigReader(const SortedJson& json, const std::string& file, HfConfig& out)
       : JsonKeys(json, file), out_(out) {}
 
   void read(std::span<const HfClass> classes) {
@@ -44,7 +43,7 @@ class ConfigReader : JsonKeys {
 
  private:
   void model_class(std::span<const HfClass> classes) {
-    const Json* const list = find("architectures");
+    const SortedJson* const list = find("architectures");
     std::string name;
     if (list != nullptr && list->is_array() && !list->empty() && list->front().is_string())
       name = list->front().get<std::string>();
@@ -58,10 +57,11 @@ class ConfigReader : JsonKeys {
   }
 
   [[nodiscard]] bool has_layers(std::string_view type) const {
-    if (const Json* const number = find(type); number != nullptr && number->is_number())
+    if (const SortedJson* const number = find(type); number != nullptr && number->is_number())
       return *number > 0;
-    const Json* const types = find("layer_types");
-    if (types != nullptr && types->is_array()) return std::ranges::count(*types, Json(type)) != 0;
+    const SortedJson* const types = find("layer_types");
+    if (types != nullptr && types->is_array())
+      return std::ranges::count(*types, SortedJson(type)) != 0;
     return text("hybrid_override_pattern").value_or("").find(type) != std::string::npos;
   }
 
@@ -87,7 +87,7 @@ class ConfigReader : JsonKeys {
     constexpr const char* kKvHeads = "num_key_value_heads";
     out_.n_kv_heads = has(kKvHeads) ? size(kKvHeads, limits::kHeads) : heads;
     constexpr const char* kWidth = "intermediate_size";
-    const Json* const widths = find(kWidth);
+    const SortedJson* const widths = find(kWidth);
     const bool by_layer = own.by_layer && widths != nullptr && widths->is_array() &&
                           !widths->empty() && widths->front().is_number_unsigned() &&
                           widths->front() <= limits::kFeedForward;  // a rule reads the others
@@ -111,8 +111,8 @@ class ConfigReader : JsonKeys {
   /// Before version 5 of transformers: "rope_theta" and "rope_scaling"; since then
   /// "rope_parameters" has both.
   void rope() {
-    const Json* const joined = rope_parameters();
-    const Json* const scaling = joined != nullptr ? joined : find("rope_scaling");
+    const SortedJson* const joined = rope_parameters();
+    const SortedJson* const scaling = joined != nullptr ? joined : find("rope_scaling");
     const std::string within = joined != nullptr ? "rope_parameters" : "rope_scaling";
     if (scaling != nullptr && !scaling->is_object()) fail(within, "wrong type: expected an object");
     std::optional<JsonKeys> inner;
@@ -130,9 +130,9 @@ class ConfigReader : JsonKeys {
   }
 
   /// The parameters of layers without a window, if they differ by layer type.
-  const Json* rope_parameters() {
+  const SortedJson* rope_parameters() {
     constexpr const char* kKey = "rope_parameters";
-    const Json* const joined = find(kKey);
+    const SortedJson* const joined = find(kKey);
     if (joined == nullptr || !joined->is_object() ||
         !(joined->contains("full_attention") || joined->contains("sliding_attention")))
       return joined;
@@ -162,10 +162,10 @@ class ConfigReader : JsonKeys {
   }
 
   [[nodiscard]] std::vector<float> factors(const JsonKeys& from, const char* key) const {
-    const Json* const values = from.find(key);
+    const SortedJson* const values = from.find(key);
     if (values == nullptr || !values->is_array()) from.fail(key, "missing, or not a list");
     std::vector<float> list;
-    for (const Json& item : *values) {
+    for (const SortedJson& item : *values) {
       if (!item.is_number() || !(item.get<float>() > 0) || !std::isfinite(item.get<float>()))
         from.fail(key, "expected finite numbers above 0");
       list.push_back(item.get<float>());
@@ -286,11 +286,12 @@ class ConfigReader : JsonKeys {
   }
 
   void special_tokens() {
-    if (const Json* const bos = find("bos_token_id"); bos != nullptr && bos->is_number_unsigned())
+    if (const SortedJson* const bos = find("bos_token_id");
+        bos != nullptr && bos->is_number_unsigned())
       out_.bos = uint("bos_token_id", 0, limits::kVocabulary);
-    const Json* const eos = find("eos_token_id");
+    const SortedJson* const eos = find("eos_token_id");
     if (eos == nullptr) return;
-    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos})) {
+    for (const SortedJson& id : eos->is_array() ? *eos : SortedJson::array({*eos})) {
       if (!id.is_number_unsigned() || id.get<std::uint64_t>() > limits::kVocabulary)
         fail("eos_token_id", "bad token id: expected a number or a list of numbers");
       out_.eos.push_back(id.get<std::uint32_t>());
@@ -300,7 +301,7 @@ class ConfigReader : JsonKeys {
   /// MLX writes "quantization"; newer versions repeat it as "quantization_config". If only the
   /// latter is present, another program wrote it.
   void packing() {
-    const Json* const packed = find("quantization");
+    const SortedJson* const packed = find("quantization");
     if (packed == nullptr) return require_readable_quantization();
     if (!packed->is_object()) fail("quantization", "wrong type: expected an object");
     out_.packing = one_packing(*packed);
@@ -314,7 +315,7 @@ class ConfigReader : JsonKeys {
 
   void require_readable_quantization() const {
     constexpr const char* kKey = "quantization_config";
-    const Json* const other = find(kKey);
+    const SortedJson* const other = find(kKey);
     if (other == nullptr) return;
     const std::string method =
         other->is_object() ? JsonKeys(*other, file(), kKey).text("quant_method").value_or("?")
@@ -325,7 +326,7 @@ class ConfigReader : JsonKeys {
                method + "'");
   }
 
-  [[nodiscard]] MlxPacking one_packing(const Json& json) const {
+  [[nodiscard]] MlxPacking one_packing(const SortedJson& json) const {
     const JsonKeys from(json, file(), "quantization");
     if (const std::string mode = from.text("mode").value_or("affine"); mode != "affine")
       from.fail("mode", "expected affine, got '" + mode + "'");
@@ -344,7 +345,7 @@ class ConfigReader : JsonKeys {
 
 }  // namespace
 
-HfConfig HfConfig::from_json(const Json& json, const std::string& file,
+HfConfig HfConfig::from_json(const SortedJson& json, const std::string& file,
                              std::span<const HfClass> classes) {
   if (!json.is_object()) throw Error(file, "bad config: expected a JSON object");
   HfConfig config;

@@ -29,7 +29,7 @@ void set_sampling(GgufWriter& writer, const std::string& directory,
                   std::vector<std::string>& warnings) {
   const std::string path = (fs::path(directory) / "generation_config.json").string();
   if (!fs::exists(path)) return;
-  const nlohmann::json json = read_json(path);
+  const SortedJson json = read_json(path);
   if (!json.is_object()) return;  // the vocabulary's reader warns about it
   const auto sample = json.find("do_sample"), temperature = json.find("temperature");
   const bool greedy = temperature != json.end() && *temperature == 0;  // written by with_sampling()
@@ -52,7 +52,7 @@ std::string with_sampling(const std::string& generation_config, const GgufFile& 
   SamplerOptions written;
   set_sampling_defaults(file, written,
                         [](const SamplerOption& option) { return !option.hf.empty(); });
-  auto json = nlohmann::ordered_json::parse(generation_config);
+  auto json = Json::parse(generation_config);
   for (const SamplerOption& option : kSamplerOptions) {
     if (option.hf.empty() || file.find(key_of(option)) == nullptr) continue;
     json["do_sample"] = written.temperature > 0;
@@ -71,7 +71,7 @@ std::string with_sampling(const std::string& generation_config, const GgufFile& 
 void set_pooling(GgufWriter& writer, const std::string& directory, std::string_view arch) {
   const std::string path = (fs::path(directory) / "1_Pooling" / "config.json").string();
   if (!fs::exists(path)) return;
-  const nlohmann::json json = read_json(path);
+  const SortedJson json = read_json(path);
   constexpr std::pair<const char*, Pooling> kModes[] = {{"pooling_mode_mean_tokens", Pooling::Mean},
                                                         {"pooling_mode_cls_token", Pooling::First},
                                                         {"pooling_mode_lasttoken", Pooling::Last}};
@@ -98,7 +98,7 @@ std::vector<HfProjection> projections_of(const std::string& directory, bool allo
       throw Error(directory, std::string("a projection of vectors (") + name +
                                  ") cannot be converted: vectors would be wrong without it");
     const std::string config = (path / "config.json").string();
-    const nlohmann::json json = read_json(config);
+    const SortedJson json = read_json(config);
     const JsonKeys keys(json, config);
     if (keys.flag_or("bias", false)) keys.fail("bias", "not supported here: expected false");
     const std::string activation = keys.text("activation_function").value_or("Identity");

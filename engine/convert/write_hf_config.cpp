@@ -11,7 +11,6 @@
 namespace cria {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
 using Kind = HfRopeScaling::Kind;
 
 /// Llama 3.1's divisor of a frequency: 1 for waves much shorter than the original context, the
@@ -108,17 +107,17 @@ HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig
 
 double shortest(double value) { return shortest_decimal(static_cast<float>(value)); }
 
-OrderedJson list(const std::vector<float>& values) {
-  OrderedJson out = OrderedJson::array();
+Json list(const std::vector<float>& values) {
+  Json out = Json::array();
   for (const float value : values) out.push_back(shortest_decimal(value));
   return out;
 }
 
-OrderedJson longrope_json(const HfConfig& config) {
+Json longrope_json(const HfConfig& config) {
   const HfRopeScaling& scaling = config.rope_scaling;
-  OrderedJson json = {{"type", "longrope"},
-                      {"short_factor", list(scaling.short_factors)},
-                      {"long_factor", list(scaling.long_factors)}};
+  Json json = {{"type", "longrope"},
+               {"short_factor", list(scaling.short_factors)},
+               {"long_factor", list(scaling.long_factors)}};
   const HfLongRope form = config.model_class->longrope;
   if (form == HfLongRope::Context) json["rope_type"] = "longrope";  // for other readers of MiniCPM
   if (form != HfLongRope::Factors)
@@ -130,12 +129,12 @@ OrderedJson longrope_json(const HfConfig& config) {
   return json;
 }
 
-OrderedJson scaling_json(const HfConfig& config) {
+Json scaling_json(const HfConfig& config) {
   const HfRopeScaling& scaling = config.rope_scaling;
   if (scaling.kind == Kind::LongRope) return longrope_json(config);
-  OrderedJson json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
-                                    : scaling.kind == Kind::Yarn ? "yarn"
-                                                                 : "llama3"}};
+  Json json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
+                             : scaling.kind == Kind::Yarn ? "yarn"
+                                                          : "llama3"}};
   json["factor"] = shortest(scaling.factor);
   if (scaling.kind == Kind::Linear) return json;
   if (scaling.kind == Kind::Llama3) {
@@ -245,25 +244,25 @@ double shortest_decimal(float value) {
   return value;
 }
 
-OrderedJson HfConfig::to_json(std::string_view dtype) const {
+Json HfConfig::to_json(std::string_view dtype) const {
   const std::string_view activation =
       model_class->activations.substr(0, model_class->activations.find(' '));
-  OrderedJson json = {{"architectures", OrderedJson::array({model_class->name})},
-                      {"model_type", model_class->model_type},
-                      {"hidden_size", n_embd},
-                      {std::string(model_class->layers_key), n_layers},
-                      {"num_attention_heads", n_heads},
-                      {"num_key_value_heads", n_kv_heads},
-                      {std::string(model_class->head_dim), head_dim},
-                      {"intermediate_size", n_ff},
-                      {std::string(model_class->activation_key), activation},
-                      {std::string(model_class->eps), shortest_decimal(norm_eps)},
-                      {"rope_theta", shortest(static_cast<float>(rope_base))},
-                      {"rope_scaling", nullptr},
-                      {"max_position_embeddings", n_ctx},
-                      {"vocab_size", n_vocab},
-                      {"tie_word_embeddings", tied_embeddings},
-                      {"torch_dtype", dtype}};
+  Json json = {{"architectures", Json::array({model_class->name})},
+               {"model_type", model_class->model_type},
+               {"hidden_size", n_embd},
+               {std::string(model_class->layers_key), n_layers},
+               {"num_attention_heads", n_heads},
+               {"num_key_value_heads", n_kv_heads},
+               {std::string(model_class->head_dim), head_dim},
+               {"intermediate_size", n_ff},
+               {std::string(model_class->activation_key), activation},
+               {std::string(model_class->eps), shortest_decimal(norm_eps)},
+               {"rope_theta", shortest(static_cast<float>(rope_base))},
+               {"rope_scaling", nullptr},
+               {"max_position_embeddings", n_ctx},
+               {"vocab_size", n_vocab},
+               {"tie_word_embeddings", tied_embeddings},
+               {"torch_dtype", dtype}};
   if (rope_scaling.kind != Kind::None && rope_scaling.kind != Kind::Proportional)
     json["rope_scaling"] = scaling_json(*this);
   if (rope_scaling.kind == Kind::LongRope)

@@ -14,10 +14,10 @@ namespace {
 
 /// Checks a text's events against the limits. The library's own callback while it builds values
 /// would scan an array or object at the end of each of its members.
-template <class Json>
-class Guard final : public nlohmann::json_sax<Json> {
+template <class Value>
+class Guard final : public nlohmann::json_sax<Value> {
  public:
-  using Base = nlohmann::json_sax<Json>;
+  using Base = nlohmann::json_sax<Value>;
   Guard(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
 
   bool null() override { return count(); }
@@ -38,7 +38,7 @@ class Guard final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t at, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    if (dynamic_cast<const typename Json::parse_error*>(&error) != nullptr)
+    if (dynamic_cast<const typename Value::parse_error*>(&error) != nullptr)
       throw Error(file_, "is not JSON", "at byte " + std::to_string(at));
     throw Error(file_,
                 std::string("cannot be read as JSON: ") + error.what());  // a number out of range
@@ -71,9 +71,8 @@ class Guard final : public nlohmann::json_sax<Json> {
 };
 
 /// Builds values of a text's events. Large integers become binary values.
-class ExactBuilder final : public nlohmann::json_sax<nlohmann::ordered_json> {
+class ExactBuilder final : public nlohmann::json_sax<Json> {
  public:
-  using Json = nlohmann::ordered_json;
   explicit ExactBuilder(Json& root) : root_(root) {}
 
   bool null() override { return add(nullptr); }
@@ -125,9 +124,8 @@ class ExactBuilder final : public nlohmann::json_sax<nlohmann::ordered_json> {
   std::vector<Json*> open_;  // inside of each other
 };
 
-void print_exact(const nlohmann::ordered_json& json, int indent, std::size_t level,
-                 std::string& out) {
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+void print_exact(const Json& json, int indent, std::size_t level, std::string& out) {
+  constexpr auto kReplace = Json::error_handler_t::replace;
   if (json.is_binary()) {
     out.append(json.get_binary().begin(), json.get_binary().end());
     return;
@@ -145,22 +143,21 @@ void print_exact(const nlohmann::ordered_json& json, int indent, std::size_t lev
     if (!first) out += ',';
     begin_line(level + 1);
     if (json.is_object())
-      out.append(nlohmann::ordered_json(at.key()).dump(-1, ' ', false, kReplace))
-          .append(indent >= 0 ? ": " : ":");
+      out.append(Json(at.key()).dump(-1, ' ', false, kReplace)).append(indent >= 0 ? ": " : ":");
     print_exact(*at, indent, level + 1, out);
   }
   begin_line(level);
   out += json.is_object() ? '}' : ']';
 }
 
-template <class Json>
-Json parse_guarded(std::string_view text, const std::string& file, const JsonLimits& limits) {
+template <class Value>
+Value parse_guarded(std::string_view text, const std::string& file, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
     throw Error(file, "JSON is too large: expected at most " + counted(limits.bytes, "byte") +
                           ", got " + std::to_string(text.size()));
-  Guard<Json> guard(file, limits);
-  Json::sax_parse(text, &guard);
-  return Json::parse(text);
+  Guard<Value> guard(file, limits);
+  Value::sax_parse(text, &guard);
+  return Value::parse(text);
 }
 
 // Replaces numbers that JSON lacks, outside of strings.
@@ -190,43 +187,46 @@ std::string_view text_of(const Mapping& file) {
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const std::string& file,
-                          const JsonLimits& limits) {
-  return parse_guarded<nlohmann::json>(text, file, limits);
+Json try_json(std::string_view text) { return Json::parse(text, nullptr, false); }
+
+bool is_json(std::string_view text) { return Json::accept(text); }
+
+Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
+  return parse_guarded<Json>(text, file, limits);
 }
 
-nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file,
-                                          const JsonLimits& limits) {
-  return parse_guarded<nlohmann::ordered_json>(text, file, limits);
+SortedJson parse_sorted_json(std::string_view text, const std::string& file,
+                             const JsonLimits& limits) {
+  return parse_guarded<SortedJson>(text, file, limits);
 }
 
-nlohmann::ordered_json parse_exact_json(std::string_view text, bool throws) {
-  nlohmann::ordered_json json;
+Json parse_exact_json(std::string_view text, bool throws) {
+  Json json;
   ExactBuilder builder(json);
   try {
-    nlohmann::ordered_json::sax_parse(text, &builder);
-  } catch (const nlohmann::ordered_json::exception&) {
+    Json::sax_parse(text, &builder);
+  } catch (const Json::exception&) {
     if (throws) throw;
-    return nlohmann::ordered_json::value_t::discarded;
+    return Json::value_t::discarded;
   }
   return json;
 }
 
-std::string exact_json_text(const nlohmann::ordered_json& json, int indent) {
+std::string exact_json_text(const Json& json, int indent) {
   std::string text;
   print_exact(json, indent, 0, text);
   return text;
 }
 
-nlohmann::json read_json(const std::string& path, const JsonLimits& limits) {
+SortedJson read_json(const std::string& path, const JsonLimits& limits) {
   const Mapping file(path, MapMode::Mmap, kJsonFile);
-  return parse_json(text_of(file), path, limits);
+  return parse_sorted_json(text_of(file), path, limits);
 }
 
-nlohmann::json read_python_json(const std::string& path, const JsonLimits& limits) {
+SortedJson read_python_json(const std::string& path, const JsonLimits& limits) {
   const Mapping file(path, MapMode::Mmap, kJsonFile);
-  if (file.bytes().size() > limits.bytes) return parse_json(text_of(file), path, limits);
-  return parse_json(without_special_numbers(text_of(file)), path, limits);
+  if (file.bytes().size() > limits.bytes) return parse_sorted_json(text_of(file), path, limits);
+  return parse_sorted_json(without_special_numbers(text_of(file)), path, limits);
 }
 
 }  // namespace cria

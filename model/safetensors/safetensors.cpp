@@ -16,8 +16,6 @@ namespace cria {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kDimensions = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -39,7 +37,7 @@ std::string known_types() {
 
 /// The parser's events. Depth is at most three, and what stands in no place of the format ends the
 /// parse.
-class HeaderReader : public nlohmann::json_sax<Json> {
+class HeaderReader : public nlohmann::json_sax<SortedJson> {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& out) : file_(file), out_(out) {}
 
@@ -105,7 +103,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
   bool null() override { return unexpected("null"); }
   bool boolean(bool /*value*/) override { return unexpected("a truth value"); }
-  bool binary(Json::binary_t& /*value*/) override { return unexpected("bytes"); }
+  bool binary(SortedJson::binary_t& /*value*/) override { return unexpected("bytes"); }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& /*error*/) override {
     throw Error(file_, "the header is not JSON", "at byte " + std::to_string(position + 7));
@@ -193,7 +191,7 @@ const SafetensorsType* find_safetensors_type(DType dtype) noexcept {
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file) {
   SafetensorsHeader header;
   HeaderReader reader(file, header);
-  Json::sax_parse(json, &reader);
+  SortedJson::sax_parse(json, &reader);
   return header;
 }
 
@@ -260,7 +258,7 @@ std::vector<SafeTensor> place(std::vector<SafetensorsEntry> entries,
 }
 
 /// The shards that an index names; checks that they are plain names.
-std::set<std::string> shard_names(const nlohmann::json& index, const std::string& file) {
+std::set<std::string> shard_names(const SortedJson& index, const std::string& file) {
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() || map->empty())
     throw Error(file, "no weight_map: expected {\"weight_map\": {\"TENSOR\": \"FILE\"}}");
@@ -353,7 +351,7 @@ SafetensorsDirectory SafetensorsDirectory::open(const std::string& directory) {
     throw Error(directory, "not a directory: expected one with a model");
   const std::string index_path = (fs::path(directory) / kIndex).string();
   const std::string single = (fs::path(directory) / kSingle).string();
-  nlohmann::json index;
+  SortedJson index;
   std::vector<std::string> paths;
   if (fs::exists(index_path)) {
     index = read_json(index_path, {.bytes = 64 << 20, .depth = 8, .values = limits::kTensors});

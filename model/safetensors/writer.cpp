@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/file/json.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -16,7 +17,7 @@ constexpr std::size_t kAlignment = 8;  // alignment of the data within the file
 
 std::string header(const std::vector<SafetensorsDeclaration>& tensors,
                    const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  Json json = Json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
   std::uint64_t at = 0;
   for (const SafetensorsDeclaration& tensor : tensors) {
@@ -25,7 +26,7 @@ std::string header(const std::vector<SafetensorsDeclaration>& tensors,
                          {"data_offsets", {at, at + tensor.bytes()}}};
     at += tensor.bytes();
   }
-  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   return text;
 }
@@ -98,9 +99,7 @@ std::string shard_index(const std::vector<SafetensorsShard>& shards) {
       bytes += tensor.bytes();
     }
   }
-  return nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(
-             2) +
-         "\n";
+  return Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
 }
 
 }  // namespace cria

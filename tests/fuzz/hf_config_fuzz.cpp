@@ -41,7 +41,8 @@ void check_gguf(const HfConfig& config) {
 }
 
 void run_hf_config(std::string_view input) {
-  const HfConfig config = HfConfig::from_json(parse_json(input, "fuzz"), "fuzz", hf_classes());
+  const HfConfig config =
+      HfConfig::from_json(parse_sorted_json(input, "fuzz"), "fuzz", hf_classes());
   static_cast<void>(config.yarn_magnitude());
   for (const float factor : config.rope_factors()) require(factor > 0, "factor is not positive");
   static_cast<void>(config.packing_of("model.layers.0.mlp.up_proj.weight"));

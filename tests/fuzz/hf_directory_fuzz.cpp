@@ -13,8 +13,6 @@
 namespace cria::fuzz {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kFiles[] = {"config.json",
                                   "tokenizer.json",
                                   "tokenizer_config.json",
@@ -30,7 +28,7 @@ constexpr const char* kFiles[] = {"config.json",
                                   "part1.safetensors"};
 constexpr std::uint64_t kMaxBytes = 1 << 16;
 
-std::string tensors_of(const Json& json) {
+std::string tensors_of(const SortedJson& json) {
   test::SafetensorsBytes file;
   for (const auto& [name, tensor] : json.items()) {
     if (!tensor.is_array() || tensor.size() != 3 || !tensor[0].is_string() || !tensor[1].is_array())
@@ -38,21 +36,21 @@ std::string tensors_of(const Json& json) {
     std::vector<std::uint64_t> shape;
     const SafetensorsType* const type = find_safetensors_type(tensor[0].get<std::string>());
     std::uint64_t bytes = type == nullptr ? 4 : type->bytes;
-    for (const Json& n : tensor[1]) {
+    for (const SortedJson& n : tensor[1]) {
       shape.push_back(n.is_number_unsigned() ? n.get<std::uint64_t>() : 1);
       bytes = std::min(limits::multiply(bytes, shape.back()).value_or(kMaxBytes), kMaxBytes);
     }
     const int fill =
         tensor[2].is_number_unsigned() ? static_cast<int>(tensor[2].get<std::uint64_t>() & 255) : 0;
     const std::string quoted =
-        Json(name.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
+        SortedJson(name.substr(0, 100)).dump(-1, ' ', true, SortedJson::error_handler_t::replace);
     file.add(quoted.substr(1, quoted.size() - 2), tensor[0].get<std::string>(), shape,
              std::string(bytes, static_cast<char>(fill)));
   }
   return file.file();
 }
 
-void write_files(const MemoryDirectory& directory, const Json& json) {
+void write_files(const MemoryDirectory& directory, const SortedJson& json) {
   for (const char* name : kFiles) {
     const auto found = json.find(name);
     if (found == json.end()) continue;
@@ -61,12 +59,12 @@ void write_files(const MemoryDirectory& directory, const Json& json) {
     else if (std::string_view(name).ends_with(".safetensors"))
       directory.write(name, tensors_of(*found));
     else
-      directory.write(name, found->dump(-1, ' ', false, Json::error_handler_t::replace));
+      directory.write(name, found->dump(-1, ' ', false, SortedJson::error_handler_t::replace));
   }
 }
 
 void run_hf_directory(std::string_view input) {
-  const Json json = Json::parse(input, nullptr, false);
+  const SortedJson json = SortedJson::parse(input, nullptr, false);
   if (!json.is_object()) return;
   static const MemoryDirectory from, to;
   from.clear();
@@ -96,9 +94,9 @@ void run_hf_directory(std::string_view input) {
           "stopped without a request");
 }
 
-Json seed_directory() {
+SortedJson seed_directory() {
   constexpr std::uint64_t kRows = 12;
-  Json json;
+  SortedJson json;
   json["config.json"] = {{"architectures", {"LlamaForCausalLM"}},
                          {"hidden_size", 32},
                          {"num_hidden_layers", 1},
@@ -108,14 +106,14 @@ Json seed_directory() {
                          {"rms_norm_eps", 1e-5},
                          {"vocab_size", kRows},
                          {"max_position_embeddings", 64}};
-  json["tokenizer.json"] = Json::parse(
+  json["tokenizer.json"] = SortedJson::parse(
       R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<|im_end|>","special":true}]})");
-  json["tokenizer_config.json"] = Json::parse(
+  json["tokenizer_config.json"] = SortedJson::parse(
       R"({"bos_token":"<s>","eos_token":{"content":"<|im_end|>"},"add_bos_token":true,"add_prefix_space":false,"chat_template":[{"name":"default","template":"{{ messages }}"},{"name":"tool_use","template":"x"}],"added_tokens_decoder":{"5":{"content":"<|eot_id|>","special":true}}})");
   json["added_tokens.json"] = {{"<|x|>", 6}};
   json["special_tokens_map.json"] = {{"unk_token", "a"}, {"pad_token", "<s>"}};
   json["generation_config.json"] = {{"bos_token_id", 3}, {"eos_token_id", {4, 5, 6}}};
-  Json& t = json["model.safetensors"];
+  SortedJson& t = json["model.safetensors"];
   const auto tensor = [&](const char* name, const std::vector<std::uint64_t>& shape) {
     t[name] = {"BF16", shape, 60};
   };
@@ -177,9 +175,9 @@ constexpr const char* kDirectoryPatches[] = {
 
 std::vector<std::string> hf_directory_seeds() {
   std::vector<std::string> out = {seed_directory().dump()};
-  Json shards = seed_directory();  // two files, tied, with a template and RoPE factors
-  Json map;
-  const Json whole = shards["model.safetensors"];
+  SortedJson shards = seed_directory();  // two files, tied, with a template and RoPE factors
+  SortedJson map;
+  const SortedJson whole = shards["model.safetensors"];
   for (const auto& [name, tensor] : whole.items()) {
     const std::string part = std::string(map.size() % 2 == 0 ? "part0" : "part1") + ".safetensors";
     shards[part][name] = tensor;
@@ -196,10 +194,10 @@ std::vector<std::string> hf_directory_seeds() {
                                            {"high_freq_factor", 4},
                                            {"original_max_position_embeddings", 32}};
   out.push_back(shards.dump());
-  Json packed = seed_directory();  // MLX: 4 bits in groups of 32
+  SortedJson packed = seed_directory();  // MLX: 4 bits in groups of 32
   packed["config.json"]["quantization"] = {{"group_size", 32}, {"bits", 4}};
-  Json& tensors = packed["model.safetensors"];
-  const Json plain = tensors;
+  SortedJson& tensors = packed["model.safetensors"];
+  const SortedJson plain = tensors;
   for (const auto& [name, tensor] : plain.items()) {
     if (tensor[1].size() != 2) continue;
     const auto rows = tensor[1][0].get<std::uint64_t>(), cols = tensor[1][1].get<std::uint64_t>();
@@ -210,14 +208,14 @@ std::vector<std::string> hf_directory_seeds() {
   }
   out.push_back(packed.dump());
   for (const char* const patch : kDirectoryPatches) {
-    Json changed = seed_directory();
-    changed.merge_patch(Json::parse(patch));
+    SortedJson changed = seed_directory();
+    changed.merge_patch(SortedJson::parse(patch));
     out.push_back(changed.dump());
   }
-  Json pieces = seed_directory();
+  SortedJson pieces = seed_directory();
   pieces["tokenizer.model"] = seed_sentencepiece_model();
   pieces.erase("tokenizer.json");
-  out.push_back(pieces.dump(-1, ' ', false, Json::error_handler_t::replace));
+  out.push_back(pieces.dump(-1, ' ', false, SortedJson::error_handler_t::replace));
   return out;
 }
 

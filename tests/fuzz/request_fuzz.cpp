@@ -22,12 +22,12 @@ void check_request(const tools::CompletionRequest& request) {
 }
 
 /// Translates a request of another protocol, and reads the equal one.
-void run_translations(const tools::RequestJson& body) {
+void run_translations(const Json& body) {
   static serve::ResponseStore store(1 << 20);
-  const auto of_responses = [](const tools::RequestJson& json) {
+  const auto of_responses = [](const Json& json) {
     return serve::read_responses_request(json, 0, store);
   };
-  const std::function<serve::EqualRequest(const tools::RequestJson&)> translators[] = {
+  const std::function<serve::EqualRequest(const Json&)> translators[] = {
       serve::read_messages_request, of_responses, serve::read_ollama_chat,
       serve::read_ollama_generate, serve::read_infill_request};
   for (const auto& translate : translators) {
@@ -42,7 +42,7 @@ void run_translations(const tools::RequestJson& body) {
 }
 
 /// Reads a request for decisions in both forms; what is accepted has questions to answer.
-void run_decisions(const tools::RequestJson& body) {
+void run_decisions(const Json& body) {
   static serve::ResponseStore store(1 << 20);
   for (const bool systemone : {false, true}) {
     try {
@@ -69,7 +69,7 @@ void run_request(std::string_view input) {
     (void)tools::parse_batch_request(std::string(input), defaults);
   } catch (const Error&) {
   }
-  const tools::RequestJson body = tools::parse_request_json(input);
+  const Json body = tools::parse_request_json(input);
   run_translations(body);
   run_decisions(body);
   for (auto* const read : {tools::read_chat_request, tools::read_completion_request}) {

@@ -11,13 +11,11 @@
 namespace cria::fuzz {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kRows = 300;
 
 void run_tokenizer_json(std::string_view input) {
   const std::string file = "fuzz";
-  const Json json = parse_json(input, file);
+  const SortedJson json = parse_sorted_json(input, file);
   VocabularyBuilder builder(kRows, file);
   read_tokenizer_json(json, file, {}, builder);
   builder.fill_holes();
@@ -31,16 +29,17 @@ void run_tokenizer_json(std::string_view input) {
   } catch (const Error&) {  // some byte is not in the vocabulary
   }
   if (v.model != "gpt2") return;
-  const Json written = tokenizer_json(v);
+  const SortedJson written = tokenizer_json(v);
   VocabularyBuilder again(kRows, file);
-  read_tokenizer_json(Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace)),
-                      file, {std::string(v.pre)}, again);
+  read_tokenizer_json(
+      SortedJson::parse(written.dump(-1, ' ', false, SortedJson::error_handler_t::replace)), file,
+      {std::string(v.pre)}, again);
   again.fill_holes();
   require(again.vocabulary().merges.size() == v.merges.size(), "another number of merges");
 }
 
-Json byte_level_vocabulary() {
-  Json vocabulary = Json::object();
+SortedJson byte_level_vocabulary() {
+  SortedJson vocabulary = SortedJson::object();
   int strange = 256;
   for (int byte = 0; byte < 256; ++byte) {
     const bool shown = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
@@ -55,7 +54,7 @@ Json byte_level_vocabulary() {
 
 std::vector<std::string> tokenizer_json_seeds() {
   std::vector<std::string> out;
-  Json byte_level = {
+  SortedJson byte_level = {
       {"added_tokens",
        {{{"id", 256}, {"content", "<s>"}, {"special", true}},
         {{"id", 259}, {"content", "x"}, {"special", false}}}},
@@ -66,7 +65,7 @@ std::vector<std::string> tokenizer_json_seeds() {
       {"model", {{"type", "BPE"}, {"vocab", byte_level_vocabulary()}, {"merges", {"t h"}}}}};
   out.push_back(byte_level.dump());
   byte_level["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"ab", 2}, {"\u0120", 3}};
-  byte_level["model"]["merges"] = {Json::array({"a", "b"})};
+  byte_level["model"]["merges"] = {SortedJson::array({"a", "b"})};
   byte_level["model"]["ignore_merges"] = true;
   byte_level["pre_tokenizer"] = {
       {"type", "Sequence"},

@@ -17,13 +17,13 @@ struct Vocabulary;
 
 /// The notation between the markers of a call.
 enum class CallBody : std::uint8_t {
-  Json,       ///< {"name": …, "arguments": {…}}, or an array of calls
-  KeyedJson,  ///< {NAME: {…}}, or an array of calls
-  Named,      ///< NAME, name_close, {…}
-  Tagged,     ///< NAME, then a key and a value between tags for each argument
-  Python,     ///< NAME(KEY=VALUE, …), several with commas or line breaks between, perhaps in []
-  Gemma,      ///< call:NAME{KEY:VALUE,…}, strings between <|"|>
-  Channel,    ///< a message to functions.NAME
+  JsonObject,  ///< {"name": …, "arguments": {…}}, or an array of calls
+  KeyedJson,   ///< {NAME: {…}}, or an array of calls
+  Named,       ///< NAME, name_close, {…}
+  Tagged,      ///< NAME, then a key and a value between tags for each argument
+  Python,      ///< NAME(KEY=VALUE, …), several with commas or line breaks between, perhaps in []
+  Gemma,       ///< call:NAME{KEY:VALUE,…}, strings between <|"|>
+  Channel,     ///< a message to functions.NAME
 };
 
 /// Text around {"name": NAME, ARGUMENTS_KEY: {…}} in constrained answers; without arguments_key,
@@ -41,7 +41,7 @@ struct CallFormat {
   /// Words that the text of a template of this format contains. They decide only if the template
   /// renders no call that a format can read.
   std::array<std::string_view, 2> signs = {};
-  CallBody body = CallBody::Json;
+  CallBody body = CallBody::JsonObject;
   /// Markers of a call or a list of calls, and other spellings of them. close may be empty if the
   /// end is known without it.
   std::string_view open = {}, other_open = {}, close = {};

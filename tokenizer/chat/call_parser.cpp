@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "model/file/json.h"
 #include "tokenizer/chat/call_values.h"
 #include "tokenizer/chat/partial_marker.h"
 
 namespace cria {
 namespace {
 
-using CallJson = nlohmann::ordered_json;
 using Calls = std::vector<ToolCall>;
 
 std::string_view without_line_breaks(std::string_view text) {
@@ -31,7 +31,7 @@ std::optional<std::string_view> take_until(std::string_view& text, std::string_v
 
 /// Returns the text as JSON, also if it is a literal of Python or lacks closing brackets.
 std::optional<std::string> lenient_json(std::string_view text) {
-  if (CallJson::accept(text)) return std::string(text);
+  if (is_json(text)) return std::string(text);
   if (auto closed = closed_json(text)) return closed;
   return python_json(text);
 }
@@ -55,9 +55,8 @@ std::string bare_argument(std::string_view value, const std::vector<std::string>
 std::optional<std::string> arguments_of(std::string_view value) {
   if (value.starts_with('{')) return std::string(value);
   if (value.empty() || value == "null") return "{}";
-  const CallJson text = CallJson::parse(value, nullptr, false);
-  if (!text.is_string() || !CallJson::parse(text.get<std::string>(), nullptr, false).is_object())
-    return std::nullopt;
+  const Json text = try_json(value);
+  if (!text.is_string() || !try_json(text.get<std::string>()).is_object()) return std::nullopt;
   return text.get<std::string>();
 }
 
@@ -69,7 +68,7 @@ std::optional<ToolCall> json_call(std::string_view object) {
     if (key == "name" || key == "tool_name") name = value;
     if (key == "arguments" || key == "parameters") arguments = value;
   }
-  const CallJson called = CallJson::parse(name, nullptr, false);
+  const Json called = try_json(name);
   auto json = arguments_of(arguments);
   if (!called.is_string() || called.get<std::string>().empty() || !json) return std::nullopt;
   return ToolCall{"", called.get<std::string>(), std::move(*json)};
@@ -80,7 +79,7 @@ std::optional<ToolCall> keyed_call(std::string_view object) {
   if (!object.starts_with('{')) return std::nullopt;
   const auto members = json_members(object);
   if (members.size() != 1 || !members[0].second.starts_with('{')) return std::nullopt;
-  const auto name = CallJson::parse('"' + std::string(members[0].first) + '"').get<std::string>();
+  const auto name = Json::parse('"' + std::string(members[0].first) + '"').get<std::string>();
   if (name.empty()) return std::nullopt;
   return ToolCall{"", name, std::string(members[0].second)};
 }
@@ -115,7 +114,7 @@ Calls named_call(const CallFormat& format, std::string_view text) {
   }
   const std::string_view tool = bare_tool_name(format, without_spaces(*name));
   auto json = lenient_json(without_spaces(text));
-  if (tool.empty() || !json || !CallJson::parse(*json, nullptr, false).is_object()) return {};
+  if (tool.empty() || !json || !try_json(*json).is_object()) return {};
   return {{"", std::string(tool), std::move(*json)}};
 }
 
@@ -158,7 +157,7 @@ Calls python_tool_calls(std::string_view text) {
 
 Calls parse_body(const CallFormat& format, std::string_view text, OfferedTools& tools) {
   switch (format.body) {
-    case CallBody::Json: {
+    case CallBody::JsonObject: {
       const bool named = !text.starts_with('[') && !text.starts_with('{');
       if (named && !format.name_close.empty()) return named_call(format, text);
       Calls calls = json_calls(text, json_call);

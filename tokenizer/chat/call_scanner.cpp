@@ -62,12 +62,12 @@ void CallScanner::finish(const Sink& sink, bool cut) {
 }
 
 bool CallScanner::has_json() const {
-  return format_->body == CallBody::Json || format_->body == CallBody::KeyedJson ||
+  return format_->body == CallBody::JsonObject || format_->body == CallBody::KeyedJson ||
          format_->body == CallBody::Named;
 }
 
 bool CallScanner::unmarked_json() const {
-  return format_->unmarked && format_->body == CallBody::Json;
+  return format_->unmarked && format_->body == CallBody::JsonObject;
 }
 
 bool CallScanner::names(std::string_view control) const {

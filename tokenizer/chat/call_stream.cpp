@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/file/json.h"
 #include "tokenizer/chat/call_scanner.h"
 #include "tokenizer/chat/call_values.h"
 #include "tokenizer/chat/partial_marker.h"
@@ -37,7 +38,7 @@ class ObjectHead {
     std::size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
     if (end >= text_.size()) return std::nullopt;
-    const auto json = nlohmann::json::parse(text_.substr(at_, end + 1 - at_), nullptr, false);
+    const auto json = try_json(text_.substr(at_, end + 1 - at_));
     if (!json.is_string()) return std::nullopt;
     at_ = end + 1;
     return json.get<std::string>();
@@ -66,7 +67,7 @@ std::size_t certain_text(const CallFormat& format, std::string_view value) {
 // A word is a number, true, false or null.
 bool JsonPrefix::end_word(std::string_view text) {
   const std::size_t begin = std::exchange(word_, kNone);
-  return begin == kNone || nlohmann::json::accept(text.substr(begin, at_ - begin));
+  return begin == kNone || is_json(text.substr(begin, at_ - begin));
 }
 
 // False: the byte at at_ is not JSON, or the object ends before it.
@@ -250,7 +251,7 @@ void CallStream::read(const CallFormat& format, std::string_view text, OfferedTo
                       const Sink& sink) {
   if (at_end_only_) return;
   switch (format.body) {
-    case CallBody::Json:
+    case CallBody::JsonObject:
     case CallBody::KeyedJson:
     case CallBody::Named:
       return read_json(format, text, tools, sink);
@@ -279,7 +280,7 @@ std::vector<ToolCall> CallStream::finish(std::vector<ToolCall> parsed, const Sin
 
 std::vector<ToolCall> CallStream::cut(const CallFormat& format, std::string_view text,
                                       const Sink& sink) {
-  const bool json = format.body == CallBody::Json || format.body == CallBody::KeyedJson ||
+  const bool json = format.body == CallBody::JsonObject || format.body == CallBody::KeyedJson ||
                     format.body == CallBody::Named;
   if (open_ && json)
     add(text.substr(std::min(at_ + begun_.back().arguments.size(), text.size())), sink);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/file/json.h"
 #include "model/file/utf8.h"
 #include "tokenizer/chat/partial_marker.h"
 
@@ -14,51 +15,48 @@ namespace cria {
 
 namespace {
 
-using ToolsJson = nlohmann::ordered_json;
-
 /// Returns the member of an object, or null.
-const ToolsJson* member(const ToolsJson& object, const char* key) {
+const Json* member(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
 
 /// Returns the definition that "#/$defs/Name" points to, or null.
-const ToolsJson* definition(const ToolsJson& root, std::string path) {
+const Json* definition(const Json& root, std::string path) {
   if (!path.starts_with('#')) return nullptr;
   try {
-    return &root.at(ToolsJson::json_pointer(path.erase(0, 1)));
-  } catch (const ToolsJson::exception&) {
+    return &root.at(Json::json_pointer(path.erase(0, 1)));
+  } catch (const Json::exception&) {
     return nullptr;
   }
 }
 
-std::string type_of(const ToolsJson& value) {
+std::string type_of(const Json& value) {
   return value.is_number_integer() || value.is_number_unsigned() ? "integer" : value.type_name();
 }
 
 /// Adds the types that a schema allows: of "type", "const" and "enum", of what "$ref" points to,
 /// and of the parts of "allOf", "anyOf" and "oneOf". `left` limits the schemas it visits.
-void add_types(const ToolsJson& root, const ToolsJson& schema, int& left,
-               std::vector<std::string>& types) {
+void add_types(const Json& root, const Json& schema, int& left, std::vector<std::string>& types) {
   if (!schema.is_object() || --left < 0) return;
   for (const auto& [key, value] : schema.items()) {
     if (key == "type" && value.is_string()) types.push_back(value.get<std::string>());
     if (key == "type" && value.is_array())
-      for (const ToolsJson& name : value)
+      for (const Json& name : value)
         if (name.is_string()) types.push_back(name.get<std::string>());
     if (key == "const") types.push_back(type_of(value));
     if (key == "enum" && value.is_array())
-      for (const ToolsJson& one : value) types.push_back(type_of(one));
+      for (const Json& one : value) types.push_back(type_of(one));
     if (key == "$ref" && value.is_string())
-      if (const ToolsJson* const target = definition(root, value.get<std::string>()))
+      if (const Json* const target = definition(root, value.get<std::string>()))
         add_types(root, *target, left, types);
     if ((key == "allOf" || key == "anyOf" || key == "oneOf") && value.is_array())
-      for (const ToolsJson& part : value) add_types(root, part, left, types);
+      for (const Json& part : value) add_types(root, part, left, types);
   }
 }
 
-std::vector<std::string> types_of(const ToolsJson& root, const ToolsJson& schema) {
+std::vector<std::string> types_of(const Json& root, const Json& schema) {
   std::vector<std::string> types;
   int left = 100;
   add_types(root, schema, left, types);
@@ -84,16 +82,16 @@ bool OfferedTools::may_call(std::string_view tool) {
 
 // If tools share a name, the first with properties counts.
 void OfferedTools::read() {
-  const ToolsJson tools = ToolsJson::parse(std::exchange(json_, {}), nullptr, false);
+  const Json tools = try_json(std::exchange(json_, {}));
   if (!tools.is_array()) return;
-  for (const ToolsJson& one : tools) {
-    const ToolsJson* const inner = member(one, "function");
-    const ToolsJson& function = inner == nullptr ? one : *inner;
-    const ToolsJson* const name = member(function, "name");
+  for (const Json& one : tools) {
+    const Json* const inner = member(one, "function");
+    const Json& function = inner == nullptr ? one : *inner;
+    const Json* const name = member(function, "name");
     if (name == nullptr || !name->is_string()) continue;
     names_.insert(name->get<std::string>());
-    const ToolsJson* const parameters = member(function, "parameters");
-    const ToolsJson* const properties =
+    const Json* const parameters = member(function, "parameters");
+    const Json* const properties =
         parameters == nullptr ? nullptr : member(*parameters, "properties");
     if (properties == nullptr || !properties->is_object()) continue;
     const auto [tool, is_new] = tools_.try_emplace(name->get<std::string>());
@@ -390,11 +388,10 @@ std::optional<std::string> closed_json(std::string_view text) {
     }
   }
   std::string closed = std::string(text) + closers;
-  return nlohmann::json::accept(closed) ? std::optional(std::move(closed)) : std::nullopt;
+  return is_json(closed) ? std::optional(std::move(closed)) : std::nullopt;
 }
 
 std::string json_string(std::string_view text) {
-  using Json = nlohmann::json;
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -402,14 +399,14 @@ std::optional<std::string> bare_json(std::string_view value) {
   if (value == "True") return "true";
   if (value == "False") return "false";
   if (value == "None") return "null";
-  return nlohmann::json::accept(value) ? std::optional(std::string(value)) : std::nullopt;
+  return is_json(value) ? std::optional(std::string(value)) : std::nullopt;
 }
 
 std::optional<std::string> python_json(std::string_view literal) {
   PythonReader reader(literal);
   std::string json = reader.value();
   if (reader.failed() || !reader.at_end()) return std::nullopt;
-  return nlohmann::json::accept(json) ? std::optional(std::move(json)) : std::nullopt;
+  return is_json(json) ? std::optional(std::move(json)) : std::nullopt;
 }
 
 std::vector<std::pair<std::string, std::string>> python_calls(std::string_view text) {

@@ -20,19 +20,17 @@ using jinja::List;
 using jinja::Text;
 using jinja::Value;
 
-using ToolJson = nlohmann::ordered_json;
-
-ToolJson fields_of(const ChatMessage& message) {
-  return message.json.empty() ? ToolJson::object() : parse_exact_json(message.json, false);
+Json fields_of(const ChatMessage& message) {
+  return message.json.empty() ? Json::object() : parse_exact_json(message.json, false);
 }
 
 /// A content of several texts as one.
-std::string content_text(const ChatMessage& message, const ToolJson& fields) {
+std::string content_text(const ChatMessage& message, const Json& fields) {
   if (!fields.is_object() || !fields.contains("content")) return message.content;
   if (fields["content"].is_string()) return fields["content"].get<std::string>();
   if (!fields["content"].is_array()) return message.content;
   std::string text;
-  for (const ToolJson& part : fields["content"]) {
+  for (const Json& part : fields["content"]) {
     if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
       throw Error(
           "", "a message contains something other than text, which this chat template cannot show");
@@ -372,7 +370,7 @@ namespace {
 // Short: small models have small contexts, and a tool's parameters say what it does.
 std::string told_tools(const std::string& tools) {
   std::string text = "You can call these tools:\n<tools>\n";
-  for (const ToolJson& tool : parse_exact_json(tools, false)) text += exact_json_text(tool) + "\n";
+  for (const Json& tool : parse_exact_json(tools, false)) text += exact_json_text(tool) + "\n";
   return text +
          "</tools>\nTo call one, write:\n"
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
@@ -380,28 +378,27 @@ std::string told_tools(const std::string& tools) {
 
 /// Parses the text as JSON. Returns the text itself if it is too large: the library's ordered
 /// objects compare each new key with all earlier ones and print recursively.
-ToolJson parsed_arguments(const std::string& text) {
+Json parsed_arguments(const std::string& text) {
   try {
-    (void)parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
+    (void)parse_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
     return parse_exact_json(text);
   } catch (const Error&) {
-    return ToolJson::accept(text) ? ToolJson(text) : ToolJson::object();
+    return is_json(text) ? Json(text) : Json::object();
   }
 }
 
-std::string called_tools(const ToolJson& calls, CallForm form) {
+std::string called_tools(const Json& calls, CallForm form) {
   std::string text;
-  ToolJson list = ToolJson::array();
-  for (const ToolJson& call : calls) {
-    const ToolJson& function =
-        call.is_object() && call.contains("function") ? call["function"] : call;
+  Json list = Json::array();
+  for (const Json& call : calls) {
+    const Json& function = call.is_object() && call.contains("function") ? call["function"] : call;
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
       throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
-    ToolJson arguments = function.value("arguments", ToolJson::object());
-    if (arguments.is_null()) arguments = ToolJson::object();
+    Json arguments = function.value("arguments", Json::object());
+    if (arguments.is_null()) arguments = Json::object();
     if (arguments.is_string())
       arguments = parsed_arguments(arguments.get_ref<const std::string&>());
-    const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
+    const Json said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
     list.push_back(said);
     text += form == CallForm::Hermes ? "\n<tool_call>\n" + exact_json_text(said) + "\n</tool_call>"
                                      : "\n" + exact_json_text(said);
@@ -411,7 +408,7 @@ std::string called_tools(const ToolJson& calls, CallForm form) {
   return text;
 }
 
-bool has_calls(const ToolJson& fields) {
+bool has_calls(const Json& fields) {
   return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
 }
 
@@ -442,7 +439,7 @@ std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& mess
   std::vector<ChatMessage> out;
   bool after_result = false;
   for (const ChatMessage& message : messages) {
-    const ToolJson fields = fields_of(message);
+    const Json fields = fields_of(message);
     const bool is_result = message.role == "tool" && !texts.keep_results;
     ChatMessage as_text = message;
     if (is_result) {

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <deque>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "model/file/json.h"
 #include "model/vocabulary.h"
 
 namespace cria {
@@ -67,7 +67,7 @@ struct TokenizerJsonOptions {
 /// Byte-level vocabularies become "gpt2". Byte-fallback vocabularies (<0x0A>) become "llama", with
 /// scores in the order of merges, or "gemma4", with a list of merges. WordPiece becomes "bert",
 /// Unigram "t5". Throws Error for others, and if the pre-tokenizer is neither given nor detected.
-void read_tokenizer_json(const nlohmann::json& json, const std::string& file,
+void read_tokenizer_json(const SortedJson& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to);
 
 /// Begins a token of a "bert" vocabulary that begins a word.
@@ -81,13 +81,13 @@ void add_word_pieces(std::span<const std::string> tokens, const std::string& unk
 /// A token that is listed apart from the model: control, user-defined and unknown ones. As both
 /// tokenizer.json and tokenizer_config.json describe it.
 bool is_added(TokenType type);
-nlohmann::json added_token(const Vocabulary& vocabulary, std::size_t id);
+SortedJson added_token(const Vocabulary& vocabulary, std::size_t id);
 
 /// Reads what a tokenizer.model lacks: added tokens, and whether BOS and EOS are added.
-void read_added_tokens(const nlohmann::json& json, const std::string& file, VocabularyBuilder& to);
+void read_added_tokens(const SortedJson& json, const std::string& file, VocabularyBuilder& to);
 
 /// The tokenizer.json of a "gpt2" vocabulary.
-nlohmann::json tokenizer_json(const Vocabulary& vocabulary);
+SortedJson tokenizer_json(const Vocabulary& vocabulary);
 
 /// Adds the pieces, and sets special ids, spaces and normalization. Throws Error for other files
 /// and for models other than BPE ("llama") and Unigram ("t5").
@@ -95,10 +95,10 @@ void read_sentencepiece_model(std::span<const std::byte> bytes, const std::strin
                               VocabularyBuilder& to);
 
 /// A member, or null if it is missing.
-const nlohmann::json& json_member(const nlohmann::json& object, const char* key);
+const SortedJson& json_member(const SortedJson& object, const char* key);
 /// nullopt, or the fallback, unless the member has that type.
-std::optional<std::string> json_text(const nlohmann::json& object, const char* key);
-bool json_flag(const nlohmann::json& object, const char* key, bool fallback);
+std::optional<std::string> json_text(const SortedJson& object, const char* key);
+bool json_flag(const SortedJson& object, const char* key, bool fallback);
 
 /// The bytes of the tokenizer.model of a "llama" or "t5" vocabulary.
 std::string sentencepiece_model(const Vocabulary& vocabulary);

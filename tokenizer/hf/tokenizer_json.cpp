@@ -9,19 +9,17 @@
 namespace cria {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kAtSpaces = "Split at spaces";
 
 /// Reads the parts of one tokenizer.json.
 class TokenizerJsonReader {
  public:
-  TokenizerJsonReader(const Json& json, const std::string& file, VocabularyBuilder& to)
+  TokenizerJsonReader(const SortedJson& json, const std::string& file, VocabularyBuilder& to)
       : json_(json), file_(file), to_(to) {}
 
   void read(const TokenizerJsonOptions& options) {
     if (!json_.is_object()) throw Error(file_, "not a tokenizer: expected a JSON object");
-    const Json& model = json_member(json_, "model");
+    const SortedJson& model = json_member(json_, "model");
     const std::string kind = json_text(model, "type").value_or("BPE");
     if (kind == "WordPiece" || kind == "Unigram") {
       if (kind == "WordPiece")
@@ -39,7 +37,7 @@ class TokenizerJsonReader {
       if (const auto affix = json_text(model, key).value_or(""); !affix.empty())
         fail("model." + std::string(key),
              "unsupported prefix or suffix of tokens: expected none, got " + affix);
-    const Json& vocabulary = json_member(model, "vocab");
+    const SortedJson& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
     if (byte_level_)
@@ -59,12 +57,12 @@ class TokenizerJsonReader {
 
  private:
   /// Steps of the pre-tokenizer or normalizer, sequences unfolded.
-  void collect_steps(const Json& step, bool cuts_words, int depth = 0) {
+  void collect_steps(const SortedJson& step, bool cuts_words, int depth = 0) {
     if (!step.is_object() || depth > 4) return;
     for (const char* list : {"pretokenizers", "normalizers"}) {
-      const Json& steps = json_member(step, list);
+      const SortedJson& steps = json_member(step, list);
       if (steps.is_array())
-        for (const Json& each : steps) collect_steps(each, cuts_words, depth + 1);
+        for (const SortedJson& each : steps) collect_steps(each, cuts_words, depth + 1);
     }
     const std::string type = json_text(step, "type").value_or("");
     if (type == "ByteLevel") {
@@ -101,8 +99,8 @@ class TokenizerJsonReader {
 
   static std::string gpt2_words() { return PreTokenizer::expressions("gpt-2").front(); }
 
-  void split(const Json& step) {
-    const Json& pattern = json_member(step, "pattern");
+  void split(const SortedJson& step) {
+    const SortedJson& pattern = json_member(step, "pattern");
     const std::string regex = json_text(pattern, "Regex").value_or("");
     if (json_text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
     const std::string behavior = json_text(step, "behavior").value_or("");
@@ -112,7 +110,8 @@ class TokenizerJsonReader {
     expressions_.push_back(isolated && !regex.empty() ? regex : "Split");
   }
 
-  void read_byte_level(const Json& model, const Json& vocabulary, const std::string& pre) {
+  void read_byte_level(const SortedJson& model, const SortedJson& vocabulary,
+                       const std::string& pre) {
     Vocabulary& out = to_.vocabulary();
     out.model = "gpt2";
     out.add_space_prefix = space_prefix_ || first_space_;
@@ -137,7 +136,7 @@ class TokenizerJsonReader {
 
   /// The library merges by rank, a "llama" vocabulary by the score of the result. A token's score
   /// is its first merge's rank, negated; tokens without a merge come last.
-  void read_byte_fallback(const Json& model, const Json& vocabulary, bool listed) {
+  void read_byte_fallback(const SortedJson& model, const SortedJson& vocabulary, bool listed) {
     Vocabulary& out = to_.vocabulary();
     for (const std::string& expression : expressions_)  // a normalizer has replaced the spaces
       if (expression != kAtSpaces)
@@ -171,13 +170,13 @@ class TokenizerJsonReader {
   }
 
   /// BERT's vocabulary and the flags of its normalizer.
-  void read_word_pieces(const Json& model) {
-    const Json& vocabulary = json_member(model, "vocab");
+  void read_word_pieces(const SortedJson& model) {
+    const SortedJson& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
     if (json_text(model, "continuing_subword_prefix").value_or("##") != "##")
       fail("model.continuing_subword_prefix", "expected ##");
-    const Json& normalizer = json_member(json_, "normalizer");
+    const SortedJson& normalizer = json_member(json_, "normalizer");
     if (json_text(normalizer, "type") != "BertNormalizer")
       fail("normalizer", "unknown change of the text: expected BertNormalizer");
     for (const char* key : {"clean_text", "handle_chinese_chars"})
@@ -200,15 +199,15 @@ class TokenizerJsonReader {
   }
 
   /// A SentencePiece model with scores, and its normalization in base64.
-  void read_unigram(const Json& model) {
-    const Json& vocabulary = json_member(model, "vocab");
+  void read_unigram(const SortedJson& model) {
+    const SortedJson& vocabulary = json_member(model, "vocab");
     if (!vocabulary.is_array() || vocabulary.empty())
       fail("model.vocab", "missing: expected a list of [TOKEN, score]");
-    const Json& unknown = json_member(model, "unk_id");
+    const SortedJson& unknown = json_member(model, "unk_id");
     if (!unknown.is_number_unsigned() || unknown.get<std::uint64_t>() >= vocabulary.size())
       fail("model.unk_id", "expected the id of a token");
     for (std::size_t id = 0; id < vocabulary.size(); ++id) {
-      const Json& entry = vocabulary[id];
+      const SortedJson& entry = vocabulary[id];
       if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
         fail("model.vocab",
              "bad entry at index " + std::to_string(id) + ": expected [TOKEN, score]");
@@ -229,11 +228,11 @@ class TokenizerJsonReader {
     out.add_space_prefix = space_prefix_;
   }
 
-  void unigram_steps(const Json& step, int depth = 0) {
+  void unigram_steps(const SortedJson& step, int depth = 0) {
     if (!step.is_object() || depth > 4) return;
     for (const char* list : {"pretokenizers", "normalizers"})
-      if (const Json& steps = json_member(step, list); steps.is_array())
-        for (const Json& each : steps) unigram_steps(each, depth + 1);
+      if (const SortedJson& steps = json_member(step, list); steps.is_array())
+        for (const SortedJson& each : steps) unigram_steps(each, depth + 1);
     const std::string type = json_text(step, "type").value_or("");
     if (type == "Precompiled")
       to_.vocabulary().precompiled_charsmap = from_base64(json_text(step, "precompiled_charsmap"));
@@ -265,11 +264,11 @@ class TokenizerJsonReader {
   }
 
   template <typename Sink>
-  void merges(const Json& model, Sink&& sink) const {
-    const Json& list = json_member(model, "merges");
+  void merges(const SortedJson& model, Sink&& sink) const {
+    const SortedJson& list = json_member(model, "merges");
     if (!list.is_array()) fail("model.merges", "missing: expected a list");
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const Json& merge = list[i];
+      const SortedJson& merge = list[i];
       std::string left, right;
       if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
         left = merge[0].get<std::string>();
@@ -287,9 +286,9 @@ class TokenizerJsonReader {
   }
 
   void added_tokens() {
-    const Json& list = json_member(json_, "added_tokens");
+    const SortedJson& list = json_member(json_, "added_tokens");
     if (!list.is_array()) return;
-    for (const Json& token : list) {
+    for (const SortedJson& token : list) {
       const auto content = json_text(token, "content");
       if (!content) fail("added_tokens", "a token without content");
       to_.add_extra(id_of(json_member(token, "id"), *content), *content,
@@ -299,12 +298,12 @@ class TokenizerJsonReader {
 
   /// BOS and EOS, if a template adds special tokens before or after the text.
   void post_processor() {
-    const Json& processor = json_member(json_, "post_processor");
-    const Json& several = json_member(processor, "processors");
-    const Json one = Json::array({processor});
-    for (const Json& each : several.is_array() ? several : one) {
+    const SortedJson& processor = json_member(json_, "post_processor");
+    const SortedJson& several = json_member(processor, "processors");
+    const SortedJson one = SortedJson::array({processor});
+    for (const SortedJson& each : several.is_array() ? several : one) {
       if (json_text(each, "type") != "TemplateProcessing") continue;
-      const Json& parts = json_member(each, "single");
+      const SortedJson& parts = json_member(each, "single");
       if (!parts.is_array() || parts.empty()) continue;
       set_template_token(parts.front(), to_.vocabulary().add_bos, to_.vocabulary().bos);
       if (parts.size() > 1)
@@ -312,13 +311,13 @@ class TokenizerJsonReader {
     }
   }
 
-  void set_template_token(const Json& part, bool& adds, std::optional<TokenId>& token) const {
+  void set_template_token(const SortedJson& part, bool& adds, std::optional<TokenId>& token) const {
     const auto id = json_text(json_member(part, "SpecialToken"), "id");
     adds = id.has_value() && to_.find(*id).has_value();
     if (adds) token = to_.find(*id);
   }
 
-  [[nodiscard]] std::uint64_t id_of(const Json& id, const std::string& token) const {
+  [[nodiscard]] std::uint64_t id_of(const SortedJson& id, const std::string& token) const {
     if (!id.is_number_unsigned())
       throw Error(file_, "bad token id: expected a number from 0", "token " + token);
     return id.get<std::uint64_t>();
@@ -327,18 +326,18 @@ class TokenizerJsonReader {
     throw Error(file_, message, "key " + key);
   }
 
-  const Json& json_;
+  const SortedJson& json_;
   const std::string& file_;
   VocabularyBuilder& to_;
   bool byte_level_ = false, space_prefix_ = false, first_space_ = false;
   std::vector<std::string> expressions_;
 };
 
-// Writing. Json objects are sorted: an ordered one would search its 150,000 tokens linearly. The
-// library's defaults are written out, as in its own files.
+// Writing. SortedJson objects are sorted: an ordered one would search its 150,000 tokens linearly.
+// The library's defaults are written out, as in its own files.
 
-Json added_tokens(const Vocabulary& vocabulary) {
-  Json list = Json::array();
+SortedJson added_tokens(const Vocabulary& vocabulary) {
+  SortedJson list = SortedJson::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (!is_added(vocabulary.types[id])) continue;
     list.push_back(added_token(vocabulary, id));
@@ -347,8 +346,8 @@ Json added_tokens(const Vocabulary& vocabulary) {
   return list;
 }
 
-Json byte_pairs(const Vocabulary& vocabulary) {
-  Json tokens = Json::object(), merges = Json::array();
+SortedJson byte_pairs(const Vocabulary& vocabulary) {
+  SortedJson tokens = SortedJson::object(), merges = SortedJson::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     // Includes added tokens: otherwise the library renumbers them.
     if (vocabulary.types[id] != TokenType::Unused) tokens[std::string(vocabulary.tokens[id])] = id;
@@ -366,15 +365,15 @@ Json byte_pairs(const Vocabulary& vocabulary) {
           {"merges", std::move(merges)}};
 }
 
-Json byte_level(const Vocabulary& vocabulary) {
+SortedJson byte_level(const Vocabulary& vocabulary) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", vocabulary.add_space_prefix},
           {"trim_offsets", true},
           {"use_regex", false}};
 }
 
-Json pre_tokenizer(const Vocabulary& vocabulary) {
-  Json steps = Json::array();
+SortedJson pre_tokenizer(const Vocabulary& vocabulary) {
+  SortedJson steps = SortedJson::array();
   for (const std::string& expression : PreTokenizer::expressions(vocabulary.pre))
     steps.push_back({{"type", "Split"},
                      {"pattern", {{"Regex", expression}}},
@@ -385,25 +384,26 @@ Json pre_tokenizer(const Vocabulary& vocabulary) {
 }
 
 /// The template that adds BOS and EOS to one text ("A") or two.
-Json post_processor(const Vocabulary& vocabulary) {
+SortedJson post_processor(const Vocabulary& vocabulary) {
   if (!vocabulary.add_bos && !vocabulary.add_eos) return byte_level(vocabulary);
-  Json special = Json::object();
+  SortedJson special = SortedJson::object();
   const auto parts = [&](const char* sequence, int type) {
-    Json list = Json::array();
+    SortedJson list = SortedJson::array();
     const auto put = [&](bool adds, std::optional<TokenId> id) {
       if (!adds || !id) return;
       const std::string text(vocabulary.tokens[static_cast<std::size_t>(*id)]);
       list.push_back({{"SpecialToken", {{"id", text}, {"type_id", type}}}});
-      special[text] = {{"id", text}, {"ids", Json::array({*id})}, {"tokens", Json::array({text})}};
+      special[text] = {
+          {"id", text}, {"ids", SortedJson::array({*id})}, {"tokens", SortedJson::array({text})}};
     };
     put(vocabulary.add_bos, vocabulary.bos);
     list.push_back({{"Sequence", {{"id", sequence}, {"type_id", type}}}});
     put(vocabulary.add_eos, vocabulary.eos);
     return list;
   };
-  const Json single = parts("A", 0);
-  Json pair = single;
-  for (const Json& part : parts("B", 1)) pair.push_back(part);
+  const SortedJson single = parts("A", 0);
+  SortedJson pair = single;
+  for (const SortedJson& part : parts("B", 1)) pair.push_back(part);
   return {{"type", "TemplateProcessing"},
           {"single", single},
           {"pair", pair},
@@ -412,7 +412,7 @@ Json post_processor(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-void read_tokenizer_json(const Json& json, const std::string& file,
+void read_tokenizer_json(const SortedJson& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).read(options);
 }
@@ -441,7 +441,7 @@ bool is_added(TokenType type) {
   return type == TokenType::Control || type == TokenType::UserDefined || type == TokenType::Unknown;
 }
 
-Json added_token(const Vocabulary& vocabulary, std::size_t id) {
+SortedJson added_token(const Vocabulary& vocabulary, std::size_t id) {
   return {{"content", vocabulary.tokens[id]},
           {"single_word", false},
           {"lstrip", vocabulary.strips_before(static_cast<TokenId>(id))},
@@ -450,27 +450,27 @@ Json added_token(const Vocabulary& vocabulary, std::size_t id) {
           {"special", vocabulary.types[id] != TokenType::UserDefined}};
 }
 
-const Json& json_member(const Json& object, const char* key) {
-  static const Json null;
+const SortedJson& json_member(const SortedJson& object, const char* key) {
+  static const SortedJson null;
   const auto found = object.find(key);
   return found == object.end() ? null : *found;
 }
 
-std::optional<std::string> json_text(const Json& object, const char* key) {
-  const Json& value = json_member(object, key);
+std::optional<std::string> json_text(const SortedJson& object, const char* key) {
+  const SortedJson& value = json_member(object, key);
   return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
 }
 
-bool json_flag(const Json& object, const char* key, bool fallback) {
-  const Json& value = json_member(object, key);
+bool json_flag(const SortedJson& object, const char* key, bool fallback) {
+  const SortedJson& value = json_member(object, key);
   return value.is_boolean() ? value.get<bool>() : fallback;
 }
 
-void read_added_tokens(const Json& json, const std::string& file, VocabularyBuilder& to) {
+void read_added_tokens(const SortedJson& json, const std::string& file, VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).additions();
 }
 
-Json tokenizer_json(const Vocabulary& vocabulary) {
+SortedJson tokenizer_json(const Vocabulary& vocabulary) {
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},

@@ -17,7 +17,6 @@ namespace cria {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 // Limit of a tokenizer's files. tokenizer_config.json has six properties of each added token, and
 // some models add 65,536.
@@ -167,7 +166,7 @@ class HfVocabularyReader {
   /// Tokens that tokenizer.model lacks, and which tokens are special.
   void added_tokens() {
     const std::string name = "added_tokens.json";
-    const Json added = json(name);
+    const SortedJson added = json(name);
     if (added.is_object()) {
       for (const auto& [text, id] : added.items()) {
         if (!id.is_number_unsigned())
@@ -175,13 +174,13 @@ class HfVocabularyReader {
         builder_->add_extra(id.get<std::uint64_t>(), text, false);
       }
     }
-    const Json& decoder = json_member(config_, "added_tokens_decoder");
+    const SortedJson& decoder = json_member(config_, "added_tokens_decoder");
     if (!decoder.is_object()) return;
     for (const auto& [id, token] : decoder.items()) {
       const bool digits =
           !id.empty() && id.size() < 10 &&
           std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-      const Json& content = json_member(token, "content");
+      const SortedJson& content = json_member(token, "content");
       if (!digits || !content.is_string())
         throw Error(path("tokenizer_config.json"),
                     "bad entry: expected {\"ID\": {\"content\": \"TEXT\"}}",
@@ -286,11 +285,11 @@ class HfVocabularyReader {
   /// A separate file comes first; else a text or a list of named texts in tokenizer_config.json.
   void chat_templates(NamedTemplates& named) {
     std::string& standard = vocabulary().chat_template;
-    const Json& inside = json_member(config_, "chat_template");
+    const SortedJson& inside = json_member(config_, "chat_template");
     if (inside.is_string()) standard = inside.get<std::string>();
     if (inside.is_array()) {
-      for (const Json& each : inside) {
-        const Json &name = json_member(each, "name"), &text = json_member(each, "template");
+      for (const SortedJson& each : inside) {
+        const SortedJson &name = json_member(each, "name"), &text = json_member(each, "template");
         if (!name.is_string() || !text.is_string())
           throw Error(path("tokenizer_config.json"),
                       "bad chat template: expected {\"name\", \"template\"}", "key chat_template");
@@ -300,7 +299,7 @@ class HfVocabularyReader {
           named.emplace_back(name.get<std::string>(), text.get<std::string>());
       }
     }
-    const Json file = json("chat_template.json");
+    const SortedJson file = json("chat_template.json");
     standard = json_text(file, "chat_template").value_or(standard);
     if (const std::string own = path("chat_template.jinja"); fs::exists(own))
       standard = template_file(own);
@@ -310,9 +309,9 @@ class HfVocabularyReader {
   /// "bos_token": a text, or an object with its "content".
   [[nodiscard]] std::optional<TokenId> named_token(const char* key) {
     std::string unknown;
-    for (const Json* from : {&config_, &map_}) {
-      const Json& value = json_member(*from, key);
-      const Json& text = value.is_object() ? json_member(value, "content") : value;
+    for (const SortedJson* from : {&config_, &map_}) {
+      const SortedJson& value = json_member(*from, key);
+      const SortedJson& text = value.is_object() ? json_member(value, "content") : value;
       if (!text.is_string()) continue;
       unknown = text.get<std::string>();
       if (const auto id = builder_->find(unknown)) return id;
@@ -324,9 +323,9 @@ class HfVocabularyReader {
   }
 
   [[nodiscard]] std::vector<std::uint32_t> ids(const char* key) const {
-    const Json& value = json_member(generation_, key);
+    const SortedJson& value = json_member(generation_, key);
     std::vector<std::uint32_t> out;
-    for (const Json& id : value.is_array() ? value : Json::array({value})) {
+    for (const SortedJson& id : value.is_array() ? value : SortedJson::array({value})) {
       if (id.is_number_unsigned() && id.get<std::uint64_t>() < limits::kVocabulary)
         out.push_back(id.get<std::uint32_t>());
     }
@@ -344,12 +343,12 @@ class HfVocabularyReader {
     return (fs::path(directory_) / name).string();
   }
   /// A file's JSON; null if the file is missing.
-  [[nodiscard]] Json json(const std::string& name) const {
-    return fs::exists(path(name)) ? read_json(path(name), kTokenizerLimits) : Json();
+  [[nodiscard]] SortedJson json(const std::string& name) const {
+    return fs::exists(path(name)) ? read_json(path(name), kTokenizerLimits) : SortedJson();
   }
   const std::string& directory_;
   const HfVocabularyOptions& options_;
-  Json config_, map_, generation_;
+  SortedJson config_, map_, generation_;
   VocabularyBuilder* builder_ = nullptr;
 };
 

@@ -8,16 +8,14 @@
 namespace cria {
 namespace {
 
-using Ordered = nlohmann::ordered_json;
-
 template <typename AnyJson>
 std::string dump(const AnyJson& json, int indent = 2) {
   return json.dump(indent, ' ', false, AnyJson::error_handler_t::replace) + "\n";
 }
 
 /// "bos_token" and the like, as texts.
-Ordered special_tokens(const Vocabulary& v) {
-  Ordered json = Ordered::object();
+Json special_tokens(const Vocabulary& v) {
+  Json json = Json::object();
   const auto put = [&](const char* key, std::optional<TokenId> id) {
     if (id) json[key] = v.tokens[static_cast<std::size_t>(*id)];
   };
@@ -28,18 +26,18 @@ Ordered special_tokens(const Vocabulary& v) {
   return json;
 }
 
-Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
+Json tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   const bool pieces = v.model == "llama";
-  Ordered json = {{"tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
-                  {"add_bos_token", v.add_bos},
-                  {"add_eos_token", v.add_eos},
-                  {"clean_up_tokenization_spaces", false}};
+  Json json = {{"tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
+               {"add_bos_token", v.add_bos},
+               {"add_eos_token", v.add_eos},
+               {"clean_up_tokenization_spaces", false}};
   if (pieces) {
     json["legacy"] = true;
     json["add_prefix_space"] = v.add_space_prefix;
   }
   json.update(special_tokens(v));
-  nlohmann::json decoder = nlohmann::json::object();
+  SortedJson decoder = SortedJson::object();
   for (std::size_t id = 0; id < v.tokens.size(); ++id)
     if (is_added(v.types[id])) decoder[std::to_string(id)] = added_token(v, id);
   json["added_tokens_decoder"] = decoder;
@@ -47,7 +45,7 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
     if (!v.chat_template.empty()) json["chat_template"] = v.chat_template;
     return json;
   }
-  Ordered list = Ordered::array();
+  Json list = Json::array();
   if (!v.chat_template.empty())
     list.push_back({{"name", "default"}, {"template", v.chat_template}});
   for (const auto& [name, text] : templates) list.push_back({{"name", name}, {"template", text}});
@@ -56,11 +54,11 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
 }
 
 /// EOS first, then the other end tokens.
-Ordered generation_config(const Vocabulary& v) {
-  Ordered json = Ordered::object(), ends = Ordered::array();
+Json generation_config(const Vocabulary& v) {
+  Json json = Json::object(), ends = Json::array();
   if (v.bos) json["bos_token_id"] = *v.bos;
   for (const auto& id : {v.eos, v.eot, v.eom}) {
-    if (id && std::find(ends.begin(), ends.end(), Ordered(*id)) == ends.end()) ends.push_back(*id);
+    if (id && std::find(ends.begin(), ends.end(), Json(*id)) == ends.end()) ends.push_back(*id);
   }
   if (!ends.empty()) json["eos_token_id"] = ends.size() == 1 ? ends.front() : ends;
   if (v.pad) json["pad_token_id"] = *v.pad;

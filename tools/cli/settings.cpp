@@ -328,14 +328,13 @@ std::string with_source(const UsageError& error, const CommandSettings& settings
 namespace {
 
 namespace fs = std::filesystem;
-using TunedJson = nlohmann::ordered_json;
 
 /// "model.gguf, 619800384 bytes": the same wherever it lies.
 std::string key_of_model(const std::string& model) {
   return fs::path(model).filename().string() + ", " + counted(fs::file_size(model), "byte");
 }
 
-bool is_tuned_json(const TunedJson& json) {
+bool is_tuned_json(const Json& json) {
   if (!json.is_object()) return false;
   for (const auto& machine : json) {
     if (!machine.is_object()) return false;
@@ -349,13 +348,13 @@ bool is_tuned_json(const TunedJson& json) {
 }
 
 /// {machine: {model: {option: value}}}
-TunedJson read_tuned() {
+Json read_tuned() {
   std::ifstream in(tuned_path());
-  if (!in) return TunedJson::object();
-  TunedJson json = TunedJson::parse(in, nullptr, false);
+  if (!in) return Json::object();
+  Json json = try_json(std::string(std::istreambuf_iterator(in), {}));
   if (is_tuned_json(json)) return json;
   print_warning(tuned_path() + " is not a file written by cria bench --tune; ignored");
-  return TunedJson::object();
+  return Json::object();
 }
 
 /// The models that -m names: typed, else set.
@@ -385,7 +384,7 @@ std::string tuned_path() {
 
 TunedOptions remembered_options(const std::string& model) {
   TunedOptions options;
-  const TunedJson json = read_tuned();
+  const Json json = read_tuned();
   const auto machine = json.find(machine_label());
   if (machine == json.end()) return options;
   if (const auto found = machine->find(key_of_model(model)); found != machine->end())
@@ -400,7 +399,7 @@ void remember_options(const std::string& model, const TunedOptions& options) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (error) throw Error(path, "cannot be written: " + error.message());
-  TunedJson json = read_tuned();
+  Json json = read_tuned();
   json[machine_label()][key_of_model(model)] = options;
   OutputFile file(path);
   file.write(json_text(json));

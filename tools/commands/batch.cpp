@@ -222,13 +222,13 @@ class BatchRun {
     scheduler.add(std::move(request));
   }
 
-  nlohmann::ordered_json head(std::size_t index, const BatchRequest& request) const {
-    nlohmann::ordered_json json = {{"id", batch_answer_id(index, lines_[index])}};
+  Json head(std::size_t index, const BatchRequest& request) const {
+    Json json = {{"id", batch_answer_id(index, lines_[index])}};
     if (!request.custom_id.empty()) json["custom_id"] = request.custom_id;
     return json;
   }
 
-  void add(std::size_t index, const nlohmann::ordered_json& json) {
+  void add(std::size_t index, const Json& json) {
     std::string line = json_line(json);
     line.pop_back();
     if (options_.output == "-" && progress_) progress_->wipe();  // both may be on one terminal
@@ -237,7 +237,7 @@ class BatchRun {
 
   void add_answer(const Ready& ready, const GenerateResult& result) {
     const AnswerFacts facts{model_, *ready.request.generate.sampler.seed, ready.chat};
-    nlohmann::ordered_json json = head(ready.index, ready.request);
+    Json json = head(ready.index, ready.request);
     if (ready.request.openai) {
       json["response"] = {{"status_code", 200},
                           {"request_id", json["id"]},
@@ -250,7 +250,7 @@ class BatchRun {
   }
 
   void add_error(std::size_t index, const BatchRequest& request, const Error& error) {
-    nlohmann::ordered_json json = head(index, request);
+    Json json = head(index, request);
     if (request.openai) json["response"] = nullptr;
     json["error"] = {{"code", "invalid_request"}, {"message", error.what()}};
     add(index, json);

@@ -10,6 +10,7 @@
 
 #include "model/error.h"
 #include "model/file/binary_file.h"
+#include "model/file/json.h"
 #include "tools/options/values.h"
 #include "tools/terminal/terminal.h"
 
@@ -36,9 +37,7 @@ void BatchAnswers::resume() {
   const std::string text = read_file(path_);
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const auto json =
-        nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto json = try_json(std::string_view(text).substr(begin, end - begin));
     const std::string id = json.is_object() && json.contains("id") && json["id"].is_string()
                                ? json["id"].get<std::string>()
                                : std::string();
@@ -48,8 +47,8 @@ void BatchAnswers::resume() {
     if (!answered_[index]) ++count_;
     answered_[index] = true;
     if (json.contains("error") && !json["error"].is_null()) ++errors_;
-    const nlohmann::json& body = json.contains("response") ? json["response"] : json;
-    const nlohmann::json& answer = body.is_object() && body.contains("body") ? body["body"] : body;
+    const Json& body = json.contains("response") ? json["response"] : json;
+    const Json& answer = body.is_object() && body.contains("body") ? body["body"] : body;
     if (answer.is_object() && answer.contains("seed") && answer["seed"].is_number_unsigned())
       seeds_[index] = answer["seed"].get<std::uint64_t>();
   }

@@ -244,7 +244,7 @@ void run_tune(BenchOptions options) {
                     .decode = std::max<std::size_t>(options.decode[0], 1),
                     .rounds = options.repetitions,
                     .kv_type = options.session.kv_type};
-  auto all = nlohmann::ordered_json::array();
+  auto all = Json::array();
   for (const std::string& named : options.models) {
     const std::string path = find_model(named),
                       label = std::filesystem::path(path).filename().string();
@@ -253,12 +253,12 @@ void run_tune(BenchOptions options) {
       remember_options(path, result.options());
       print_note("remembered in " + tuned_path() + "; --no-tuned turns it off");
     }
-    if (options.format == BenchFormat::Json)
+    if (options.format == BenchFormat::JsonArray)
       all.push_back(tune_json(label, result));
     else
       write_stdout(tune_line(label, result) + "\n");
   }
-  if (options.format == BenchFormat::Json) write_stdout(json_text(all));
+  if (options.format == BenchFormat::JsonArray) write_stdout(json_text(all));
 }
 
 void run_bench(BenchOptions options) {

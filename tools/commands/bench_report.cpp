@@ -17,8 +17,6 @@ namespace cria::tools {
 
 namespace {
 
-using FigureJson = nlohmann::ordered_json;
-
 /// For programs: what is shown without digits after the point and has none is a whole number.
 bool is_whole(double number, const FigureColumn& column) {
   return column.digits == 0 && number == std::trunc(number) && std::abs(number) < 1e15;
@@ -72,16 +70,15 @@ void FiguresTable::print_csv(std::ostream& out) const {
 }
 
 void FiguresTable::print_json(std::ostream& out) const {
-  FigureJson list = FigureJson::array();
+  Json list = Json::array();
   for (const auto& row : rows_) {
-    FigureJson entry = FigureJson::object();
+    Json entry = Json::object();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      FigureJson& value = entry[columns_[i].key];
+      Json& value = entry[columns_[i].key];
       if (const auto* text = std::get_if<std::string>(&row[i]))
         value = *text;
       else if (const auto* number = std::get_if<double>(&row[i]))
-        value = is_whole(*number, columns_[i]) ? FigureJson(std::int64_t(*number))
-                                               : FigureJson(*number);
+        value = is_whole(*number, columns_[i]) ? Json(std::int64_t(*number)) : Json(*number);
     }
     list.push_back(std::move(entry));
   }
@@ -89,7 +86,7 @@ void FiguresTable::print_json(std::ostream& out) const {
 }
 
 void FiguresTable::print(std::ostream& out, BenchFormat format) const {
-  if (format == BenchFormat::Json) return print_json(out);
+  if (format == BenchFormat::JsonArray) return print_json(out);
   if (format == BenchFormat::Csv) return print_csv(out);
   const std::vector<std::string> titles = headings();
   if (format == BenchFormat::Table) {
@@ -159,13 +156,13 @@ void add_rows(FiguresTable& table, const std::string& test, const GatherReport& 
                100 * row.seconds / report.seconds});
 }
 
-void add_members(nlohmann::ordered_json& object, const GatherReport& report) {
+void add_members(Json& object, const GatherReport& report) {
   const auto tokens = static_cast<double>(report.tokens);
   const GatherReport::Row& all = report.rows.back();
   object["ranks"] = report.ranks;
   object["gather_share"] = all.seconds / report.seconds;
   object["gather_bytes_per_token"] = static_cast<double>(all.bytes) / tokens;
-  nlohmann::ordered_json& nodes = object["gathers"] = nlohmann::ordered_json::array();
+  Json& nodes = object["gathers"] = Json::array();
   for (const GatherReport::Row& row : std::span(report.rows).first(report.rows.size() - 1))
     nodes.push_back({{"node", row.node},
                      {"times_per_token", static_cast<double>(row.times) / tokens},
@@ -254,19 +251,17 @@ void print_csv(std::ostream& out, const std::vector<BenchRow>& rows) {
 }
 
 void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const BenchRow& row : rows) {
-    nlohmann::ordered_json entry = {{"model", row.model},
-                                    {"dtype", row.dtype},
-                                    {"threads", row.threads},
-                                    {"test", row.test},
-                                    {"tokens_per_second", row.tokens_per_second},
-                                    {"stddev", row.stddev},
-                                    {"gbytes_per_second", row.gbytes_per_second},
-                                    {"gmac_per_second", row.gmac_per_second}};
-    entry["roofline_fraction"] = row.roofline_fraction < 0
-                                     ? nlohmann::ordered_json()
-                                     : nlohmann::ordered_json(row.roofline_fraction);
+    Json entry = {{"model", row.model},
+                  {"dtype", row.dtype},
+                  {"threads", row.threads},
+                  {"test", row.test},
+                  {"tokens_per_second", row.tokens_per_second},
+                  {"stddev", row.stddev},
+                  {"gbytes_per_second", row.gbytes_per_second},
+                  {"gmac_per_second", row.gmac_per_second}};
+    entry["roofline_fraction"] = row.roofline_fraction < 0 ? Json() : Json(row.roofline_fraction);
     if (row.gathers) add_members(entry, *row.gathers);
     list.push_back(std::move(entry));
   }
@@ -277,7 +272,7 @@ void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
 
 void print_report(std::ostream& out, BenchFormat format, const std::vector<BenchRow>& rows) {
   switch (format) {
-    case BenchFormat::Json:
+    case BenchFormat::JsonArray:
       return print_json(out, rows);
     case BenchFormat::Csv:
       return print_csv(out, rows);
@@ -292,7 +287,11 @@ Flags report_flags(BenchFormat& format) {
   const auto set = [&format](BenchFormat named) {
     return into::action([&format, named] { format = named; });
   };
-  return {{"--json", "", "an array of objects", set(BenchFormat::Json), {.excludes = "--csv,--md"}},
+  return {{"--json",
+           "",
+           "an array of objects",
+           set(BenchFormat::JsonArray),
+           {.excludes = "--csv,--md"}},
           {"--csv", "", "comma-separated values", set(BenchFormat::Csv), {.excludes = "--md"}},
           {"--md", "", "a Markdown table", set(BenchFormat::Markdown)}};
 }

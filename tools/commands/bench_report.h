@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,12 +9,13 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "model/file/json.h"
 #include "tools/cli/flag.h"
 #include "tools/report/roofline.h"
 
 namespace cria::tools {
 
-enum class BenchFormat { Table, Markdown, Csv, Json };
+enum class BenchFormat { Table, Markdown, Csv, JsonArray };
 
 struct FigureColumn {
   std::string key;    ///< in CSV and JSON
@@ -69,7 +69,7 @@ FiguresTable gather_table();
 void add_rows(FiguresTable& table, const std::string& test, const GatherReport& report);
 /// Members "ranks", "gather_share", "gather_bytes_per_token" and "gathers", of nodes, are added to
 /// an object.
-void add_members(nlohmann::ordered_json& object, const GatherReport& report);
+void add_members(Json& object, const GatherReport& report);
 
 /// One measured line: a test of a model on a number of threads.
 struct BenchRow {

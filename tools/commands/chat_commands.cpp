@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "model/plural.h"
 #include "tokenizer/chat/partial_marker.h"
 #include "tools/cli/command_line.h"
@@ -158,7 +159,7 @@ Flag& named_option(Command& command, std::string name) {
 /// "END" in quotes without them, as the list of options shows texts.
 std::string unquoted(const std::string& text) {
   if (text.size() < 2 || !text.starts_with('"') || !text.ends_with('"')) return text;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = try_json(text);
   return json.is_string() ? json.get<std::string>() : text;
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "engine/evaluate/divergence.h"
+#include "model/file/json.h"
 #include "model/plural.h"
 #include "tools/options/values.h"
 #include "tools/report/table.h"
@@ -15,8 +16,6 @@
 namespace cria::tools {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const Json& member(const Json& object, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -60,7 +59,7 @@ std::size_t find_answer(const Json& answer, const std::vector<std::string>& choi
 }
 
 ChoiceQuestion parse_question(const std::string& line) {
-  const Json object = Json::parse(line, nullptr, false);
+  const Json object = try_json(line);
   if (!object.is_object()) throw Error("", "expected a JSON object");
   ChoiceQuestion question;
   question.question = text(member(object, {"question", "ctx"}), "question");
@@ -141,7 +140,7 @@ void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, b
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   const double rate = static_cast<double>(evaluated) / spent.count();
   if (json_wanted) {
-    const nlohmann::ordered_json object = {
+    const Json object = {
         {"accuracy", right.mean},         {"accuracy_stderr", right.error()},
         {"accuracy_raw", right_raw.mean}, {"accuracy_raw_stderr", right_raw.error()},
         {"questions", right.n},           {"tokens_per_second", rate}};

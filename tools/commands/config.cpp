@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model/file/json.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
@@ -41,7 +42,7 @@ void add_rows(std::vector<Row>& rows, const Program& program, const Command& com
 }
 
 std::string rows_json(const std::vector<Row>& rows, const ConfigFile& file) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const Row& row : rows)
     list.push_back({{"command", row.command},
                     {"option", row.option},

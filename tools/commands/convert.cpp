@@ -55,10 +55,10 @@ int run(ConvertCommand command) {
   const std::string summary = without_controls(output) + ": " +
                               counted(conversion.tensors().size(), "tensor") + ", " +
                               human_bytes(conversion.file_bytes());
-  nlohmann::ordered_json json = {{"file", output},
-                                 {"tensors", conversion.tensors().size()},
-                                 {"bytes", conversion.file_bytes()},
-                                 {"written", !command.dry_run}};
+  Json json = {{"file", output},
+               {"tensors", conversion.tensors().size()},
+               {"bytes", conversion.file_bytes()},
+               {"written", !command.dry_run}};
   if (command.dry_run) {
     command.json ? write_stdout(json_text(json)) : write_text(summary + "\n");
     return 0;

@@ -54,11 +54,11 @@ void warn_of_new_types(const GgufFile& file, const GgufEdit& edit) {
 void report(const EditCommand& options, const GgufEdit& edit, const GgufFile& file) {
   const auto bytes = std::filesystem::file_size(options.output);
   if (options.json) {
-    const nlohmann::ordered_json json = {{"file", options.output},
-                                         {"set", edit.set.size()},
-                                         {"removed", edit.remove.size()},
-                                         {"tensors", file.tensors().size()},
-                                         {"bytes", bytes}};
+    const Json json = {{"file", options.output},
+                       {"set", edit.set.size()},
+                       {"removed", edit.remove.size()},
+                       {"tensors", file.tensors().size()},
+                       {"bytes", bytes}};
     write_stdout(json_text(json));
   } else {
     write_text(without_controls(options.output) + ": " + counted(edit.set.size(), "key") +
@@ -159,8 +159,8 @@ std::string shards_text(const std::vector<Shard>& shards) {
   return table.text(stdout);
 }
 
-nlohmann::ordered_json shards_json(const std::vector<Shard>& shards) {
-  auto list = nlohmann::ordered_json::array();
+Json shards_json(const std::vector<Shard>& shards) {
+  auto list = Json::array();
   for (const Shard& shard : shards)
     list.push_back(
         {{"file", shard.path}, {"tensors", shard.end - shard.begin}, {"bytes", shard.bytes}});

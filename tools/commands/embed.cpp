@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/vectors.h"
+#include "model/file/json.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/model_store.h"
@@ -117,7 +118,7 @@ int run_embed(EmbedOptions& options) {
     std::vector<std::span<const float>> rows;
     for (std::size_t i = 0; i < all.size(); i += width) rows.push_back(all.subspan(i, width));
     if (options.json) {
-      nlohmann::ordered_json json = {{"line", line.number}, {"tokens", line.tokens.size()}};
+      Json json = {{"line", line.number}, {"tokens", line.tokens.size()}};
       if (pooling == Pooling::None)
         json["embeddings"] = rows;
       else

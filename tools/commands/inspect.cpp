@@ -20,8 +20,6 @@
 namespace cria::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct InspectOptions {
   std::string file, model, other;
   bool names_file = false;  ///< FILE or -m is typed

@@ -144,20 +144,20 @@ std::optional<ContextNeed> context_need(const GgufFile& file) {
 
 }  // namespace
 
-nlohmann::ordered_json summary_json(const GgufFile& file) {
+Json summary_json(const GgufFile& file) {
   const FileSummary summary(file);
-  nlohmann::ordered_json types = nlohmann::ordered_json::object();
+  Json types = Json::object();
   for (const auto& [type, of] : summary.types) types[std::string(type)] = of.tensors;
-  nlohmann::ordered_json json = {{"architecture", string_or_empty(file, "general.architecture")},
-                                 {"name", string_or_empty(file, "general.name")},
-                                 {"license", string_or_empty(file, "general.license")},
-                                 {"parameters", summary.parameters},
-                                 {"quantization", quantization(file, summary)},
-                                 {"bits_per_weight", summary.bits_per_weight()},
-                                 {"tensor_bytes", summary.bytes},
-                                 {"types", types},
-                                 {"capabilities", capabilities(file)},
-                                 {"sampling", sampling_in_force(file)}};
+  Json json = {{"architecture", string_or_empty(file, "general.architecture")},
+               {"name", string_or_empty(file, "general.name")},
+               {"license", string_or_empty(file, "general.license")},
+               {"parameters", summary.parameters},
+               {"quantization", quantization(file, summary)},
+               {"bits_per_weight", summary.bits_per_weight()},
+               {"tensor_bytes", summary.bytes},
+               {"types", types},
+               {"capabilities", capabilities(file)},
+               {"sampling", sampling_in_force(file)}};
   if (const auto need = context_need(file)) {
     json["context_length"] = need->trained;
     json["default_context"] = need->usual;
@@ -205,8 +205,8 @@ std::string type_text(const GgufValue& value) {
 /// On one line: at most 8 elements; on a terminal at most 72 bytes.
 std::string value_text(const GgufFile& file, const GgufValue& value) {
   constexpr std::size_t kElements = 8, kBytes = 72;
-  std::string text = metadata_json(file, value, kElements)
-                         .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text =
+      metadata_json(file, value, kElements).dump(-1, ' ', false, Json::error_handler_t::replace);
   bool cut = value.type == GgufType::Array && value.count > kElements;
   if (cut) text.pop_back();  // the closing bracket
   if (text.size() > kBytes && is_terminal(stdout)) {
@@ -235,8 +235,8 @@ std::string tensors_text(const GgufFile& file) {
   return table.text(stdout);
 }
 
-nlohmann::ordered_json tensors_json(const GgufFile& file) {
-  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+Json tensors_json(const GgufFile& file) {
+  Json tensors = Json::array();
   for (const TensorView& tensor : file.tensors())
     tensors.push_back({{"name", tensor.name},
                        {"type", name(tensor.dtype)},
@@ -291,10 +291,10 @@ std::string tokenizer_text(const GgufFile& file) {
   return text + table.text(stdout);
 }
 
-nlohmann::ordered_json tokenizer_json(const GgufFile& file) {
+Json tokenizer_json(const GgufFile& file) {
   const auto v = find_vocabulary(file, true);
   if (!v) return nullptr;
-  nlohmann::ordered_json uses = nlohmann::ordered_json::object();
+  Json uses = Json::object();
   for (const auto& [use, id] : token_uses(*v))
     if (use != "end of generation") uses[use] = id;
   return {{"model", v->model},
@@ -312,8 +312,8 @@ namespace {
 std::string short_value(const GgufFile& file, const GgufValue& value) {
   constexpr std::uint64_t kElements = 4;
   constexpr std::size_t kBytes = 48;
-  std::string text = metadata_json(file, value, kElements)
-                         .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text =
+      metadata_json(file, value, kElements).dump(-1, ' ', false, Json::error_handler_t::replace);
   if (value.type == GgufType::Array) text += " of " + std::to_string(value.count);
   if (text.size() > kBytes) {
     std::size_t end = kBytes;
@@ -433,13 +433,13 @@ std::string difference_text(const FileDifference& difference, const std::string&
          (difference.values.size() == 1 ? " differs" : " differ") + " in value\n";
 }
 
-nlohmann::ordered_json difference_json(const FileDifference& difference) {
+Json difference_json(const FileDifference& difference) {
   const auto items = [](const std::vector<FileDifference::Item>& list) {
-    auto array = nlohmann::ordered_json::array();
+    auto array = Json::array();
     for (const auto& [name, what] : list) array.push_back({{"name", name}, {"difference", what}});
     return array;
   };
-  auto values = nlohmann::ordered_json::array();
+  auto values = Json::array();
   for (const auto& [name, figures] : difference.values)
     values.push_back({{"name", name},
                       {"values", figures.values},

@@ -2,11 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 #include "tools/report/value_check.h"
 
@@ -28,7 +28,7 @@ struct FileSummary {
 };
 
 /// What one wants to know of a model: size, quantization, context, memory, capabilities, license.
-nlohmann::ordered_json summary_json(const GgufFile& file);
+Json summary_json(const GgufFile& file);
 /// See summary_json().
 std::string summary_text(const GgufFile& file);
 
@@ -37,7 +37,7 @@ std::string keys_text(const GgufFile& file);
 
 /// All tensors: name, dtype, shape, bytes.
 std::string tensors_text(const GgufFile& file);
-nlohmann::ordered_json tensors_json(const GgufFile& file);
+Json tensors_json(const GgufFile& file);
 
 /// Returns the chat template as stored in the file. Throws Error without one.
 std::string template_text(const GgufFile& file);
@@ -45,7 +45,7 @@ std::string template_text(const GgufFile& file);
 /// "no vocabulary" if it is missing or, with a warning, cannot be read.
 std::string tokenizer_text(const GgufFile& file);
 /// The same; null without a vocabulary.
-nlohmann::ordered_json tokenizer_json(const GgufFile& file);
+Json tokenizer_json(const GgufFile& file);
 
 struct FileDifference {
   /// A key or tensor that is in one file only, or not the same in both; what: "only in A", "type
@@ -70,6 +70,6 @@ FileDifference compare_files(const GgufFile& a, const GgufFile& b);
 
 std::string difference_text(const FileDifference& difference, const std::string& a,
                             const std::string& b);
-nlohmann::ordered_json difference_json(const FileDifference& difference);
+Json difference_json(const FileDifference& difference);
 
 }  // namespace cria::tools

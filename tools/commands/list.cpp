@@ -1,6 +1,7 @@
 // `cria list`: models that are on this machine.
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "tools/commands/commands.h"
 #include "tools/model_store.h"
 #include "tools/report/table.h"
@@ -15,7 +16,7 @@ struct ListOptions {
 };
 
 std::string list_json(const std::vector<KnownModel>& models) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const KnownModel& model : models)
     list.push_back({{"name", model.name},
                     {"place", model.place},

@@ -21,8 +21,6 @@ namespace cria::tools {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 std::string text(const Estimate& e, int decimals, double factor = 1) {
   return fixed(factor * e.value, decimals) + " ± " + fixed(factor * e.error, decimals);
 }
@@ -44,13 +42,13 @@ std::string divergence_text(const DivergenceResult& d) {
   return "\n" + figures.text(stdout) + "\n" + shares.text(stdout);
 }
 
-ordered_json quantile_list(const std::vector<Quantile>& quantiles) {
-  ordered_json list = ordered_json::array();
+Json quantile_list(const std::vector<Quantile>& quantiles) {
+  Json list = Json::array();
   for (const Quantile& q : quantiles) list.push_back({q.share, q.value});
   return list;
 }
 
-void add(ordered_json& object, const std::string& name, const Estimate& e) {
+void add(Json& object, const std::string& name, const Estimate& e) {
   object[name] = e.value;
   object[name + "_stderr"] = e.error;
 }
@@ -68,13 +66,13 @@ std::string perplexity_text(const PerplexityResult& result, const PerplexityOpti
 
 std::string perplexity_json(const PerplexityResult& result, const PerplexityOptions& options,
                             double tokens_per_second) {
-  ordered_json object = {{"ppl", result.ppl},
-                         {"ppl_stderr", result.ppl_stderr},
-                         {"tokens", result.tokens},
-                         {"chunks", result.windows},
-                         {"window", options.window},
-                         {"stride", options.stride},
-                         {"tokens_per_second", tokens_per_second}};
+  Json object = {{"ppl", result.ppl},
+                 {"ppl_stderr", result.ppl_stderr},
+                 {"tokens", result.tokens},
+                 {"chunks", result.windows},
+                 {"window", options.window},
+                 {"stride", options.stride},
+                 {"tokens_per_second", tokens_per_second}};
   if (result.divergence) {
     const DivergenceResult& d = *result.divergence;
     add(object, "base_ppl", d.base_ppl);

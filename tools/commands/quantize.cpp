@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/quantize_job.h"
@@ -12,8 +13,6 @@
 
 namespace cria::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct QuantizeCommand {
   std::string input, output, type, output_type, embedding_type, plan, save_plan;

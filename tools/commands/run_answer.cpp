@@ -189,7 +189,7 @@ class Choices {
   std::vector<Ended> ended_;
   std::size_t shown_ = 0;
   bool last_ends_line_ = false;
-  nlohmann::ordered_json all_ = nlohmann::ordered_json::array();
+  Json all_ = Json::array();
 };
 
 }  // namespace

@@ -251,7 +251,7 @@ class Sweep {
   bool take_measured(const std::string& name, const std::string& id) {
     const std::string file = options_.path(name + kRow);
     if (!fs::exists(file)) return false;
-    const auto object = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
+    const auto object = try_json(read_file(file));
     if (!object.is_object() || object.value("identity", "") != id) return false;
     rows_.push_back(sweep_row(object.at("row")));
     return true;

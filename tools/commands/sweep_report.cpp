@@ -21,12 +21,12 @@ constexpr std::pair<const char*, Estimate SweepRow::*> kEstimates[] = {
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const SweepRow& row) {
-  nlohmann::ordered_json object = {{"name", row.name},
-                                   {"dtype", row.dtype},
-                                   {"file_bytes", row.file_bytes},
-                                   {"read_bytes", row.read_bytes},
-                                   {"bits_per_weight", row.bits_per_weight}};
+Json to_json(const SweepRow& row) {
+  Json object = {{"name", row.name},
+                 {"dtype", row.dtype},
+                 {"file_bytes", row.file_bytes},
+                 {"read_bytes", row.read_bytes},
+                 {"bits_per_weight", row.bits_per_weight}};
   for (const auto& [name, member] : kEstimates) {
     object[name] = (row.*member).value;
     object[std::string(name) + "_stderr"] = (row.*member).error;
@@ -36,7 +36,7 @@ nlohmann::ordered_json to_json(const SweepRow& row) {
   return object;
 }
 
-SweepRow sweep_row(const nlohmann::ordered_json& object) {
+SweepRow sweep_row(const Json& object) {
   SweepRow row;
   object.at("name").get_to(row.name);
   object.at("dtype").get_to(row.dtype);
@@ -214,7 +214,7 @@ std::string sweep_markdown(const std::vector<SweepRow>& rows, const SweepMachine
 }
 
 std::string sweep_csv(const std::vector<SweepRow>& rows) {
-  const auto cell = [](const nlohmann::ordered_json& value) {  // texts in quotes, quotes doubled
+  const auto cell = [](const Json& value) {  // texts in quotes, quotes doubled
     if (!value.is_string()) return value.dump();
     std::string quoted = "\"";
     for (const char c : value.get<std::string>()) quoted += c == '"' ? "\"\"" : std::string(1, c);
@@ -222,7 +222,7 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
   };
   std::string head, body;
   for (const SweepRow& row : rows) {
-    nlohmann::ordered_json object = to_json(row);
+    Json object = to_json(row);
     object.erase("command");
     if (row.error.empty()) object["error"] = "";
     std::string names, cells;
@@ -237,16 +237,16 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
 }
 
 std::string sweep_json(const std::vector<SweepRow>& rows, const SweepMachine& machine) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const SweepRow& row : rows) list.push_back(to_json(row));
-  const nlohmann::ordered_json object = {{"cpu", machine.cpu},
-                                         {"isa", machine.isa},
-                                         {"threads", machine.threads},
-                                         {"read_gbytes_per_second", machine.read_gbytes},
-                                         {"available_bytes", machine.available},
-                                         {"text", machine.text},
-                                         {"advice", sweep_advice(rows, machine)},
-                                         {"rows", list}};
+  const Json object = {{"cpu", machine.cpu},
+                       {"isa", machine.isa},
+                       {"threads", machine.threads},
+                       {"read_gbytes_per_second", machine.read_gbytes},
+                       {"available_bytes", machine.available},
+                       {"text", machine.text},
+                       {"advice", sweep_advice(rows, machine)},
+                       {"rows", list}};
   return json_text(object);
 }
 

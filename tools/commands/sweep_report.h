@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "engine/evaluate/divergence.h"
 #include "engine/evaluate/perplexity.h"
+#include "model/file/json.h"
 #include "tools/commands/quantize_job.h"
 #include "tools/options/model.h"
 
@@ -30,9 +30,9 @@ struct SweepRow {
   std::string error;        ///< the error of a failed measurement, or ""
 };
 
-nlohmann::ordered_json to_json(const SweepRow& row);
-/// Throws nlohmann::json::exception for what to_json() did not write.
-SweepRow sweep_row(const nlohmann::ordered_json& object);
+Json to_json(const SweepRow& row);
+/// Throws Json::exception for what to_json() did not write.
+SweepRow sweep_row(const Json& object);
 
 /// The machine and the text of the measurement.
 struct SweepMachine {

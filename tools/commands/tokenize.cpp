@@ -2,6 +2,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "tokenizer/jinja/values/text.h"
 #include "tools/commands/commands.h"
 #include "tools/model_store.h"
@@ -22,8 +23,8 @@ struct TokenizeOptions {
 };
 
 /// An element of an array as json_text() would print the array.
-std::string element_text(const nlohmann::ordered_json& json) {
-  std::string out = "\n " + json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string element_text(const Json& json) {
+  std::string out = "\n " + json.dump(1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = 1; (at = out.find('\n', at)) != std::string::npos; at += 2)
     out.insert(at + 1, " ");
   return out;

@@ -169,7 +169,7 @@ class Tuner {
   TuneResult result_;
 };
 
-nlohmann::ordered_json way_json(const TuneWay& way) {
+Json way_json(const TuneWay& way) {
   return {{"threads", way.threads},
           {"threads_prefill", way.threads_prefill == 0 ? way.threads : way.threads_prefill},
           {"batch", way.batch},
@@ -215,10 +215,10 @@ std::string tune_line(const std::string& label, const TuneResult& result) {
   return text;
 }
 
-nlohmann::ordered_json tune_json(const std::string& label, const TuneResult& result) {
-  auto tries = nlohmann::ordered_json::array();
+Json tune_json(const std::string& label, const TuneResult& result) {
+  auto tries = Json::array();
   for (const TuneTry& each : result.tries) {
-    nlohmann::ordered_json row = way_json(each.way);
+    Json row = way_json(each.way);
     row["test"] = each.test;
     row["tokens_per_second"] = each.tokens_per_second;
     tries.push_back(std::move(row));

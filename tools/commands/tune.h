@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
+#include "model/file/json.h"
 #include "tools/cli/settings.h"
 
 namespace cria::tools {
@@ -53,6 +53,6 @@ TuneResult tune(const std::string& path, const TuneHow& how);
 /// One line for a person; label: of the model.
 std::string tune_line(const std::string& label, const TuneResult& result);
 /// An object with all that was tried.
-nlohmann::ordered_json tune_json(const std::string& label, const TuneResult& result);
+Json tune_json(const std::string& label, const TuneResult& result);
 
 }  // namespace cria::tools

@@ -14,8 +14,6 @@ namespace cria::tools {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// A message's content may be left out where it calls tools instead.
 bool may_lack_content(const Json& message) { return message.contains("tool_calls"); }
 
@@ -173,14 +171,11 @@ void write_conversation(const std::string& path, const Conversation& conversatio
 
 namespace {
 
-using TemplateJson = nlohmann::ordered_json;
-
 // The names of templates' switch for thinking.
 constexpr const char* kThinkingSwitches[] = {"enable_thinking", "thinking"};
 
 void check_object(const std::string& text) {
-  if (!TemplateJson::parse(text, nullptr, false).is_object())
-    throw Error("", "expected a JSON object, got " + text);
+  if (!try_json(text).is_object()) throw Error("", "expected a JSON object, got " + text);
 }
 
 void check_call_form(const std::string& name) {
@@ -190,21 +185,21 @@ void check_call_form(const std::string& name) {
 
 /// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
 /// {…}}, or only the inner object.
-TemplateJson read_tools(const std::string& path) {
+Json read_tools(const std::string& path) {
   const bool is_text = path.starts_with('[') || path.starts_with('{');
-  TemplateJson list = parse_exact_json(is_text ? path : read_file(path), false);
+  Json list = parse_exact_json(is_text ? path : read_file(path), false);
   const std::string name = is_text ? "--tools" : input_name(path);
   if (list.is_discarded()) throw Error(name, "not JSON");
-  if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
+  if (list.is_object() && list.contains("tools")) list = Json(list["tools"]);
   if (!list.is_array())
     throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
   for (std::size_t i = 0; i < list.size(); ++i) {
-    TemplateJson& tool = list[i];
+    Json& tool = list[i];
     if (tool.is_object() && !tool.contains("function") && tool.contains("name"))
-      tool = {{"type", "function"}, {"function", TemplateJson(tool)}};
+      tool = {{"type", "function"}, {"function", Json(tool)}};
     const bool good = tool.is_object() && tool.contains("function") &&
                       tool["function"].is_object() &&
-                      tool["function"].value("name", TemplateJson()).is_string();
+                      tool["function"].value("name", Json()).is_string();
     if (!good)
       throw Error(name, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
                   "tool " + std::to_string(i));
@@ -264,7 +259,7 @@ std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_templa
 }
 
 std::string TemplateVariables::over(const std::string& own) const {
-  TemplateJson all = own.empty() ? TemplateJson::object() : parse_exact_json(own);
+  Json all = own.empty() ? Json::object() : parse_exact_json(own);
   if (!others.empty()) all.update(parse_exact_json(others));
   if (!tools.empty()) all["tools"] = read_tools(tools);
   if (think || no_think) {

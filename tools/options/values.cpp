@@ -25,6 +25,7 @@
 #include "engine/quantize/plan.h"
 #include "kernels/formats/dtype.h"
 #include "model/error.h"
+#include "model/file/json.h"
 #include "model/limits.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/flag.h"
@@ -192,7 +193,7 @@ GgufData parse_scalar(GgufType type, std::string_view text) {
 }
 
 /// depth: how many arrays are around the scalars.
-GgufData parse_json(GgufType scalar, int depth, const nlohmann::json& json) {
+GgufData parse_json(GgufType scalar, int depth, const Json& json) {
   if (depth == 0) {
     const bool fits = scalar == GgufType::String ? json.is_string()
                       : scalar == GgufType::Bool ? json.is_boolean()
@@ -202,16 +203,15 @@ GgufData parse_json(GgufType scalar, int depth, const nlohmann::json& json) {
   }
   if (!json.is_array()) refuse("a JSON array", json.dump());
   GgufArray array{.element = depth > 1 ? GgufType::Array : scalar, .values = {}};
-  for (const nlohmann::json& element : json)
-    array.values.push_back(parse_json(scalar, depth - 1, element));
+  for (const Json& element : json) array.values.push_back(parse_json(scalar, depth - 1, element));
   return array;
 }
 
 GgufData parse_array(GgufType scalar, int depth, const std::string& text) {
   try {
-    return parse_json(scalar, depth, nlohmann::json::parse(text));
-  } catch (const nlohmann::json::exception&) {  // no JSON, text that is not UTF-8, or a number
-                                                // beyond all types
+    return parse_json(scalar, depth, Json::parse(text));
+  } catch (const Json::exception&) {  // no JSON, text that is not UTF-8, or a number
+                                      // beyond all types
     refuse("a JSON array", text);
   }
 }

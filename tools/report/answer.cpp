@@ -17,8 +17,6 @@ namespace cria::tools {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json token_json(const Tokenizer& tokenizer, TokenId id, float logprob) {
   const std::string piece = tokenizer.piece(id, true);
   Json bytes = Json::array();
@@ -156,7 +154,7 @@ Json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts&
 }
 
 std::string call_line(const ToolCall& call) {
-  Json line = {{"name", call.name}, {"arguments", Json::parse(call.arguments, nullptr, false)}};
+  Json line = {{"name", call.name}, {"arguments", try_json(call.arguments)}};
   if (line["arguments"].is_discarded()) line["arguments"] = call.arguments;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

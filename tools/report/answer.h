@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "engine/session.h"
+#include "model/file/json.h"
 
 namespace cria::tools {
 
@@ -27,38 +27,35 @@ struct AnswerUsage {
 
   static AnswerUsage of(const GenerateResult& result);
 };
-nlohmann::ordered_json usage_json(const AnswerUsage& usage);
+Json usage_json(const AnswerUsage& usage);
 
 /// {"role", "content", "reasoning_content", "tool_calls"}, the last two if present.
-nlohmann::ordered_json answered_message(const GenerateResult& result);
+Json answered_message(const GenerateResult& result);
 /// {"id", "type", "function"}
-nlohmann::ordered_json tool_call_json(const ToolCall& call);
+Json tool_call_json(const ToolCall& call);
 /// {"token", "id", "logprob", "bytes", "top_logprobs"}
-nlohmann::ordered_json token_logprobs_json(const Tokenizer& tokenizer, const TokenLogprobs& token);
+Json token_logprobs_json(const Tokenizer& tokenizer, const TokenLogprobs& token);
 /// A finite stand-in for negative infinity, which JSON lacks.
 double finite_logprob(float logprob);
 
 /// "stop", "length", or null where it was interrupted.
-nlohmann::ordered_json finish_reason(StopReason reason);
+Json finish_reason(StopReason reason);
 /// Also "tool_calls" if it ended with tool calls.
-nlohmann::ordered_json finish_reason(const GenerateResult& result);
+Json finish_reason(const GenerateResult& result);
 
 /// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, plus text,
 /// reasoning_content (thinking models), tokens, stop_reason, seed, and seconds and rates of prompt
 /// and answer.
-nlohmann::ordered_json answer_json(const GenerateResult& result, const AnswerFacts& facts);
+Json answer_json(const GenerateResult& result, const AnswerFacts& facts);
 
 /// The same without times and cache figures, so that equal answers give equal bytes.
-nlohmann::ordered_json answer_json_without_timing(const GenerateResult& result,
-                                                  const AnswerFacts& facts);
+Json answer_json_without_timing(const GenerateResult& result, const AnswerFacts& facts);
 
 /// A piece of an answer or of thinking, as OpenAI's chunks.
-nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece,
-                                  const AnswerFacts& facts);
+Json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts);
 
 /// A tool call as a piece of an answer; index: its position among the calls.
-nlohmann::ordered_json call_piece_json(const ToolCall& call, std::size_t index,
-                                       const AnswerFacts& facts);
+Json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts& facts);
 
 /// A call as a line for a person or a script: {"name": …, "arguments": …}
 std::string call_line(const ToolCall& call);

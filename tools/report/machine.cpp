@@ -92,7 +92,7 @@ MachineInfo this_machine(const CgroupTree& tree) {
 
 namespace {
 
-nlohmann::ordered_json limits_json(const Roofline& limits, unsigned threads) {
+Json limits_json(const Roofline& limits, unsigned threads) {
   return {{"threads", threads},
           {"read_gbytes_per_second", limits.read_gbytes},
           {"int8_gmac_per_second", limits.int8_gmacs},
@@ -103,20 +103,20 @@ nlohmann::ordered_json limits_json(const Roofline& limits, unsigned threads) {
 
 }  // namespace
 
-nlohmann::ordered_json cpu_json(bool measure) {
+Json cpu_json(bool measure) {
   const MachineInfo machine = this_machine();
-  nlohmann::ordered_json available = nlohmann::ordered_json::array(), caches = available;
+  Json available = Json::array(), caches = available;
   for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
   for (const CacheInfo& cache : machine.caches)
     caches.push_back({{"level", cache.level}, {"type", cache.type}, {"bytes", cache.bytes}});
-  nlohmann::ordered_json json = {{"available", available},
-                                 {"used", kernels_in_use().isa},
-                                 {"model", machine.cpu},
-                                 {"cores", machine.cores},
-                                 {"processors", machine.processors},
-                                 {"caches", caches},
-                                 {"memory_bytes", machine.memory},
-                                 {"available_bytes", machine.available}};
+  Json json = {{"available", available},
+               {"used", kernels_in_use().isa},
+               {"model", machine.cpu},
+               {"cores", machine.cores},
+               {"processors", machine.processors},
+               {"caches", caches},
+               {"memory_bytes", machine.memory},
+               {"available_bytes", machine.available}};
   if (measure)
     json["limits"] = limits_json(measure_roofline(kernels_in_use(), machine.cores), machine.cores);
   return json;

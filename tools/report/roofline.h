@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "engine/execute/machine.h"
 #include "engine/model.h"
 #include "kernels/kernels.h"
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 
 namespace cria::tools {
@@ -44,7 +44,7 @@ std::string machine_label();
 
 /// measure: with the roofline of all physical cores, which takes some seconds.
 std::string cpu_text(bool measure);
-nlohmann::ordered_json cpu_json(bool measure);
+Json cpu_json(bool measure);
 
 /// 0: the kernels have no instruction for it (scalar: none but the read).
 struct Roofline {

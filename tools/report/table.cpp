@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "model/file/json.h"
 #include "model/gguf/writer.h"
 #include "tools/terminal/wrap.h"
 
@@ -127,11 +128,11 @@ std::string Table::text(std::size_t columns) const {
 
 std::string Table::text(std::FILE* stream) const { return text(terminal_columns(stream)); }
 
-std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string json_text(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
-std::string json_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string json_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 namespace {
@@ -147,9 +148,9 @@ double shortest(float value) {
   return same;
 }
 
-nlohmann::ordered_json scalar_json(const GgufData& data) {
+Json scalar_json(const GgufData& data) {
   return std::visit(
-      [](const auto& value) -> nlohmann::ordered_json {
+      [](const auto& value) -> Json {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, GgufArray>)
           return nullptr;  // not a scalar
         else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>)
@@ -162,10 +163,9 @@ nlohmann::ordered_json scalar_json(const GgufData& data) {
 
 }  // namespace
 
-nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value,
-                                     std::uint64_t most) {
+Json metadata_json(const GgufFile& file, const GgufValue& value, std::uint64_t most) {
   if (value.type != GgufType::Array) return scalar_json(copy_value(file, value));
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   file.visit_elements(
       value, [&](const GgufValue& element) { list.push_back(metadata_json(file, element, most)); },
       most);
@@ -175,8 +175,8 @@ nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& valu
 void write_metadata_json(const GgufFile& file, const GgufValue& value, std::size_t indent,
                          const std::function<void(std::string_view)>& put) {
   if (value.type != GgufType::Array)
-    return put(scalar_json(copy_value(file, value))
-                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return put(
+        scalar_json(copy_value(file, value)).dump(-1, ' ', false, Json::error_handler_t::replace));
   if (value.count == 0) return put("[]");
   const std::string margin(indent, ' ');
   const char* before = "[\n";

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 
 namespace cria::tools {
@@ -40,14 +41,13 @@ class Table {
 };
 
 /// Indented by one blank, with a newline at the end; invalid UTF-8 becomes U+FFFD.
-std::string json_text(const nlohmann::ordered_json& json);
+std::string json_text(const Json& json);
 /// On one line with a newline, for a line of many.
-std::string json_line(const nlohmann::ordered_json& json);
+std::string json_line(const Json& json);
 
 /// Takes at most `most` elements of each array, also of nested ones.
-nlohmann::ordered_json metadata_json(
-    const GgufFile& file, const GgufValue& value,
-    std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+Json metadata_json(const GgufFile& file, const GgufValue& value,
+                   std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
 /// The same as text, indented by one space a level (the value itself stands at `indent` spaces), in
 /// small pieces: only one array element is in memory at a time.

@@ -177,21 +177,20 @@ ValueDifference compare_values(const TensorView& a, const TensorView& b) {
           .rmse = finite == 0 ? 0 : std::sqrt(sums.squares / finite)};
 }
 
-nlohmann::ordered_json check_json(const std::vector<TensorValues>& all) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json check_json(const std::vector<TensorValues>& all) {
+  Json list = Json::array();
   for (const TensorValues& tensor : all)
     if (!tensor.good())
       list.push_back({{"name", tensor.name},
                       {"nans", tensor.nans},
                       {"infinities", tensor.infinities},
-                      {"first", tensor.missing ? nlohmann::ordered_json()
-                                               : nlohmann::ordered_json(tensor.first_bad)},
+                      {"first", tensor.missing ? Json() : Json(tensor.first_bad)},
                       {"missing", tensor.missing}});
   return list;
 }
 
-nlohmann::ordered_json statistics_json(const std::vector<TensorValues>& all) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json statistics_json(const std::vector<TensorValues>& all) {
+  Json list = Json::array();
   for (const TensorValues& tensor : all)
     list.push_back({{"name", tensor.name},
                     {"type", name(tensor.dtype)},

@@ -1,10 +1,10 @@
 // All values of a model: NaN, infinity and statistics of each tensor, as text and JSON.
 #pragma once
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 
 namespace cria::tools {
@@ -37,8 +37,8 @@ ValueDifference compare_values(const TensorView& a, const TensorView& b);
 /// none.
 std::string check_text(const std::vector<TensorValues>& all);
 /// The tensors that are not good.
-nlohmann::ordered_json check_json(const std::vector<TensorValues>& all);
+Json check_json(const std::vector<TensorValues>& all);
 /// The statistics of all.
-nlohmann::ordered_json statistics_json(const std::vector<TensorValues>& all);
+Json statistics_json(const std::vector<TensorValues>& all);
 
 }  // namespace cria::tools

@@ -27,12 +27,12 @@ void read_max_tokens(const Fields& fields, std::int64_t min, std::int64_t& to) {
 /// Reads a string or an array of strings, without empty ones; nullopt if the field is absent.
 std::optional<std::vector<std::string>> read_strings(const Fields& fields, std::string_view name) {
   constexpr std::size_t kMaxStrings = 16, kMaxBytes = 1024;
-  const RequestJson* const value = fields.find(name);
+  const Json* const value = fields.find(name);
   if (value == nullptr) return std::nullopt;
   const std::string path = fields.path(name);
   if (!value->is_string() && !value->is_array())
     refuse_type(path, "a string or an array of strings", *value);
-  const RequestJson all = value->is_array() ? *value : RequestJson::array({*value});
+  const Json all = value->is_array() ? *value : Json::array({*value});
   if (all.size() > kMaxStrings) refuse_value(path, "at most 16 strings", all.size());
   std::vector<std::string> strings;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -47,7 +47,7 @@ std::optional<std::vector<std::string>> read_strings(const Fields& fields, std::
 
 void read_bias(const Fields& fields, std::string_view name, std::size_t n_vocab,
                std::vector<std::pair<TokenId, float>>& to) {
-  const RequestJson* const bias = fields.object(name);
+  const Json* const bias = fields.object(name);
   if (bias == nullptr) return;
   for (const auto& [id, value] : bias->items()) {
     const std::string path = fields.path(std::string(name) + "." + printable(id.substr(0, 40)));
@@ -72,7 +72,7 @@ struct SamplerField {
   SamplerOptions& values;
 
   void operator()(float SamplerOptions::*member) const {
-    const RequestJson* const given = fields.find(name);
+    const Json* const given = fields.find(name);
     if (option.minus_one && given != nullptr && *given == -1) {
       values.*member = static_cast<float>(option.off);
       return;
@@ -126,23 +126,21 @@ void read_sampler(const Fields& fields, std::size_t n_vocab, SamplerOptions& val
 struct SamplerValue {
   const SamplerOptions& values;
 
-  RequestJson operator()(float SamplerOptions::*member) const {
-    return RequestJson::parse(number_text(values.*member));  // 0.3, not 0.30000001192092896
+  Json operator()(float SamplerOptions::*member) const {
+    return Json::parse(number_text(values.*member));  // 0.3, not 0.30000001192092896
   }
-  RequestJson operator()(std::int32_t SamplerOptions::*member) const { return values.*member; }
-  RequestJson operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
-    return values.*member ? RequestJson(*(values.*member)) : RequestJson(-1);
+  Json operator()(std::int32_t SamplerOptions::*member) const { return values.*member; }
+  Json operator()(std::optional<std::uint64_t> SamplerOptions::*member) const {
+    return values.*member ? Json(*(values.*member)) : Json(-1);
   }
-  RequestJson operator()(std::vector<std::string> SamplerOptions::*member) const {
-    return values.*member;
-  }
-  RequestJson operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
-    RequestJson names = RequestJson::array();
+  Json operator()(std::vector<std::string> SamplerOptions::*member) const { return values.*member; }
+  Json operator()(std::vector<SamplerStep> SamplerOptions::*member) const {
+    Json names = Json::array();
     for (const SamplerStep step : values.*member) names.push_back(sampler_steps_text({step}));
     return names;
   }
-  RequestJson operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*member) const {
-    RequestJson bias = RequestJson::object();
+  Json operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*member) const {
+    Json bias = Json::object();
     for (const auto& [id, value] : values.*member)
       bias[std::to_string(id)] = std::max(value, -100.0F);
     return bias;
@@ -152,7 +150,7 @@ struct SamplerValue {
 void read_logprobs(const Fields& fields, LogprobsForm form, std::optional<std::size_t>& to) {
   std::int64_t top = -1;  // none
   if (form != LogprobsForm::Completion) top = fields.integer("top_logprobs", 0, 20).value_or(top);
-  const RequestJson* const wanted = fields.find("logprobs");
+  const Json* const wanted = fields.find("logprobs");
   const std::string path = fields.path("logprobs");
   if (wanted != nullptr && form != LogprobsForm::Chat && wanted->is_number()) {
     to = static_cast<std::size_t>(
@@ -173,14 +171,14 @@ void check_form(const Fields& fields) {
   if (const auto format = fields.text("reasoning_format");
       format && *format != "auto" && *format != "deepseek")
     refuse_unsupported(fields.path("reasoning_format"), R"(expected "auto" or "deepseek")");
-  const RequestJson* const modalities = fields.array("modalities");
-  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
+  const Json* const modalities = fields.array("modalities");
+  if (modalities != nullptr && *modalities != Json::array({"text"}))
     refuse_unsupported("modalities", "only [\"text\"] is supported");
 }
 
 constexpr std::size_t kMaxSchemaBytes = 256 << 10;  // as JSON
 
-void set_schema(const RequestJson& schema, std::string path, ConstraintFields& out) {
+void set_schema(const Json& schema, std::string path, ConstraintFields& out) {
   out.kind = ConstraintFields::Kind::JsonSchema;
   out.text = exact_json_text(schema);
   out.path = std::move(path);
@@ -202,7 +200,7 @@ void read_json_schema(const Fields& format, ConstraintFields& out) {
 }
 
 void read_format(const Fields& body, ConstraintFields& out) {
-  const RequestJson* const json = body.find("response_format");
+  const Json* const json = body.find("response_format");
   if (json == nullptr) return;
   const Fields format(*json, "response_format");
   const std::string type = format.require_text("type");
@@ -210,7 +208,7 @@ void read_format(const Fields& body, ConstraintFields& out) {
     read_json_schema(format, out);
   } else if (type == "json_object") {
     out = {ConstraintFields::Kind::JsonObject, "", "response_format"};
-    if (const RequestJson* const schema = format.find("schema"))
+    if (const Json* const schema = format.find("schema"))
       set_schema(*schema, format.path("schema"), out);
   } else if (type != "text") {
     refuse_value(format.path("type"), "\"text\", \"json_object\" or \"json_schema\"", type);
@@ -224,8 +222,8 @@ std::uint64_t random_request_seed() {
   return ((std::uint64_t{device()} << 32U) | device()) >> 11U;  // 53 bits
 }
 
-RequestJson sampler_fields(const SamplerOptions& options) {
-  RequestJson out = RequestJson::object();
+Json sampler_fields(const SamplerOptions& options) {
+  Json out = Json::object();
   for (const SamplerOption& option : kSamplerOptions)
     out[std::string(option.name)] = std::visit(SamplerValue{options}, option.member);
   return out;

@@ -7,6 +7,7 @@
 
 #include "engine/constrain/constraint.h"
 #include "engine/session.h"
+#include "model/file/json.h"
 #include "tools/requests/fields.h"
 
 namespace cria::tools {
@@ -34,7 +35,7 @@ struct AnswerFieldsForm {
 std::uint64_t random_request_seed();
 
 /// Returns the fields that ask for these options, one for each row of kSamplerOptions.
-RequestJson sampler_fields(const SamplerOptions& options);
+Json sampler_fields(const SamplerOptions& options);
 
 /// Sets the options that the fields give (all of kSamplerOptions, max_tokens, stop, ignore_eos,
 /// logprobs) and leaves the others. A seed of -1 becomes a random one. Throws RequestError.

@@ -53,11 +53,11 @@ Shape shape_of(std::string_view text) {
 }
 
 /// Returns a value as messages show it: one short line.
-std::string shown(const RequestJson& value) {
+std::string shown(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return value.empty() ? "an empty array" : "an array";
   if (value.is_binary()) return exact_json_text(value);
-  RequestJson shorter = value;
+  Json shorter = value;
   bool cut = false;
   if (value.is_string()) {
     constexpr std::size_t kMaxBytes = 60;
@@ -68,11 +68,11 @@ std::string shown(const RequestJson& value) {
       --end;  // keep characters whole
     shorter = text.substr(0, end);
   }
-  const std::string text = shorter.dump(-1, ' ', true, RequestJson::error_handler_t::replace);
+  const std::string text = shorter.dump(-1, ' ', true, Json::error_handler_t::replace);
   return cut ? text + "…" : text;
 }
 
-std::string wrong(const std::string& path, std::string_view expected, const RequestJson& got) {
+std::string wrong(const std::string& path, std::string_view expected, const Json& got) {
   return (path.empty() ? "" : "\"" + path + "\": ") + "expected " + std::string(expected) +
          ", got " + shown(got);
 }
@@ -90,7 +90,7 @@ std::string bounds(std::string_view what, T low, T high) {
 
 }  // namespace
 
-RequestJson parse_request_json(std::string_view text) {
+Json parse_request_json(std::string_view text) {
   const Shape shape = shape_of(text);
   if (shape.deepest > kMaxLevels) refuse_json("nested deeper than " + counted(kMaxLevels, "level"));
   if (shape.comparisons > kMaxComparisons) refuse_json("too many members in one object");
@@ -100,17 +100,17 @@ RequestJson parse_request_json(std::string_view text) {
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {
     return parse_exact_json(text);
-  } catch (const RequestJson::parse_error& error) {
+  } catch (const Json::parse_error& error) {
     refuse_json(text.empty() ? "it is empty" : "at byte " + std::to_string(error.byte));
-  } catch (const RequestJson::exception&) {
+  } catch (const Json::exception&) {
     refuse_json("a number beyond what a double holds");
   }
 }
 
-void refuse_type(const std::string& path, std::string_view expected, const RequestJson& got) {
+void refuse_type(const std::string& path, std::string_view expected, const Json& got) {
   throw RequestError("invalid_type", path, wrong(path, expected, got));
 }
-void refuse_value(const std::string& path, std::string_view expected, const RequestJson& got) {
+void refuse_value(const std::string& path, std::string_view expected, const Json& got) {
   throw RequestError("invalid_value", path, wrong(path, expected, got));
 }
 void refuse_missing(const std::string& path, std::string_view expected) {
@@ -125,7 +125,7 @@ std::string element_path(const std::string& array, std::size_t index) {
   return array + "[" + std::to_string(index) + "]";
 }
 
-double read_number(const RequestJson& value, const std::string& path, double low, double high) {
+double read_number(const Json& value, const std::string& path, double low, double high) {
   if (value.is_binary()) refuse_value(path, bounds("a number", low, high), value);
   if (!value.is_number()) refuse_type(path, bounds("a number", low, high), value);
   const double number = value.get<double>();
@@ -133,7 +133,7 @@ double read_number(const RequestJson& value, const std::string& path, double low
   return number;
 }
 
-std::int64_t read_integer(const RequestJson& value, const std::string& path, std::int64_t low,
+std::int64_t read_integer(const Json& value, const std::string& path, std::int64_t low,
                           std::int64_t high) {
   const std::string expected = bounds("a whole number", low, high);
   if (value.is_binary()) refuse_value(path, expected, value);
@@ -150,8 +150,7 @@ std::int64_t read_integer(const RequestJson& value, const std::string& path, std
   return number;
 }
 
-Fields::Fields(const RequestJson& object, std::string path)
-    : object_(object), path_(std::move(path)) {
+Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
   if (!object.is_object()) refuse_type(path_, "an object", object);
 }
 
@@ -166,7 +165,7 @@ std::vector<std::string> Fields::unknown() const {
   return names;
 }
 
-const RequestJson* Fields::find(std::string_view name) const {
+const Json* Fields::find(std::string_view name) const {
   if (path_.empty()) asked_.emplace(name);
   const auto found = object_.find(std::string(name));
   return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -177,21 +176,21 @@ bool Fields::is_null(std::string_view name) const {
   return found != object_.end() && found->is_null();
 }
 
-const RequestJson& Fields::require(std::string_view name, std::string_view expected) const {
-  const RequestJson* const value = find(name);
+const Json& Fields::require(std::string_view name, std::string_view expected) const {
+  const Json* const value = find(name);
   if (value == nullptr) refuse_missing(path(name), expected);
   return *value;
 }
 
 std::optional<bool> Fields::flag(std::string_view name) const {
-  const RequestJson* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_boolean()) refuse_type(path(name), "true or false", *value);
   return value->get<bool>();
 }
 
 std::optional<std::string> Fields::text(std::string_view name) const {
-  const RequestJson* const value = find(name);
+  const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) refuse_type(path(name), "a string", *value);
   return value->get<std::string>();
@@ -202,27 +201,27 @@ std::string Fields::require_text(std::string_view name) const {
   return *text(name);
 }
 
-const RequestJson* Fields::array(std::string_view name) const {
-  const RequestJson* const value = find(name);
+const Json* Fields::array(std::string_view name) const {
+  const Json* const value = find(name);
   if (value != nullptr && !value->is_array()) refuse_type(path(name), "an array", *value);
   return value;
 }
 
-const RequestJson* Fields::object(std::string_view name) const {
-  const RequestJson* const value = find(name);
+const Json* Fields::object(std::string_view name) const {
+  const Json* const value = find(name);
   if (value != nullptr && !value->is_object()) refuse_type(path(name), "an object", *value);
   return value;
 }
 
 std::optional<double> Fields::number(std::string_view name, double low, double high) const {
-  const RequestJson* const value = find(name);
+  const Json* const value = find(name);
   return value == nullptr ? std::nullopt
                           : std::optional(read_number(*value, path(name), low, high));
 }
 
 std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t low,
                                             std::int64_t high) const {
-  const RequestJson* const value = find(name);
+  const Json* const value = find(name);
   return value == nullptr ? std::nullopt
                           : std::optional(read_integer(*value, path(name), low, high));
 }

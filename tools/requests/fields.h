@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "model/error.h"
+#include "model/file/json.h"
 
 namespace cria::tools {
-
-using RequestJson = nlohmann::ordered_json;
 
 /// A request that cria refuses.
 class RequestError : public Error {
@@ -29,13 +28,11 @@ class RequestError : public Error {
 
 /// Parses JSON of at most 128 levels. Throws RequestError "invalid_json", also for invalid UTF-8,
 /// lone surrogates, numbers beyond double and text after the end.
-RequestJson parse_request_json(std::string_view text);
+Json parse_request_json(std::string_view text);
 
 /// Each throws a RequestError that names the field, what was expected and what it holds.
-[[noreturn]] void refuse_type(const std::string& path, std::string_view expected,
-                              const RequestJson& got);
-[[noreturn]] void refuse_value(const std::string& path, std::string_view expected,
-                               const RequestJson& got);
+[[noreturn]] void refuse_type(const std::string& path, std::string_view expected, const Json& got);
+[[noreturn]] void refuse_value(const std::string& path, std::string_view expected, const Json& got);
 [[noreturn]] void refuse_missing(const std::string& path, std::string_view expected);
 [[noreturn]] void refuse_unsupported(const std::string& path, std::string_view why);
 
@@ -45,21 +42,21 @@ class Fields {
  public:
   /// path: of the object in the request, "" at its top. The object must outlive this. Throws
   /// RequestError if it is not an object.
-  Fields(const RequestJson& object, std::string path = "");
+  Fields(const Json& object, std::string path = "");
 
-  [[nodiscard]] const RequestJson& json() const { return object_; }
+  [[nodiscard]] const Json& json() const { return object_; }
   [[nodiscard]] std::string path(std::string_view name) const;
   /// Returns null if the member is absent.
-  [[nodiscard]] const RequestJson* find(std::string_view name) const;
+  [[nodiscard]] const Json* find(std::string_view name) const;
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
   /// True if the member is there and null.
   [[nodiscard]] bool is_null(std::string_view name) const;
-  [[nodiscard]] const RequestJson& require(std::string_view name, std::string_view expected) const;
+  [[nodiscard]] const Json& require(std::string_view name, std::string_view expected) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view name) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
   [[nodiscard]] std::string require_text(std::string_view name) const;
-  [[nodiscard]] const RequestJson* array(std::string_view name) const;
-  [[nodiscard]] const RequestJson* object(std::string_view name) const;
+  [[nodiscard]] const Json* array(std::string_view name) const;
+  [[nodiscard]] const Json* object(std::string_view name) const;
   /// Returns the names of the members that no call has asked for, in their order.
   [[nodiscard]] std::vector<std::string> unknown() const;
   /// The limits are inclusive.
@@ -69,7 +66,7 @@ class Fields {
       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
 
  private:
-  const RequestJson& object_;
+  const Json& object_;
   const std::string path_;
   mutable std::set<std::string, std::less<>> asked_;
 };
@@ -81,10 +78,10 @@ void reject_foreign_field(const Fields& fields, std::string_view name);
 void reject_foreign_fields(const Fields& fields);
 
 /// Returns a whole number from low to high; path is for errors.
-std::int64_t read_integer(const RequestJson& value, const std::string& path, std::int64_t low,
+std::int64_t read_integer(const Json& value, const std::string& path, std::int64_t low,
                           std::int64_t high);
 /// Returns a number from low to high.
-double read_number(const RequestJson& value, const std::string& path, double low, double high);
+double read_number(const Json& value, const std::string& path, double low, double high);
 /// Returns the path of an element, such as "stop[2]".
 std::string element_path(const std::string& array, std::size_t index);
 

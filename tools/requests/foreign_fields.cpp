@@ -2,6 +2,7 @@
 // where they belong.
 #include <algorithm>
 
+#include "model/file/json.h"
 #include "tools/requests/fields.h"
 
 namespace cria::tools {
@@ -55,7 +56,7 @@ constexpr ForeignField kForeignFields[] = {
 };
 
 /// True for values that ask for nothing.
-bool is_neutral(const RequestJson& value, double neutral) {
+bool is_neutral(const Json& value, double neutral) {
   if (value == false || value == "") return true;
   if (value.is_number()) return value == 0 || value == neutral;
   return value.is_structured() && value.empty();
@@ -77,7 +78,7 @@ void reject_foreign_field(const Fields& fields, std::string_view name) {
   const auto* const row = std::ranges::find_if(
       kForeignFields, [&](const ForeignField& one) { return names_field(one.names, name); });
   if (row == std::end(kForeignFields)) return;
-  const RequestJson* const value = fields.find(name);
+  const Json* const value = fields.find(name);
   if (value != nullptr && (row->strict || !is_neutral(*value, row->neutral)))
     refuse_unsupported(fields.path(name.substr(0, 64)), row->hint);
 }

@@ -23,7 +23,7 @@ std::string read_role(const Fields& message) {
 }
 
 /// Refusals of the assistant are its text; its thoughts are not.
-std::string read_part(const RequestJson& json, const std::string& path, bool assistant) {
+std::string read_part(const Json& json, const std::string& path, bool assistant) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
   if (assistant && type == "refusal") return part.require_text("refusal");
@@ -35,7 +35,7 @@ std::string read_part(const RequestJson& json, const std::string& path, bool ass
 
 /// Only the assistant's content may be absent.
 std::string read_content(const Fields& message, bool assistant) {
-  const RequestJson* const content = message.find("content");
+  const Json* const content = message.find("content");
   const std::string path = message.path("content");
   if (content == nullptr && assistant) return "";
   if (content == nullptr) refuse_missing(path, "a string");
@@ -48,28 +48,28 @@ std::string read_content(const Fields& message, bool assistant) {
   return all;
 }
 
-void check_call(const RequestJson& json, const std::string& path) {
+void check_call(const Json& json, const std::string& path) {
   const Fields call(json, path);
   (void)call.text("id");
   if (const auto type = call.text("type"); type && *type != "function")
     refuse_value(call.path("type"), "\"function\"", *type);
   const Fields function(call.require("function", "an object"), call.path("function"));
   (void)function.require_text("name");
-  const RequestJson* const arguments = function.find("arguments");
+  const Json* const arguments = function.find("arguments");
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object())
     refuse_type(function.path("arguments"), "a string with JSON in it", *arguments);
 }
 
 /// Returns true if there are tool calls.
 bool check_calls(const Fields& message) {
-  const RequestJson* const calls = message.array("tool_calls");
+  const Json* const calls = message.array("tool_calls");
   if (calls == nullptr || calls->empty()) return false;
   for (std::size_t i = 0; i < calls->size(); ++i)
     check_call((*calls)[i], element_path(message.path("tool_calls"), i));
   return true;
 }
 
-ChatMessage read_message(const RequestJson& json, const std::string& path) {
+ChatMessage read_message(const Json& json, const std::string& path) {
   const Fields message(json, path);
   ChatMessage out;
   out.role = read_role(message);
@@ -81,10 +81,10 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
   for (const char* key : {"reasoning_content", "reasoning", "thinking"})
     if (auto text = message.text(key); text && !thoughts) thoughts = std::move(text);
   if (out.role == "tool") (void)message.require_text("tool_call_id");
-  RequestJson rest = {{"role", out.role}, {"content", out.content}};
+  Json rest = {{"role", out.role}, {"content", out.content}};
   if (calls && !message.has("content")) rest["content"] = nullptr;
   for (const char* key : {"name", "tool_call_id"})
-    if (const RequestJson* const value = message.find(key)) rest[key] = *value;
+    if (const Json* const value = message.find(key)) rest[key] = *value;
   if (thoughts) rest["reasoning_content"] = *thoughts;
   if (calls) rest["tool_calls"] = *message.find("tool_calls");
   if (rest.size() > 2) out.json = exact_json_text(rest);
@@ -92,7 +92,7 @@ ChatMessage read_message(const RequestJson& json, const std::string& path) {
 }
 
 /// Returns the tool's name.
-std::string check_tool(const RequestJson& json, const std::string& path) {
+std::string check_tool(const Json& json, const std::string& path) {
   const Fields tool(json, path);
   const std::string type = tool.require_text("type");
   if (type != "function") refuse_value(tool.path("type"), "\"function\"", type);
@@ -106,7 +106,7 @@ std::string check_tool(const RequestJson& json, const std::string& path) {
 }
 
 /// Returns the names of the tools.
-std::set<std::string> check_tools(const RequestJson& tools) {
+std::set<std::string> check_tools(const Json& tools) {
   if (tools.size() > kMaxTools) refuse_value("tools", "at most 128 tools", tools.size());
   std::set<std::string> names;
   for (std::size_t i = 0; i < tools.size(); ++i) {
@@ -124,7 +124,7 @@ void read_allowed(const Fields& allowed, const std::set<std::string>& names, Too
     refuse_value(allowed.path("mode"), "\"auto\" or \"required\"", mode);
   out.choice = mode == "auto" ? ToolFields::Choice::Auto : ToolFields::Choice::Required;
   (void)allowed.require("tools", "an array of tools");
-  const RequestJson& tools = *allowed.array("tools");
+  const Json& tools = *allowed.array("tools");
   if (tools.empty()) refuse_value(allowed.path("tools"), "at least one tool", tools);
   for (std::size_t i = 0; i < tools.size(); ++i) {
     const Fields tool(tools[i], element_path(allowed.path("tools"), i));
@@ -137,7 +137,7 @@ void read_allowed(const Fields& allowed, const std::set<std::string>& names, Too
 
 void read_choice(const Fields& body, const std::set<std::string>& names, ToolFields& out) {
   using Choice = ToolFields::Choice;
-  const RequestJson* const choice = body.find("tool_choice");
+  const Json* const choice = body.find("tool_choice");
   if (choice == nullptr) return;
   constexpr const char* kExpected =
       "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": …}}";
@@ -177,10 +177,10 @@ void reject_lost_members(const Fields& message) {
 
 std::vector<ChatMessage> read_messages(const Fields& body) {
   (void)body.require("messages", "an array of messages");
-  const RequestJson& list = *body.array("messages");
+  const Json& list = *body.array("messages");
   if (list.empty() || list.size() > kMaxMessages)
     refuse_value("messages", "an array of 1 to 4096 messages",
-                 list.empty() ? list : RequestJson(list.size()));
+                 list.empty() ? list : Json(list.size()));
   std::vector<ChatMessage> messages;
   for (std::size_t i = 0; i < list.size(); ++i)
     messages.push_back(read_message(list[i], element_path("messages", i)));
@@ -190,7 +190,7 @@ std::vector<ChatMessage> read_messages(const Fields& body) {
 ToolFields read_tool_fields(const Fields& body) {
   ToolFields out;
   std::set<std::string> names;
-  if (const RequestJson* const tools = body.array("tools"); tools != nullptr && !tools->empty()) {
+  if (const Json* const tools = body.array("tools"); tools != nullptr && !tools->empty()) {
     names = check_tools(*tools);
     out.tools = *tools;
   }

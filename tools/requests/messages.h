@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "model/file/json.h"
 #include "tools/requests/fields.h"
 
 namespace cria::tools {
@@ -22,7 +23,7 @@ std::vector<ChatMessage> read_messages(const Fields& body);
 /// The tools that a request offers, and if the model must call one.
 struct ToolFields {
   enum class Choice : std::uint8_t { None, Auto, Required, Named };
-  RequestJson tools;  ///< the array as it was sent, or null
+  Json tools;  ///< the array as it was sent, or null
   Choice choice = Choice::Auto;
   std::string name;                  ///< name of the tool, if the choice is Named
   std::vector<std::string> allowed;  ///< tools that may be called; empty: all

@@ -13,7 +13,7 @@ using Messages = std::vector<ChatMessage>;
 
 void set_content(ChatMessage& message, std::string text) {
   if (!message.json.empty()) {
-    RequestJson json = parse_exact_json(message.json);
+    Json json = parse_exact_json(message.json);
     json["content"] = text;
     message.json = exact_json_text(json);
   }
@@ -27,15 +27,15 @@ void append(ChatMessage& message, const std::string& text) {
 
 void fill(TemplateInput& input) {
   if (input.variables.empty()) return;
-  RequestJson variables = parse_exact_json(input.variables);
+  Json variables = parse_exact_json(input.variables);
   if (!variables.contains("tools") || !variables["tools"].is_array()) return;
-  for (RequestJson& tool : variables["tools"]) {
+  for (Json& tool : variables["tools"]) {
     if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
-    RequestJson& function = tool["function"];
+    Json& function = tool["function"];
     if (!function.contains("description") || function["description"].is_null())
       function["description"] = "";
     if (!function.contains("parameters") || function["parameters"].is_null())
-      function["parameters"] = {{"type", "object"}, {"properties", RequestJson::object()}};
+      function["parameters"] = {{"type", "object"}, {"properties", Json::object()}};
   }
   input.variables = exact_json_text(variables);
 }
@@ -88,28 +88,27 @@ void fold(TemplateInput& input) {
 }
 
 /// Returns the tool calls of a message.
-std::vector<RequestJson> calls_of(const ChatMessage& message) {
+std::vector<Json> calls_of(const ChatMessage& message) {
   if (message.role != "assistant" || message.json.empty()) return {};
-  const RequestJson json = parse_exact_json(message.json);
+  const Json json = parse_exact_json(message.json);
   const auto calls = json.find("tool_calls");
-  return calls != json.end() && calls->is_array()
-             ? std::vector<RequestJson>(calls->begin(), calls->end())
-             : std::vector<RequestJson>();
+  return calls != json.end() && calls->is_array() ? std::vector<Json>(calls->begin(), calls->end())
+                                                  : std::vector<Json>();
 }
 
-std::string text_member(const RequestJson& json, const char* name) {
+std::string text_member(const Json& json, const char* name) {
   return json.is_object() && json.contains(name) && json[name].is_string()
              ? json[name].get<std::string>()
              : "";
 }
 
 /// The messages of one assistant's message with several calls: only the first keeps its text.
-void split_calls(const ChatMessage& message, const std::vector<RequestJson>& calls,
-                 Messages results, Messages& out) {
+void split_calls(const ChatMessage& message, const std::vector<Json>& calls, Messages results,
+                 Messages& out) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     ChatMessage one = message;
-    RequestJson json = parse_exact_json(message.json);
-    json["tool_calls"] = RequestJson::array({calls[i]});
+    Json json = parse_exact_json(message.json);
+    json["tool_calls"] = Json::array({calls[i]});
     if (i > 0) {
       json.erase("reasoning_content");
       json["content"] = nullptr;
@@ -119,7 +118,7 @@ void split_calls(const ChatMessage& message, const std::vector<RequestJson>& cal
     out.push_back(std::move(one));
     const std::string id = text_member(calls[i], "id");
     const auto is_result = [&](const ChatMessage& result) {
-      const RequestJson told = parse_exact_json(result.json, false);
+      const Json told = parse_exact_json(result.json, false);
       return text_member(told, "tool_call_id") == id;
     };
     const auto result = std::ranges::find_if(results, is_result);
@@ -134,7 +133,7 @@ void split(TemplateInput& input) {
   Messages out;
   Messages& all = input.messages;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::vector<RequestJson> calls = calls_of(all[i]);
+    const std::vector<Json> calls = calls_of(all[i]);
     if (calls.size() < 2) {
       out.push_back(std::move(all[i]));
       continue;

@@ -22,7 +22,7 @@ void read_choices(const Fields& body, CompletionRequest& out) {
 
 void read_stream(const Fields& body, CompletionRequest& out) {
   out.stream = body.flag("stream").value_or(false);
-  const RequestJson* const options = body.object("stream_options");
+  const Json* const options = body.object("stream_options");
   if (options == nullptr) return;
   if (!out.stream) refuse_value("stream_options", "nothing without \"stream\": true", *options);
   out.include_usage = Fields(*options, "stream_options").flag("include_usage").value_or(false);
@@ -42,7 +42,7 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
 /// Reads "lora": scales of some adapters, 0 for others.
 std::vector<float> read_adapters(const Fields& body, std::size_t n) {
   constexpr double kMaxScale = 1000;
-  const RequestJson* const list = body.array("lora");
+  const Json* const list = body.array("lora");
   if (list == nullptr) return {};
   std::vector<float> scales(n);
   std::vector<bool> given(n);
@@ -100,13 +100,13 @@ void read_effort(const Fields& fields, std::string_view name, CompletionRequest&
 std::optional<std::string> read_thinking(const Fields& body, CompletionRequest& out) {
   std::optional<std::string> effort;
   read_effort(body, "reasoning_effort", out, effort);
-  if (const RequestJson* const json = body.object("reasoning")) {
+  if (const Json* const json = body.object("reasoning")) {
     const Fields reasoning(*json, "reasoning");
     read_effort(reasoning, "effort", out, effort);
     if (const auto on = reasoning.flag("enabled")) set_thinking(out, *on, "reasoning.enabled");
   }
   if (const auto on = body.flag("enable_thinking")) set_thinking(out, *on, "enable_thinking");
-  if (const RequestJson* const json = body.object("thinking")) {
+  if (const Json* const json = body.object("thinking")) {
     const Fields thinking(*json, "thinking");
     const std::string type = thinking.require_text("type");
     if (type != "enabled" && type != "disabled" && type != "adaptive")
@@ -126,15 +126,15 @@ void read_continuation(const Fields& body, CompletionRequest& out) {
 }
 
 /// Returns "chat_template_kwargs", which may not replace messages and tools.
-RequestJson template_arguments(const Fields& body) {
-  const RequestJson* const given = body.object("chat_template_kwargs");
-  RequestJson arguments = given != nullptr ? *given : RequestJson::object();
+Json template_arguments(const Fields& body) {
+  const Json* const given = body.object("chat_template_kwargs");
+  Json arguments = given != nullptr ? *given : Json::object();
   for (const char* key : {"messages", "tools"}) arguments.erase(key);
   return arguments;
 }
 
 std::string template_variables(const Fields& body, CompletionRequest& out) {
-  RequestJson variables = RequestJson::object();
+  Json variables = Json::object();
   const auto effort = read_thinking(body, out);
   if (out.think)
     for (const char* name : {"enable_thinking", "thinking"}) variables[name] = *out.think;
@@ -158,8 +158,8 @@ void read_suffix(const Fields& body, CompletionRequest& out) {
 // ------------------------------------------------------------ lines of a batch
 
 /// Checks that a field, which only `cria serve` implements, asks for what a batch does anyway.
-void accept_only(const Fields& body, const char* name, const RequestJson& value) {
-  const RequestJson* const got = body.find(name);
+void accept_only(const Fields& body, const char* name, const Json& value) {
+  const Json* const got = body.find(name);
   if (got != nullptr && *got != value) refuse_value(name, value.dump(), *got);
 }
 
@@ -177,24 +177,24 @@ GenerateOptions read_batch_options(const Fields& body, const GenerateOptions& de
 }
 
 /// Returns the tools for the template, or null. Calls are left to the model.
-RequestJson read_batch_tools(const Fields& body) {
-  const RequestJson* const choice = body.find("tool_choice");
+Json read_batch_tools(const Fields& body) {
+  const Json* const choice = body.find("tool_choice");
   if (choice != nullptr && *choice != "none" && *choice != "auto")
     refuse_unsupported("tool_choice",
                        "calls cannot be required here; \"auto\" leaves them to the model");
-  const RequestJson* tools = body.find("tools");
+  const Json* tools = body.find("tools");
   if (choice != nullptr && *choice == "none") tools = nullptr;
   if (body.flag("parallel_tool_calls") == false && tools != nullptr && !tools->empty())
     refuse_unsupported("parallel_tool_calls", "the model decides how many calls it makes here");
-  return tools == nullptr ? RequestJson() : *tools;
+  return tools == nullptr ? Json() : *tools;
 }
 
 /// Reads the messages. The template gets chat_template_kwargs, the unknown fields and the tools.
 Conversation read_batch_conversation(const Fields& body) {
-  const RequestJson* const messages = body.find("messages");
+  const Json* const messages = body.find("messages");
   if (messages == nullptr) throw Error("", "expected \"prompt\" or \"messages\"");
-  RequestJson all = template_arguments(body);
-  const RequestJson tools = read_batch_tools(body);
+  Json all = template_arguments(body);
+  const Json tools = read_batch_tools(body);
   reject_foreign_fields(body);
   for (std::size_t i = 0; messages->is_array() && i < messages->size(); ++i)
     if ((*messages)[i].is_object())
@@ -237,7 +237,7 @@ std::optional<double> duration_of(std::string_view text) {
   double seconds = 0;
   while (!text.empty()) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-    const RequestJson number = RequestJson::parse(text.substr(0, digits), nullptr, false);
+    const Json number = try_json(text.substr(0, digits));
     if (!number.is_number() || digits > 15) return std::nullopt;
     text.remove_prefix(digits);
     const std::size_t letters = std::min(text.find_first_of("0123456789."), text.size());
@@ -255,7 +255,7 @@ std::optional<double> duration_of(std::string_view text) {
 
 std::optional<double> read_keep_alive(const Fields& fields) {
   constexpr const char* kExpected = "seconds, or a duration such as \"5m\" or \"1h30m\"";
-  const RequestJson* const value = fields.find("keep_alive");
+  const Json* const value = fields.find("keep_alive");
   if (value == nullptr) return std::nullopt;
   const std::string path = fields.path("keep_alive");
   if (value->is_number()) return value->get<double>();
@@ -279,8 +279,7 @@ std::string ignored_fields(const Fields& fields) {
   return out;
 }
 
-std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
-                              std::size_t n_vocab) {
+std::vector<TokenId> read_ids(const Json& list, const std::string& path, std::size_t n_vocab) {
   std::vector<TokenId> ids;
   ids.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -293,7 +292,7 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
                                      std::size_t n_vocab, bool& several) {
   constexpr const char* kExpected =
       "a string, an array of strings, an array of token ids, or an array of such arrays";
-  const RequestJson& value = body.require(name, kExpected);
+  const Json& value = body.require(name, kExpected);
   several = false;
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_array()) refuse_type(name, kExpected, value);
@@ -303,7 +302,7 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
   several = true;
   std::vector<PromptText> prompts;
   for (std::size_t i = 0; i < value.size(); ++i) {
-    const RequestJson& one = value[i];
+    const Json& one = value[i];
     const std::string path = element_path(name, i);
     if (one.type() != value.front().type() || !(one.is_string() || one.is_array()))
       refuse_type(path, value.front().is_array() ? "an array of token ids" : "a string", one);
@@ -317,7 +316,7 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
   return prompts;
 }
 
-CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptions& defaults,
+CompletionRequest read_chat_request(const Json& json, const GenerateOptions& defaults,
                                     std::size_t n_vocab, std::size_t n_adapters) {
   const Fields body(json);
   std::vector<ChatMessage> messages = read_messages(body);
@@ -336,7 +335,7 @@ CompletionRequest read_chat_request(const RequestJson& json, const GenerateOptio
   return out;
 }
 
-CompletionRequest read_completion_request(const RequestJson& json, const GenerateOptions& defaults,
+CompletionRequest read_completion_request(const Json& json, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters) {
   const Fields body(json);
   bool several = false;
@@ -348,7 +347,7 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;
-  if (const RequestJson* const tools = body.array("tools"); tools != nullptr && !tools->empty())
+  if (const Json* const tools = body.array("tools"); tools != nullptr && !tools->empty())
     refuse_unsupported("tools", "a prompt has no template that could show them");
   out.echo = body.flag("echo").value_or(false);
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
@@ -367,7 +366,7 @@ BatchRequest parse_batch_request(const std::string& line, const GenerateOptions&
   constexpr const char* kOnePerLine = "; jq -c '.[]' writes the requests of an array one per line";
   if (line.find_first_not_of(" \t\r", begin + 1) == std::string::npos)
     throw Error("", "not JSON: each line is a request" + std::string(kOnePerLine));
-  const RequestJson json = parse_request_json(line);
+  const Json json = parse_request_json(line);
   if (!json.is_object())
     throw Error("", std::string("expected an object, got ") + json.type_name() +
                         (json.is_array() ? kOnePerLine : ""));
@@ -376,7 +375,7 @@ BatchRequest parse_batch_request(const std::string& line, const GenerateOptions&
     refuse_unsupported("params", R"(use OpenAI's form, {"custom_id", "url", "body"})");
   BatchRequest request;
   request.custom_id = outer.text("custom_id").value_or("");
-  const RequestJson* const inner = outer.find("body");
+  const Json* const inner = outer.find("body");
   request.openai = inner != nullptr;
   if (inner != nullptr && !inner->is_object()) refuse_type("body", "an object", *inner);
   const Fields body(inner != nullptr ? *inner : json);
@@ -394,7 +393,7 @@ BatchRequest parse_batch_request(const std::string& line, const GenerateOptions&
 
 BatchRequest identify_batch_request(const std::string& line) {
   BatchRequest request;
-  const RequestJson json = RequestJson::parse(line, nullptr, false);
+  const Json json = try_json(line);
   if (!json.is_object()) return request;
   request.openai = json.contains("body");
   if (json.contains("custom_id") && json["custom_id"].is_string())

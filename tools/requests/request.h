@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/file/json.h"
 #include "tokenizer/fill_middle.h"
 #include "tools/options/conversation.h"
 #include "tools/requests/answer_fields.h"
@@ -45,9 +46,9 @@ struct CompletionRequest {
 
 /// Read a request of `cria serve`, which ignores unknown fields. defaults: options that the request
 /// leaves out. n_adapters: adapters of the model. Throw RequestError with the path at fault.
-CompletionRequest read_chat_request(const RequestJson& body, const GenerateOptions& defaults,
+CompletionRequest read_chat_request(const Json& body, const GenerateOptions& defaults,
                                     std::size_t n_vocab, std::size_t n_adapters = 0);
-CompletionRequest read_completion_request(const RequestJson& body, const GenerateOptions& defaults,
+CompletionRequest read_completion_request(const Json& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters = 0);
 
 /// Returns the names of unread fields as "a,b": the first 8 that are 1 to 40 of
@@ -63,8 +64,7 @@ std::optional<double> read_keep_alive(const Fields& fields);
 std::vector<PromptText> read_prompts(const Fields& body, const std::string& name,
                                      std::size_t n_vocab, bool& several);
 /// Reads ids below n_vocab.
-std::vector<TokenId> read_ids(const RequestJson& list, const std::string& path,
-                              std::size_t n_vocab);
+std::vector<TokenId> read_ids(const Json& list, const std::string& path, std::size_t n_vocab);
 
 /// A line of `cria batch`: OpenAI's batch form, or a short one.
 ///

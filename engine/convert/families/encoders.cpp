@@ -71,7 +71,7 @@ HfRule positions_behind_two() {
 HfRule classifier() {
   return to_gguf([](HfImport& k) {
     k.set("pooling_type", 4U);
-    const nlohmann::json* const names = k.find("id2label");
+    const SortedJson* const names = k.find("id2label");
     if (names == nullptr || !names->is_object() || names->size() < 2) return;
     std::vector<std::string> labels(names->size());
     for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -110,7 +110,6 @@ HfRule gemma4_ropes() {
             k.set(kWindowedBase, static_cast<float>(k.windowed_rope_base_or(10000)));
           },
           [=](HfExport& k) {
-            using Json = HfExport::Json;
             const auto base = static_cast<float>(k.config.rope_base);
             const HfRopeScaling& scaling = k.config.rope_scaling;
             const bool part = scaling.kind == HfRopeScaling::Kind::Proportional;
@@ -237,7 +236,7 @@ HfRule gate_sparsity() {
   return {
       [=](HfImport& k) {
         std::vector<float> out;
-        const nlohmann::json* const list = k.find(kKey);
+        const SortedJson* const list = k.find(kKey);
         for (std::uint32_t i = 0; i < k.config.n_layers; ++i) {
           double share = i < kSparseLayers ? kShare : 0;
           if (list != nullptr) {
@@ -253,7 +252,7 @@ HfRule gate_sparsity() {
         k.set(kSuffix, GgufArray::of(out));
       },
       [=](HfExport& k) {
-        nlohmann::ordered_json shares = nlohmann::ordered_json::array();
+        Json shares = Json::array();
         const bool given = k.keys.has(kSuffix);
         const std::vector<float> deviations =
             given

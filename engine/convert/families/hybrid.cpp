@@ -83,11 +83,11 @@ constexpr HfTensor kKimiLinear[] = {
 constexpr std::string_view kTypes = "layer_types", kFull = "full_attention";
 
 std::vector<std::string> layer_types(const HfImport& k) {
-  const nlohmann::json* const list = k.find(kTypes);
+  const SortedJson* const list = k.find(kTypes);
   if (list == nullptr || !list->is_array() || list->size() != k.config.n_layers)
     k.fail(kTypes, "expected a list of one type per layer");
   std::vector<std::string> types;
-  for (const nlohmann::json& type : *list) {
+  for (const SortedJson& type : *list) {
     if (!type.is_string()) k.fail(kTypes, "expected strings");
     types.push_back(type.get<std::string>());
   }
@@ -133,7 +133,7 @@ HfRule linear_layers() {
           [](HfExport& k) {
             const std::uint32_t interval = k.keys.get_or(kInterval, 4, 1, limits::kLayers);
             const std::vector<bool> recurrent = k.keys.flags_per_layer(kRecurrent);
-            nlohmann::ordered_json types = nlohmann::ordered_json::array();
+            Json types = Json::array();
             for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
               types.push_back((recurrent.empty() ? (i + 1) % interval != 0 : recurrent[i])
                                   ? "linear_attention"
@@ -176,12 +176,12 @@ HfRule linear_heads() {
 HfRule rope_sections() {
   constexpr std::string_view kSections = "rope.dimension_sections", kKey = "mrope_section";
   return {[=](HfImport& k) {
-            const nlohmann::json* rope = k.find("rope_parameters");
+            const SortedJson* rope = k.find("rope_parameters");
             if (rope == nullptr) rope = k.find("rope_scaling");
             std::vector<std::int32_t> sections = {11, 11, 10};  // the class's default
             if (rope != nullptr && rope->is_object() && rope->contains(kKey)) {
               sections.clear();
-              for (const nlohmann::json& n : (*rope)[std::string(kKey)])
+              for (const SortedJson& n : (*rope)[std::string(kKey)])
                 sections.push_back(n.is_number_unsigned() ? n.get<std::int32_t>() : 0);
             }
             sections.resize(4);
@@ -197,27 +197,27 @@ HfRule kimi_layers() {
                        *kTaps = "short_conv_kernel_size";
   constexpr std::string_view kGgufDim = "kda.head_dim", kGgufTaps = "ssm.conv_kernel";
   return {[=](HfImport& k) {
-            const nlohmann::json* const own = k.find(kConfig);
+            const SortedJson* const own = k.find(kConfig);
             if (own == nullptr || !own->is_object()) k.fail(kConfig, "expected an object");
             const JsonKeys linear(*own, k.file(), kConfig);
             if (linear.uint(kHeads, 1, limits::kHeads) != k.config.n_heads)
               linear.fail(kHeads, "expected the same as num_attention_heads");
             k.set(kGgufDim, linear.uint(kHeadDim, 1, limits::kStateSize));
             k.set(kGgufTaps, linear.uint(kTaps, 1, limits::kConvolution));
-            const nlohmann::json* const full = linear.find(kFullLayers);
+            const SortedJson* const full = linear.find(kFullLayers);
             if (full == nullptr || !full->is_array())
               linear.fail(kFullLayers, "expected a list of layers");
             std::vector<std::uint32_t> heads;
             for (std::uint32_t i = 1; i <= k.config.n_layers; ++i)
-              heads.push_back(std::ranges::count(*full, nlohmann::json(i)) != 0 ? 1 : 0);
+              heads.push_back(std::ranges::count(*full, SortedJson(i)) != 0 ? 1 : 0);
             k.set(kKvHeads, GgufArray::of(heads));
           },
           [=](HfExport& k) {
-            HfExport::Json linear = {{kHeads, k.config.n_heads},
-                                     {kHeadDim, k.keys.get(kGgufDim, 1, limits::kStateSize)},
-                                     {kTaps, k.keys.get(kGgufTaps, 1, limits::kConvolution)},
-                                     {kFullLayers, HfExport::Json::array()},
-                                     {kLinearLayers, HfExport::Json::array()}};
+            Json linear = {{kHeads, k.config.n_heads},
+                           {kHeadDim, k.keys.get(kGgufDim, 1, limits::kStateSize)},
+                           {kTaps, k.keys.get(kGgufTaps, 1, limits::kConvolution)},
+                           {kFullLayers, Json::array()},
+                           {kLinearLayers, Json::array()}};
             const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
             for (std::uint32_t i = 0; i < k.config.n_layers; ++i)
               linear[heads[i] != 0 ? kFullLayers : kLinearLayers].push_back(i + 1);
@@ -269,7 +269,7 @@ HfRule mixed_layers(std::string_view attention, std::string_view recurrent) {
           },
           [=](HfExport& k) {
             const auto heads = k.keys.per_layer(kKvHeads, 0, limits::kHeads);
-            nlohmann::ordered_json types = nlohmann::ordered_json::array();
+            Json types = Json::array();
             for (const std::uint32_t n : heads) types.push_back(n == 0 ? recurrent : attention);
             k.set("num_key_value_heads", common_kv_heads(k, heads));
             k.set(kTypes, std::move(types));

@@ -96,7 +96,7 @@ HfRule granite_positions() {
   constexpr std::string_view kPositions = "position_embedding_type", kRope = "rope";
   return {[=](HfImport& k) { k.set(kRotated, k.text(kPositions) == kRope); },
           [=](HfExport& k) {
-            k.set(kPositions, k.keys.flag_or(kRotated, true) ? HfExport::Json(kRope) : nullptr);
+            k.set(kPositions, k.keys.flag_or(kRotated, true) ? Json(kRope) : nullptr);
           }};
 }
 
@@ -170,8 +170,8 @@ HfRule hunyuan_experts() {
             plain.to_json(k);
             k.set(kShared, shared / k.config.n_ff);
             for (const std::string_view key : {kUsed, kWidth, kShared}) {
-              HfExport::Json& value = k.out[std::string(key)];
-              value = std::vector<HfExport::Json>(k.config.n_layers, value);
+              Json& value = k.out[std::string(key)];
+              value = std::vector<Json>(k.config.n_layers, value);
             }
           }};
 }

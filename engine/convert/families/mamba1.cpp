@@ -37,7 +37,7 @@ HfRule mamba1_sizes(const Mamba1Keys& names) {
                                                  : expanded;
                  if (inner > limits::kFeedForward) k.fail(names.expand, "too large");
                  k.set("ssm.inner_size", static_cast<std::uint32_t>(inner));
-                 const nlohmann::json* const rank = k.find(names.rank);
+                 const SortedJson* const rank = k.find(names.rank);
                  k.set("ssm.time_step_rank", rank == nullptr || rank->is_string()
                                                  ? (k.config.n_embd + 15) / 16
                                                  : k.uint(names.rank, 1, limits::kFeedForward));

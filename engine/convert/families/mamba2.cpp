@@ -43,9 +43,9 @@ HfRule no_step_limit() {
   constexpr std::string_view kKey = "time_step_limit";
   constexpr double kInfinite = 1e30;
   return {[=](HfImport& k) {
-            const nlohmann::json* const limits = k.find(kKey);
+            const SortedJson* const limits = k.find(kKey);
             if (limits == nullptr || !limits->is_array() || limits->size() != 2) return;
-            const nlohmann::json &low = (*limits)[0], &high = (*limits)[1];
+            const SortedJson &low = (*limits)[0], &high = (*limits)[1];
             if ((low.is_number() && low > 0) || (high.is_number() && high < kInfinite))
               k.fail(kKey, "not supported here: expected 0 and Infinity, got " + limits->dump());
           },
@@ -61,7 +61,7 @@ HfRule mamba2_sizes(const MambaKeys& names) {
               integer("ssm.time_step_rank", names.heads, limits::kFeedForward),
               {[=](HfImport& k) {
                  const std::uint64_t heads = k.uint(names.heads, 1, limits::kFeedForward);
-                 const nlohmann::json* const dim = k.find(names.head_dim);
+                 const SortedJson* const dim = k.find(names.head_dim);
                  const bool automatic = dim != nullptr && dim->is_string();
                  const std::uint64_t inner =
                      automatic ? std::uint64_t{k.config.n_embd} *
@@ -167,9 +167,9 @@ HfRule falcon_factors() {
   constexpr const char *kInputs = "ssm_multipliers", *kFeedForward = "mlp_multipliers";
   constexpr std::string_view kScale = "logit_scale";
   const auto list = [](const HfImport& k, const char* key, std::size_t n) {
-    const nlohmann::json* const values = k.find(key);
+    const SortedJson* const values = k.find(key);
     if (values == nullptr) return std::vector<double>(n, 1);
-    const auto number = [](const nlohmann::json& value) { return value.is_number(); };
+    const auto number = [](const SortedJson& value) { return value.is_number(); };
     if (!values->is_array() || values->size() != n || !std::ranges::all_of(*values, number))
       k.fail(key, "expected " + std::to_string(n) + " numbers");
     return values->get<std::vector<double>>();

@@ -7,23 +7,22 @@
 
 #include "engine/constrain/token_masks.h"
 #include "engine/sample/sampler.h"
+#include "model/file/json.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/random.h"
 
 namespace cria {
 namespace {
 
-using Json = nlohmann::json;
-
 // Describes what a value violates, or "". Knows the keywords of the schemas below.
 class SchemaCheck {
  public:
-  explicit SchemaCheck(const Json& root) : root_(root) {}
+  explicit SchemaCheck(const SortedJson& root) : root_(root) {}
 
-  std::string fault(const Json& value) const { return fault(value, root_); }
+  std::string fault(const SortedJson& value) const { return fault(value, root_); }
 
  private:
-  std::string fault(const Json& value, const Json& schema) const {
+  std::string fault(const SortedJson& value, const SortedJson& schema) const {
     if (schema.is_boolean())
       return schema.get<bool>() ? "" : "nothing may stand here: " + value.dump();
     for (const auto& [key, what] : schema.items()) {
@@ -33,19 +32,20 @@ class SchemaCheck {
     return "";
   }
 
-  bool satisfies(const Json& value, const Json& schema) const {
+  bool satisfies(const SortedJson& value, const SortedJson& schema) const {
     return fault(value, schema).empty();
   }
 
-  bool keyword(const Json& value, const Json& schema, const std::string& key,
-               const Json& what) const {
-    const auto holds = [&](const Json& one) { return satisfies(value, one); };
+  bool keyword(const SortedJson& value, const SortedJson& schema, const std::string& key,
+               const SortedJson& what) const {
+    const auto holds = [&](const SortedJson& one) { return satisfies(value, one); };
     if (key == "$defs") return true;
     if (key == "$ref")
       return satisfies(value, root_.at(Json::json_pointer(what.get<std::string>().substr(1))));
     if (key == "type")
       return what.is_array()
-                 ? std::ranges::any_of(what, [&](const Json& one) { return has_type(value, one); })
+                 ? std::ranges::any_of(what,
+                                       [&](const SortedJson& one) { return has_type(value, one); })
                  : has_type(value, what);
     if (key == "enum") return std::ranges::count(what, value) != 0;
     if (key == "const") return value == what;
@@ -59,13 +59,13 @@ class SchemaCheck {
     return true;
   }
 
-  static bool has_type(const Json& value, const std::string& type) {
+  static bool has_type(const SortedJson& value, const std::string& type) {
     if (type == "integer") return value.is_number_integer();
     if (type == "number") return value.is_number();
     return type == (value.is_number() ? "number" : value.type_name());
   }
 
-  static bool number_keyword(double value, const std::string& key, const Json& what) {
+  static bool number_keyword(double value, const std::string& key, const SortedJson& what) {
     if (key == "minimum") return value >= what.get<double>();
     if (key == "maximum") return value <= what.get<double>();
     if (key == "exclusiveMinimum") return value > what.get<double>();
@@ -73,7 +73,8 @@ class SchemaCheck {
     return is_of_other_types(key, "number");
   }
 
-  static bool string_keyword(const std::string& value, const std::string& key, const Json& what) {
+  static bool string_keyword(const std::string& value, const std::string& key,
+                             const SortedJson& what) {
     const auto length = static_cast<std::size_t>(std::ranges::count_if(
         value, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
     if (key == "minLength") return length >= what.get<std::size_t>();
@@ -89,8 +90,8 @@ class SchemaCheck {
     return R"([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
   }
 
-  bool array_keyword(const Json& value, const Json& schema, const std::string& key,
-                     const Json& what) const {
+  bool array_keyword(const SortedJson& value, const SortedJson& schema, const std::string& key,
+                     const SortedJson& what) const {
     const std::size_t named = schema.contains("prefixItems") ? schema["prefixItems"].size() : 0;
     if (key == "minItems") return value.size() >= what.get<std::size_t>();
     if (key == "maxItems") return value.size() <= what.get<std::size_t>();
@@ -101,12 +102,12 @@ class SchemaCheck {
     return key == "prefixItems" || key == "items" || is_of_other_types(key, "array");
   }
 
-  bool object_keyword(const Json& value, const Json& schema, const std::string& key,
-                      const Json& what) const {
-    const Json named = schema.value("properties", Json::object());
+  bool object_keyword(const SortedJson& value, const SortedJson& schema, const std::string& key,
+                      const SortedJson& what) const {
+    const SortedJson named = schema.value("properties", SortedJson::object());
     if (key == "required")
       return std::ranges::all_of(
-          what, [&](const Json& name) { return value.contains(std::string(name)); });
+          what, [&](const SortedJson& name) { return value.contains(std::string(name)); });
     for (const auto& [name, member] : value.items()) {
       if (key == "properties" && what.contains(name) && !satisfies(member, what[name]))
         return false;
@@ -137,7 +138,7 @@ class SchemaCheck {
     return found != kTypes.end() && found->second != type;
   }
 
-  const Json& root_;
+  const SortedJson& root_;
 };
 
 const char* const kSchemas[] = {
@@ -229,14 +230,14 @@ class RandomAnswers {
 TEST(RandomLogits, AnswersSatisfyTheirSchemas) {
   RandomAnswers answers(1);
   for (const char* const text : kSchemas) {
-    const Json schema = Json::parse(text);
+    const SortedJson schema = SortedJson::parse(text);
     const auto constraint = Constraint::json_schema(text);
     std::size_t whole = 0;
     for (int i = 0; i < 6; ++i) {
       const std::string answer = answers.answer(*constraint, 80);
       if (answer.empty()) continue;
       ++whole;
-      const Json value = Json::parse(answer, nullptr, false);
+      const SortedJson value = SortedJson::parse(answer, nullptr, false);
       ASSERT_FALSE(value.is_discarded()) << text << ": " << answer;
       EXPECT_EQ(SchemaCheck(schema).fault(value), "") << text;
       EXPECT_TRUE(constraint->accepts(answer)) << answer;
@@ -280,7 +281,7 @@ ws ::= [ \t\n]{0,2}
     if (answer.empty()) continue;
     ++whole;
     // "\ud800" is of the grammar, and no JSON text.
-    EXPECT_TRUE(answer.find("\\u") != std::string::npos || Json::accept(answer)) << answer;
+    EXPECT_TRUE(answer.find("\\u") != std::string::npos || SortedJson::accept(answer)) << answer;
   }
   EXPECT_GT(whole, 0U);
   const auto brackets =

@@ -14,8 +14,6 @@
 namespace cria::test {
 namespace {
 
-using Json = nlohmann::json;
-
 const HfClass kClasses[] = {
     {.name = "LlamaForCausalLM", .arch = "llama", .model_type = "llama"},
     {.name = "MistralForCausalLM",
@@ -34,10 +32,10 @@ const HfClass kClasses[] = {
      .activations = "gelu relu2"}};
 
 /// Parses the JSON text as a file would be parsed, so that non-negative numbers are unsigned.
-HfConfig read_config(const Json& json) {
-  return HfConfig::from_json(Json::parse(json.dump()), "config.json", kClasses);
+HfConfig read_config(const SortedJson& json) {
+  return HfConfig::from_json(SortedJson::parse(json.dump()), "config.json", kClasses);
 }
-std::string config_error_in(const Json& json) {
+std::string config_error_in(const SortedJson& json) {
   return error_of([&] { return read_config(json); });
 }
 
@@ -50,7 +48,7 @@ TEST(HfConfig, ReadsTheSizes) {
   EXPECT_EQ(config.rope_base, 10000);
   EXPECT_FALSE(config.tied_embeddings);
   EXPECT_EQ(config.n_rot, 16U);
-  Json other = llama_config();
+  SortedJson other = llama_config();
   other.erase("num_key_value_heads");
   other["head_dim"] = 32;
   other["rms_norm_eps"] = nullptr;
@@ -60,7 +58,7 @@ TEST(HfConfig, ReadsTheSizes) {
 }
 
 TEST(HfConfig, ClassesDiffer) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   json["sliding_window"] = 64;
   EXPECT_FALSE(read_config(json).sliding_window);
   json["architectures"] = {"MistralForCausalLM"};
@@ -77,7 +75,7 @@ TEST(HfConfig, ClassesDiffer) {
 }
 
 TEST(HfConfig, RopeScaling) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   json["rope_theta"] = 500000.0;
   json["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
   EXPECT_EQ(read_config(json).rope_base, 500000);
@@ -107,7 +105,7 @@ TEST(HfConfig, RopeScaling) {
 }
 
 TEST(HfConfig, FactorsOfLlama3) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   json["head_dim"] = 64;
   json["rope_theta"] = 500000.0;
   json["rope_scaling"] = {{"rope_type", "llama3"},
@@ -135,7 +133,7 @@ TEST(HfConfig, FactorsOfLlama3) {
 }
 
 TEST(HfConfig, PackingByTensor) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   EXPECT_FALSE(read_config(json).packing_of("lm_head.weight"));
   json["quantization"] = {{"group_size", 64},
                           {"bits", 4},
@@ -149,16 +147,16 @@ TEST(HfConfig, PackingByTensor) {
 }
 
 TEST(HfConfig, NamesTheKeyAtFault) {
-  const auto with = [](const char* key, const Json& value) {
-    Json json = llama_config();
+  const auto with = [](const char* key, const SortedJson& value) {
+    SortedJson json = llama_config();
     json[key] = value;
     return config_error_in(json);
   };
   EXPECT_NE(with("architectures", {"GemmaForCausalLM"})
                 .find("got 'GemmaForCausalLM' (key architectures)"),
             std::string::npos);
-  EXPECT_NE(with("architectures", Json()).find("unknown class"), std::string::npos);
-  EXPECT_EQ(with("hidden_size", Json()), "config.json: missing key (key hidden_size)");
+  EXPECT_NE(with("architectures", SortedJson()).find("unknown class"), std::string::npos);
+  EXPECT_EQ(with("hidden_size", SortedJson()), "config.json: missing key (key hidden_size)");
   EXPECT_NE(with("hidden_size", "64").find("expected a number, got \"64\" (key hidden_size)"),
             std::string::npos);
   EXPECT_NE(with("hidden_size", -1).find("(key hidden_size)"), std::string::npos);
@@ -179,11 +177,11 @@ TEST(HfConfig, NamesTheKeyAtFault) {
             std::string::npos);
   EXPECT_NE(with("quantization_config", {{"quant_method", "gptq"}}).find("got 'gptq'"),
             std::string::npos);
-  EXPECT_NE(config_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
+  EXPECT_NE(config_error_in(SortedJson::array()).find("expected a JSON object"), std::string::npos);
 }
 
 /// Writes HfConfig as GGUF keys, reads them and returns the JSON of the export.
-Json there_and_back(const Json& json) {
+SortedJson there_and_back(const SortedJson& json) {
   const HfConfig config = read_config(json);
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("x.gguf"));
@@ -203,23 +201,23 @@ Json there_and_back(const Json& json) {
 }
 
 TEST(HfConfig, ComesBackFromGguf) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   json["head_dim"] = 32;
   json["rope_theta"] = 1000000.0;
-  const Json scalings[] = {nullptr,
-                           {{"rope_type", "linear"}, {"factor", 2.5}},
-                           {{"rope_type", "yarn"},
-                            {"factor", 4.0},
-                            {"original_max_position_embeddings", 32},
-                            {"beta_fast", 16.0}},
-                           {{"rope_type", "llama3"},
-                            {"factor", 8.0},
-                            {"low_freq_factor", 1.0},
-                            {"high_freq_factor", 4.0},
-                            {"original_max_position_embeddings", 8192}}};
-  for (const Json& scaling : scalings) {
+  const SortedJson scalings[] = {nullptr,
+                                 {{"rope_type", "linear"}, {"factor", 2.5}},
+                                 {{"rope_type", "yarn"},
+                                  {"factor", 4.0},
+                                  {"original_max_position_embeddings", 32},
+                                  {"beta_fast", 16.0}},
+                                 {{"rope_type", "llama3"},
+                                  {"factor", 8.0},
+                                  {"low_freq_factor", 1.0},
+                                  {"high_freq_factor", 4.0},
+                                  {"original_max_position_embeddings", 8192}}};
+  for (const SortedJson& scaling : scalings) {
     json["rope_scaling"] = scaling;
-    const Json back = there_and_back(json);
+    const SortedJson back = there_and_back(json);
     for (const auto& [key, value] : json.items()) EXPECT_EQ(back[key], value) << key;
     EXPECT_EQ(back["tie_word_embeddings"], true) << "no output.weight";
     EXPECT_EQ(back["torch_dtype"], "float16");
@@ -230,7 +228,7 @@ TEST(HfConfig, ComesBackFromGguf) {
 }
 
 TEST(HfConfig, ChecksTheKeysOfAClass) {
-  Json json = llama_config();
+  SortedJson json = llama_config();
   json["architectures"] = {"Phi3ForCausalLM"};
   json.erase("rms_norm_eps");
   json["hidden_act"] = "relu2";

@@ -13,16 +13,14 @@
 namespace cria::testing {
 namespace {
 
-using Json = nlohmann::json;
-
-VocabularyBuilder read_json_vocabulary(const Json& json, std::size_t tokens,
+VocabularyBuilder read_json_vocabulary(const SortedJson& json, std::size_t tokens,
                                        const std::string& pre = "") {
   VocabularyBuilder builder(tokens, "tokenizer.json");
-  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", {pre}, builder);
+  read_tokenizer_json(SortedJson::parse(json.dump()), "tokenizer.json", {pre}, builder);
   return builder;
 }
 
-std::string json_error_in(const Json& json) {
+std::string json_error_in(const SortedJson& json) {
   try {
     read_json_vocabulary(json, 300);
   } catch (const Error& error) {
@@ -32,8 +30,8 @@ std::string json_error_in(const Json& json) {
 }
 
 /// Returns a tokenizer.json with the pre-tokenizer of Llama 3 and a small vocabulary.
-Json llama3_json() {
-  return Json::parse(R"({
+SortedJson llama3_json() {
+  return SortedJson::parse(R"({
     "added_tokens": [{"id": 5, "content": "<|begin_of_text|>", "special": true},
                      {"id": 6, "content": "<tool>", "special": false}],
     "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
@@ -65,11 +63,11 @@ TEST(TokenizerJson, ByteLevel) {
 }
 
 TEST(TokenizerJson, PreTokenizerByItsExpressions) {
-  Json json = llama3_json();
+  SortedJson json = llama3_json();
   json["model"]["ignore_merges"] = false;
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "dbrx")
       << "the same words, merges not ignored";
-  Json& step = json["pre_tokenizer"]["pretokenizers"][0];
+  SortedJson& step = json["pre_tokenizer"]["pretokenizers"][0];
   std::string regex = step["pattern"]["Regex"];
   regex.replace(regex.find("{1,3}"), 5, "");
   step["pattern"]["Regex"] = regex;
@@ -81,7 +79,7 @@ TEST(TokenizerJson, PreTokenizerByItsExpressions) {
   json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "gpt-2");
   EXPECT_TRUE(read_json_vocabulary(json, 8).vocabulary().add_space_prefix);
-  json["pre_tokenizer"] = Json::parse(R"({"type": "Sequence", "pretokenizers": [
+  json["pre_tokenizer"] = SortedJson::parse(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false}]})");
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "starcoder");
   json["pre_tokenizer"]["pretokenizers"][0]["individual_digits"] = false;
@@ -110,14 +108,15 @@ TEST(TokenizerJson, EveryPreTokenizerIsRecognizedByItsOwnExpressions) {
 
 TEST(TokenizerJson, BytesAsTokensMergeInTheFilesOrder) {
   // "abc": by rank first "bc", then "a"+"bc"; the scores must lead there too.
-  Json json = {{"normalizer",
-                {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}}}}},
-               {"model",
-                {{"type", "BPE"},
-                 {"unk_token", "<unk>"},
-                 {"byte_fallback", true},
-                 {"merges", {"b c", "a b", "a bc"}}}}};
-  Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
+  SortedJson json = {
+      {"normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"unk_token", "<unk>"},
+        {"byte_fallback", true},
+        {"merges", {"b c", "a b", "a bc"}}}}};
+  SortedJson vocabulary = {{"<unk>", 0}, {"<s>", 1}};
   for (int byte = 0; byte < 256; ++byte) vocabulary[SmallVocabulary::byte_text(byte)] = byte + 2;
   int next = 258;
   for (const char* token : {"▁", "a", "b", "c", "ab", "bc", "abc"}) vocabulary[token] = next++;
@@ -139,7 +138,8 @@ TEST(TokenizerJson, BytesAsTokensMergeInTheFilesOrder) {
   EXPECT_EQ(tokenizer->encode("aab", false, false), (Ids{258, 259, 262}));
 
   VocabularyBuilder listing(static_cast<std::size_t>(next), "tokenizer.json");
-  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", {.listed_merges = true}, listing);
+  read_tokenizer_json(SortedJson::parse(json.dump()), "tokenizer.json", {.listed_merges = true},
+                      listing);
   Vocabulary listed = listing.vocabulary();
   EXPECT_EQ(listed.model, "gemma4");
   EXPECT_EQ(listed.merges, (std::vector<std::string_view>{"b c", "a b", "a bc"}));
@@ -158,13 +158,13 @@ TEST(TokenizerJson, ComesBackAsItWas) {
   pairs->add_bos = pairs->add_eos = true;
   pairs->strip_before = {1};
   pairs->strip_after = {1, 258};
-  const Json written = tokenizer_json(*pairs.operator->());
-  for (const Json& token : written["added_tokens"]) {
+  const SortedJson written = tokenizer_json(*pairs.operator->());
+  for (const SortedJson& token : written["added_tokens"]) {
     EXPECT_EQ(token["lstrip"], token["id"] == 1) << token;
     EXPECT_EQ(token["rstrip"], token["id"] == 1 || token["id"] == 258) << token;
   }
   ASSERT_FALSE(written["added_tokens"].empty());
-  for (const Json& token : written["added_tokens"])
+  for (const SortedJson& token : written["added_tokens"])
     EXPECT_EQ(written["model"]["vocab"][token["content"].get<std::string>()], token["id"])
         << "the library numbers what it does not find there anew";
   VocabularyBuilder builder = read_json_vocabulary(written, pairs->tokens.size());
@@ -181,8 +181,8 @@ TEST(TokenizerJson, ComesBackAsItWas) {
 }
 
 TEST(TokenizerJson, NamesTheInvalidKey) {
-  const auto with = [](const char* key, const Json& value) {
-    Json json = llama3_json();
+  const auto with = [](const char* key, const SortedJson& value) {
+    SortedJson json = llama3_json();
     json["model"][key] = value;
     return json_error_in(json);
   };
@@ -197,26 +197,27 @@ TEST(TokenizerJson, NamesTheInvalidKey) {
   EXPECT_NE(with("merges", {}).find("(key model.merges)"), std::string::npos);
   EXPECT_NE(with("merges", {"ab"}).find("bad merge at index 0"), std::string::npos);
   EXPECT_NE(with("merges", {{"a", "b", "c"}}).find("bad merge at index 0"), std::string::npos);
-  EXPECT_NE(json_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
-  Json json = llama3_json();
+  EXPECT_NE(json_error_in(SortedJson::array()).find("expected a JSON object"), std::string::npos);
+  SortedJson json = llama3_json();
   json["pre_tokenizer"] = nullptr;
   EXPECT_NE(json_error_in(json).find("unknown kind of vocabulary: expected a byte-level or"),
             std::string::npos);
 }
 
 TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
-  const auto with = [](Json json, const char* key, const Json& value) {
+  const auto with = [](SortedJson json, const char* key, const SortedJson& value) {
     json[Json::json_pointer(key)] = value;
     return json_error_in(json);
   };
-  const Json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
-  Json quotes = space;
+  const SortedJson space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
+  SortedJson quotes = space;
   quotes["pattern"]["String"] = "``";
-  for (const Json& passes :
-       {Json(), Json{{"type", "NFC"}}, space,
-        Json{{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, space}}}})
+  for (const SortedJson& passes :
+       {SortedJson(), SortedJson{{"type", "NFC"}}, space,
+        SortedJson{{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, space}}}})
     EXPECT_EQ(with(llama3_json(), "/normalizer", passes), "");
-  for (const Json& refused : {Json{{"type", "Lowercase"}}, Json{{"type", "Strip"}}, quotes})
+  for (const SortedJson& refused :
+       {SortedJson{{"type", "Lowercase"}}, SortedJson{{"type", "Strip"}}, quotes})
     EXPECT_NE(with(llama3_json(), "/normalizer", refused)
                   .find("got " + refused["type"].get<std::string>()),
               std::string::npos);
@@ -228,10 +229,10 @@ TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
       std::string::npos);
   EXPECT_EQ(with(llama3_json(), "/model/end_of_word_suffix", ""), "");
 
-  Json bytes = llama3_json();
+  SortedJson bytes = llama3_json();
   bytes["model"]["vocab"] = {{"<0x00>", 0}, {"a", 1}, {"b", 2}, {"ab", 3}};
   bytes["model"]["merges"] = {"a b"};
-  const Json at_spaces = {
+  const SortedJson at_spaces = {
       {"type", "Split"}, {"behavior", "MergedWithPrevious"}, {"pattern", {{"String", " "}}}};
   EXPECT_EQ(with(bytes, "/pre_tokenizer", at_spaces), "") << "as Gemma has it";
   EXPECT_EQ(with(bytes, "/pre_tokenizer", {{"type", "Metaspace"}}), "");
@@ -240,7 +241,7 @@ TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
 }
 
 TEST(TokenizerJson, ASpaceBeforeTheFirstWordIsAWarning) {
-  Json json = llama3_json();
+  SortedJson json = llama3_json();
   EXPECT_TRUE(read_json_vocabulary(json, 8).vocabulary().warnings.empty());
   json["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true;
   EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().warnings.size(), 1U);
@@ -251,7 +252,7 @@ TEST(HfVocabulary, ManyAddedTokens) {
   constexpr int kAdded = 29'000;
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.json", llama3_json().dump());
-  Json added;
+  SortedJson added;
   for (int i = 0; i < kAdded; ++i) {
     added[std::to_string(7 + i)] = {{"content", "<custom_token_" + std::to_string(i) + ">"},
                                     {"lstrip", false},
@@ -260,7 +261,7 @@ TEST(HfVocabulary, ManyAddedTokens) {
                                     {"single_word", false},
                                     {"special", false}};
   }
-  directory.write("tokenizer_config.json", Json{{"added_tokens_decoder", added}}.dump(2));
+  directory.write("tokenizer_config.json", SortedJson{{"added_tokens_decoder", added}}.dump(2));
   HfVocabularyOptions options;
   options.tokens = 7 + kAdded;
   const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
@@ -272,10 +273,10 @@ TEST(HfVocabulary, ManyAddedTokens) {
 TEST(HfVocabulary, PrefersTheKnownNameIfNoIdDiffers) {
   const auto name_with = [](const char* merges) {
     const cria::test::TemporaryDirectory directory;
-    Json json = llama3_json();
+    SortedJson json = llama3_json();
     json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] =
         PreTokenizer::expressions("gpt-4o").front();
-    json["model"]["merges"] = Json::parse(merges);
+    json["model"]["merges"] = SortedJson::parse(merges);
     directory.write("tokenizer.json", json.dump());
     HfVocabularyOptions options;
     options.tokens = 8;
@@ -296,13 +297,13 @@ std::string pieces_file() {
 TEST(HfVocabulary, ReadsAddedTokensFromTokenizerJson) {
   const cria::test::TemporaryDirectory directory;
   directory.write("tokenizer.model", pieces_file());
-  Json json = {{"added_tokens",
-                {{{"id", 1}, {"content", "<s>"}, {"special", true}},
-                 {{"id", 260}, {"content", "<|im_end|>"}, {"special", true}},
-                 {{"id", 261}, {"content", "<tool>"}, {"special", false}}}},
-               {"post_processor",
-                {{"type", "TemplateProcessing"},
-                 {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}}}};
+  SortedJson json = {{"added_tokens",
+                      {{{"id", 1}, {"content", "<s>"}, {"special", true}},
+                       {{"id", 260}, {"content", "<|im_end|>"}, {"special", true}},
+                       {{"id", 261}, {"content", "<tool>"}, {"special", false}}}},
+                     {"post_processor",
+                      {{"type", "TemplateProcessing"},
+                       {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}}}};
   directory.write("tokenizer.json", json.dump());
   directory.write("tokenizer_config.json",
                   R"({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"})");

@@ -7,18 +7,17 @@
 #include <sstream>
 #include <thread>
 
+#include "model/file/json.h"
 #include "tests/tools/process.h"
 #include "tools/commands/batch_answers.h"
 
 namespace cria::test {
 namespace {
 
-using Json = nlohmann::json;
-
-std::vector<Json> answers_in(const std::string& path) {
-  std::vector<Json> answers;
+std::vector<SortedJson> answers_in(const std::string& path) {
+  std::vector<SortedJson> answers;
   std::istringstream text(read_file(path));
-  for (std::string line; std::getline(text, line);) answers.push_back(Json::parse(line));
+  for (std::string line; std::getline(text, line);) answers.push_back(SortedJson::parse(line));
   return answers;
 }
 
@@ -26,11 +25,12 @@ std::vector<Json> answers_in(const std::string& path) {
 std::string many_requests(int n) {
   std::string text;
   for (int i = 0; i < n; ++i) {
-    const Json body = {{"prompt", "The river rises in the hills and item " + std::to_string(i % 7)},
-                       {"raw", i % 2 == 0},
-                       {"temperature", i % 3 * 0.7},
-                       {"seed", i},
-                       {"max_tokens", 3 + i % 9}};
+    const SortedJson body = {
+        {"prompt", "The river rises in the hills and item " + std::to_string(i % 7)},
+        {"raw", i % 2 == 0},
+        {"temperature", i % 3 * 0.7},
+        {"seed", i},
+        {"max_tokens", 3 + i % 9}};
     text += body.dump() + "\n";
   }
   return text;
@@ -50,7 +50,7 @@ TEST(Batch, AnswersMatchRun) {
   const Result result = cria({"batch", "-i", in, "-o", out, "--seed", "1"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  const std::vector<Json> answers = answers_in(out);
+  const std::vector<SortedJson> answers = answers_in(out);
   ASSERT_EQ(answers.size(), 4U);
   EXPECT_EQ(answers[0].at("text"), "The capital of France is Paris.");
   EXPECT_EQ(answers[1].at("custom_id"), "b");
@@ -61,9 +61,9 @@ TEST(Batch, AnswersMatchRun) {
       cria({"run", "What colour is grass?", "-n", "20", "--temp", "0.7", "--seed", "5"}).out);
   EXPECT_EQ(answers[2]["response"]["body"]["choices"][0]["text"],
             cria({"run", "--raw", "The river", "-n", "10", "--temp", "0"}).out);
-  const Json run = Json::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed", "9",
-                                     "--stop", "e", "--logprobs", "0", "--json"})
-                                   .out);
+  const SortedJson run = SortedJson::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed",
+                                                 "9", "--stop", "e", "--logprobs", "0", "--json"})
+                                               .out);
   for (const char* key : {"text", "tokens", "stop_reason", "choices"})
     EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
 }
@@ -83,7 +83,7 @@ TEST(Batch, ContinuesAfterABadLine) {
   const Result result = cria({"batch", "-i", in, "-o", out});
   EXPECT_EQ(result.code, 0);
   EXPECT_NE(result.err.find("6 requests could not be answered"), std::string::npos) << result.err;
-  const std::vector<Json> answers = answers_in(out);
+  const std::vector<SortedJson> answers = answers_in(out);
   ASSERT_EQ(answers.size(), 7U);
   EXPECT_EQ(answers[1]["response"], nullptr);
   EXPECT_EQ(answers[1]["custom_id"], "b");
@@ -104,12 +104,12 @@ TEST(Batch, ContinuesAfterABadLine) {
 
 TEST(Batch, ReadsConversationsAsTheyAreServed) {
   const TempDirectory directory;
-  const Json user = {{"role", "user"}, {"content", "What is the capital of France?"}};
-  const auto line = [&](const char* role, Json more) {
+  const SortedJson user = {{"role", "user"}, {"content", "What is the capital of France?"}};
+  const auto line = [&](const char* role, SortedJson more) {
     more.update({{"messages", {{{"role", role}, {"content", "Be brief."}}, user}},
                  {"temperature", 0},
                  {"max_tokens", 3}});
-    return Json{{"body", std::move(more)}}.dump() + "\n";
+    return SortedJson{{"body", std::move(more)}}.dump() + "\n";
   };
   const std::string in = line("system", {{"say", "now"}}) +
                          line("developer", {{"chat_template_kwargs", {{"say", "now"}}}}) +
@@ -122,7 +122,7 @@ TEST(Batch, ReadsConversationsAsTheyAreServed) {
   const Result result =
       cria({"batch", "-i", directory.write("in", in), "-o", out, "--chat-template", form});
   EXPECT_EQ(result.code, 0) << result.err;
-  const std::vector<Json> answers = answers_in(out);
+  const std::vector<SortedJson> answers = answers_in(out);
   ASSERT_EQ(answers.size(), 4U);
   const auto tokens = [&](std::size_t i) {
     return answers[i]["response"]["body"]["usage"]["prompt_tokens"].get<int>();
@@ -134,10 +134,10 @@ TEST(Batch, ReadsConversationsAsTheyAreServed) {
 
 TEST(Batch, RejectsUnsupportedFields) {
   const TempDirectory directory;
-  const Json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
-  const std::pair<const char*, Json> refused[] = {
+  const SortedJson tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  const std::pair<const char*, SortedJson> refused[] = {
       {"guided_json", {{"guided_json", {{"type", "object"}}}}},
-      {"functions", {{"functions", Json::array()}}},
+      {"functions", {{"functions", SortedJson::array()}}},
       {"instructions", {{"instructions", "Be brief."}}},
       {"extra_body", {{"extra_body", {{"top_k", 1}}}}},
       {"params", {{"params", {{"max_tokens", 8}}}}},
@@ -149,23 +149,23 @@ TEST(Batch, RejectsUnsupportedFields) {
       {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
       {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
   };
-  const Json taken[] = {
-      Json::object(),
+  const SortedJson taken[] = {
+      SortedJson::object(),
       {{"tools", tools}, {"tool_choice", "none"}},
       {{"tool_choice", "auto"}, {"parallel_tool_calls", false}, {"modalities", {"text"}}},
-      {{"tools", Json::array()}, {"parallel_tool_calls", false}},
+      {{"tools", SortedJson::array()}, {"parallel_tool_calls", false}},
       {{"guided_json", nullptr}}};
-  const auto line = [](Json more) {
+  const auto line = [](SortedJson more) {
     more.update({{"messages", {{{"role", "user"}, {"content", "What is the capital of France?"}}}},
                  {"temperature", 0}});
     return more.dump() + "\n";
   };
   std::string in;
   for (const auto& [param, more] : refused) in += line(more);
-  for (const Json& more : taken) in += line(more);
+  for (const SortedJson& more : taken) in += line(more);
   const std::string out = directory.path("out");
   EXPECT_EQ(cria({"batch", "-i", directory.write("in", in), "-o", out}).code, 0);
-  const std::vector<Json> answers = answers_in(out);
+  const std::vector<SortedJson> answers = answers_in(out);
   ASSERT_EQ(answers.size(), std::size(refused) + std::size(taken));
   std::size_t at = 0;
   for (const auto& [param, more] : refused) {
@@ -255,12 +255,12 @@ TEST(Batch, ResumesWithItsSeed) {
   const TempDirectory directory;
   std::string requests;
   for (int i = 0; i < 8; ++i) {
-    Json request = {{"prompt", "Item " + std::to_string(i)},
-                    {"raw", true},
-                    {"max_tokens", 6},
-                    {"temperature", 2}};
+    SortedJson request = {{"prompt", "Item " + std::to_string(i)},
+                          {"raw", true},
+                          {"max_tokens", 6},
+                          {"temperature", 2}};
     if (i == 0) request["seed"] = 3;
-    requests += (i % 2 == 0 ? request : Json{{"body", request}}).dump() + "\n";
+    requests += (i % 2 == 0 ? request : SortedJson{{"body", request}}).dump() + "\n";
   }
   const std::string in = directory.write("in", requests), out = directory.path("out");
   EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
@@ -288,13 +288,16 @@ TEST(Batch, DraftsChangeNothing) {
 // The progress bar counts only this run: it starts at zero, and so do its speed and time left.
 TEST(Batch, ReportsProgressOfTheResumedRun) {
   const TempDirectory directory;
-  const std::string line =
-      Json{{"prompt", "The river"}, {"raw", true}, {"max_tokens", 60}, {"ignore_eos", true}}.dump();
+  const std::string line = SortedJson{
+      {"prompt", "The river"},
+      {"raw", true},
+      {"max_tokens", 60},
+      {"ignore_eos", true}}.dump();
   std::string requests, answers;
   for (std::size_t i = 0; i < 2000; ++i) {
     requests += line + "\n";
     if (i < 1900)
-      answers += Json{{"id", tools::batch_answer_id(i, line)}, {"text", ""}}.dump() + "\n";
+      answers += SortedJson{{"id", tools::batch_answer_id(i, line)}, {"text", ""}}.dump() + "\n";
   }
   const std::string in = directory.write("in", requests), out = directory.write("out", answers);
   Child child(Child::Kind::Terminal, {"batch", "-i", in, "-o", out, "--parallel", "1", "-t", "1"},

@@ -5,12 +5,11 @@
 #include <regex>
 #include <sstream>
 
+#include "model/file/json.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
 namespace {
-
-using Json = nlohmann::json;
 
 const std::string kCatSchema =
     R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, )"
@@ -18,7 +17,7 @@ const std::string kCatSchema =
     R"("additionalProperties": false})";
 
 void expect_cat(const std::string& text) {
-  const Json cat = Json::parse(text, nullptr, false);
+  const SortedJson cat = SortedJson::parse(text, nullptr, false);
   ASSERT_TRUE(cat.is_object()) << text;
   EXPECT_EQ(cat.size(), 2U);
   EXPECT_TRUE(cat.at("name").is_string());
@@ -68,20 +67,22 @@ TEST(Constrain, UnsupportedConstraintsAreUsageErrors) {
 
 TEST(Constrain, RequestsOfABatchSayIt) {
   const TempDirectory directory;
-  const Json cat = {{"type", "json_schema"},
-                    {"json_schema", {{"name", "cat"}, {"schema", Json::parse(kCatSchema)}}}};
-  const Json none = {
+  const SortedJson cat = {
+      {"type", "json_schema"},
+      {"json_schema", {{"name", "cat"}, {"schema", SortedJson::parse(kCatSchema)}}}};
+  const SortedJson none = {
       {"type", "json_schema"},
       {"json_schema", {{"name", "none"}, {"schema", {{"not", {{"type", "null"}}}}}}}};
-  const std::vector<Json> requests = {{{"response_format", cat}},
-                                      {{"grammar", "root ::= \"yes\" | \"no\""}},
-                                      {{"temperature", 1}},
-                                      {{"response_format", {{"type", "text"}}}},
-                                      {{"response_format", none}},
-                                      {{"grammar", "root ::= a"}},
-                                      {{"grammar", "root ::= \"a\""}, {"response_format", cat}}};
+  const std::vector<SortedJson> requests = {
+      {{"response_format", cat}},
+      {{"grammar", "root ::= \"yes\" | \"no\""}},
+      {{"temperature", 1}},
+      {{"response_format", {{"type", "text"}}}},
+      {{"response_format", none}},
+      {{"grammar", "root ::= a"}},
+      {{"grammar", "root ::= \"a\""}, {"response_format", cat}}};
   std::string lines;
-  for (Json request : requests) {
+  for (SortedJson request : requests) {
     request["prompt"] = "Describe a cat.";
     lines += request.dump() + "\n";
   }
@@ -89,9 +90,9 @@ TEST(Constrain, RequestsOfABatchSayIt) {
   const Result result = cria({"batch", "-i", directory.write("in", lines), "-o", out, "--regex",
                               "xy+z", "--temp", "0", "-n", "100"});
   EXPECT_EQ(result.code, 0) << result.err;
-  std::vector<Json> answers;
+  std::vector<SortedJson> answers;
   std::istringstream text(read_file(out));
-  for (std::string line; std::getline(text, line);) answers.push_back(Json::parse(line));
+  for (std::string line; std::getline(text, line);) answers.push_back(SortedJson::parse(line));
   ASSERT_EQ(answers.size(), requests.size());
   expect_cat(answers[0].at("text"));
   EXPECT_TRUE(answers[1].at("text") == "yes" || answers[1].at("text") == "no") << answers[1];

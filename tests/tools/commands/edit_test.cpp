@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 #include "tests/tools/process.h"
 
@@ -11,7 +12,6 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 class Edit : public testing::Test {
  protected:
@@ -19,8 +19,8 @@ class Edit : public testing::Test {
     arguments.insert(arguments.begin(), {"edit", input, out_});
     return cria(std::move(arguments));
   }
-  Json metadata() {
-    return Json::parse(cria({"inspect", out_, "--json", "--kv"}).out).at("metadata");
+  SortedJson metadata() {
+    return SortedJson::parse(cria({"inspect", out_, "--json", "--kv"}).out).at("metadata");
   }
 
   TempDirectory directory_;
@@ -32,11 +32,11 @@ TEST_F(Edit, SetsReplacesAndRemovesKeysAndLeavesTheRest) {
                               "--remove", "general.license", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(Json::parse(result.out), Json({{"file", out_},
-                                           {"set", 2},
-                                           {"removed", 1},
-                                           {"tensors", 74},
-                                           {"bytes", fs::file_size(out_)}}));
+  EXPECT_EQ(SortedJson::parse(result.out), SortedJson({{"file", out_},
+                                                       {"set", 2},
+                                                       {"removed", 1},
+                                                       {"tensors", 74},
+                                                       {"bytes", fs::file_size(out_)}}));
   const GgufFile before = GgufFile::open(kDemo), after = GgufFile::open(out_);
   EXPECT_EQ(after.find_string("general.name"), "a = b: c");
   EXPECT_EQ(after.find_uint("new.key"), 7U);
@@ -77,7 +77,7 @@ TEST_F(Edit, SettingAKeyBackGivesTheFirstFileBack) {
 TEST_F(Edit, SetsEveryTypeAtItsLimits) {
   struct Case {
     std::string value;
-    Json read;
+    SortedJson read;
   };
   const std::vector<Case> cases = {
       {"u8:255", 255},
@@ -94,22 +94,22 @@ TEST_F(Edit, SetsEveryTypeAtItsLimits) {
       {"bool:false", false},
       {"string:", ""},
       {"string:a:b=c\n\"é\"", "a:b=c\n\"é\""},
-      {"u8[]:[]", Json::array()},
+      {"u8[]:[]", SortedJson::array()},
       {"i16[]:[-1,0,32767]", {-1, 0, 32767}},
       {"f32[]:[1, 2.5]", {1.0, 2.5}},
       {"bool[]:[true,false]", {true, false}},
       {"string[]:[\"a\",\"b,\\\"c\\\"\"]", {"a", "b,\"c\""}},
       {"u64[]:[18446744073709551615]", {UINT64_MAX}},
-      {"i32[][]:[[1,2],[],[3]]", {{1, 2}, Json::array(), Json::array({3})}}};
+      {"i32[][]:[[1,2],[],[3]]", {{1, 2}, SortedJson::array(), SortedJson::array({3})}}};
   std::vector<std::string> arguments;
   for (std::size_t i = 0; i < cases.size(); ++i)
     arguments.insert(arguments.end(),
                      {"--set", "test." + std::to_string(i) + "=" + cases[i].value});
   const Result result = edit(arguments);
   ASSERT_EQ(result.code, 0) << result.err;
-  const Json read = metadata();
+  const SortedJson read = metadata();
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Json& got = read.at("test." + std::to_string(i));
+    const SortedJson& got = read.at("test." + std::to_string(i));
     if (cases[i].read.is_number_float())
       EXPECT_FLOAT_EQ(got.get<float>(), cases[i].read.get<float>()) << cases[i].value;
     else
@@ -225,7 +225,7 @@ TEST_F(Edit, SamplingOfTheFileIsTheDefault) {
   EXPECT_EQ(run(out_, {"--temp", "1.5"}).out, hot);
   EXPECT_NE(cria({"inspect", out_}).out.find("\nsampling: temp 0 (the model's: temp)\n"),
             std::string::npos);
-  EXPECT_EQ(Json::parse(cria({"inspect", out_, "--json"}).out).at("summary").at("sampling"),
+  EXPECT_EQ(SortedJson::parse(cria({"inspect", out_, "--json"}).out).at("summary").at("sampling"),
             "temp 0 (the model's: temp)");
   EXPECT_NE(
       cria({"chat", "-m", out_}, "/stats\n").err.find("; sampling: temp 0 (the model's: temp)\n"),

@@ -4,13 +4,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
 namespace {
-
-using Json = nlohmann::json;
 
 class Imatrix : public ::testing::Test {
  protected:
@@ -33,7 +32,7 @@ class Imatrix : public ::testing::Test {
 TEST_F(Imatrix, WritesBothFormsAndQuantizeReadsThem) {
   const Result gguf = imatrix({"--json"}, "m.gguf");
   ASSERT_EQ(gguf.code, 0) << gguf.err;
-  const Json object = Json::parse(gguf.out);
+  const SortedJson object = SortedJson::parse(gguf.out);
   EXPECT_EQ(object.at("entries"), 57);
   EXPECT_EQ(object.at("chunk_size"), 64);
   EXPECT_GT(object.at("chunks"), 10);
@@ -57,11 +56,11 @@ TEST_F(Imatrix, MergesAndConverts) {
       cria({"imatrix", "--merge", directory_.path("a.gguf"), directory_.path("b.dat"), "-o",
             directory_.path("both.gguf"), "--json"});
   ASSERT_EQ(merged.code, 0) << merged.err;
-  EXPECT_EQ(Json::parse(merged.out).at("chunks"), 6);
+  EXPECT_EQ(SortedJson::parse(merged.out).at("chunks"), 6);
   const Result more =
       imatrix({"--chunks", "3", "--merge", directory_.path("a.gguf"), "--json"}, "more.gguf");
   ASSERT_EQ(more.code, 0) << more.err;
-  EXPECT_EQ(Json::parse(more.out).at("chunks"), 7);
+  EXPECT_EQ(SortedJson::parse(more.out).at("chunks"), 7);
 }
 
 TEST_F(Imatrix, ResumesToTheSameBytes) {

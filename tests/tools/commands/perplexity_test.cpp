@@ -6,13 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "tests/tools/process.h"
 #include "tools/commands/choices.h"
 
 namespace cria::test {
 namespace {
-
-using Json = nlohmann::json;
 
 /// A text of many windows.
 std::string long_text() {
@@ -24,9 +23,9 @@ std::string long_text() {
 }
 
 /// Returns the output of --json without the elapsed time.
-Json figures(const Result& result) {
+SortedJson figures(const Result& result) {
   EXPECT_EQ(result.code, 0) << result.err;
-  Json object = Json::parse(result.out, nullptr, false);
+  SortedJson object = SortedJson::parse(result.out, nullptr, false);
   EXPECT_TRUE(object.is_object()) << result.out;
   object.erase("tokens_per_second");
   return object;
@@ -37,7 +36,7 @@ TEST(Perplexity, JsonForAFileOrStdin) {
   const std::string file = directory.write("text", long_text());
   const Result result = cria({"perplexity", "-f", file, "-c", "128", "--chunks", "3", "--json"});
   EXPECT_EQ(result.err, "");
-  const Json object = Json::parse(result.out);
+  const SortedJson object = SortedJson::parse(result.out);
   EXPECT_EQ(object["chunks"], 3);
   EXPECT_EQ(object["tokens"], 3 * 63);
   EXPECT_GT(object["ppl"], 2);
@@ -59,12 +58,12 @@ TEST(Perplexity, IgnoresTheContextOfSettings) {
   const std::vector<std::string> arguments = {"perplexity", "--chunks", "1", "--json"};
   EXPECT_EQ(figures(cria(arguments, long_text(), {"CRIA_CTX=64"})),
             figures(cria(arguments, long_text())));
-  const Json windows = figures(cria(arguments, long_text(), {"CRIA_WINDOW=64"}));
+  const SortedJson windows = figures(cria(arguments, long_text(), {"CRIA_WINDOW=64"}));
   EXPECT_EQ(windows["tokens"], 31);
 }
 
 TEST(Perplexity, StrideScoresAlmostEveryToken) {
-  const Json object = figures(
+  const SortedJson object = figures(
       cria({"perplexity", "-c", "128", "--stride", "64", "--chunks", "4", "--json"}, long_text()));
   EXPECT_EQ(object["tokens"], 127 + 3 * 64);
   EXPECT_EQ(object["stride"], 64);
@@ -110,10 +109,10 @@ TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
   // The head, 384 tokens of text, rows of 4 + 2·4096 bytes, a checksum per window and one of the
   // head.
   EXPECT_EQ(std::filesystem::file_size(file), 56 + 384 * 4 + 189 * (4 + 2 * 4096) + 4 * 8);
-  const Json with_file = figures(cria({"perplexity", "--compare", file, "--json"}));
-  const Json with_base = figures(
+  const SortedJson with_file = figures(cria({"perplexity", "--compare", file, "--json"}));
+  const SortedJson with_base = figures(
       cria({"perplexity", "-c", "128", "--chunks", "3", "--base", kDemo, "--json"}, long_text()));
-  for (const Json& object : {with_file, with_base}) {
+  for (const SortedJson& object : {with_file, with_base}) {
     EXPECT_EQ(object["ppl"], ppl);
     EXPECT_NEAR(object["base_ppl"], ppl, 1e-4 * ppl);
     EXPECT_NEAR(object["ppl_ratio"], 1, 1e-4);
@@ -180,7 +179,7 @@ TEST_F(PerplexityStopped, ResumesAfterCtrlC) {
             std::string::npos)
       << child.output();
   wait_for_state();
-  const Json want = figures(cria(arguments_));
+  const SortedJson want = figures(cria(arguments_));
   const Result resumed = cria(with_state());
   EXPECT_EQ(resumed.err.find("resuming after "), 0U) << resumed.err;
   EXPECT_EQ(figures(resumed), want);
@@ -227,7 +226,7 @@ TEST(Choices, OfSeveralForms) {
       R"({"question": "The opposite of hot is", "choices": ["cold", "blue"], "answer": "cold"})"
       "\n";
   const TempDirectory directory;
-  const Json object =
+  const SortedJson object =
       figures(cria({"perplexity", "--choices", directory.write("q.jsonl", questions), "--json"}));
   EXPECT_EQ(object["questions"], 4);
   const double right = 4 * object["accuracy_raw"].get<double>();

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "model/file/json.h"
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
 #include "tests/tools/process.h"
@@ -18,7 +19,6 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 std::ptrdiff_t files_in(const TempDirectory& directory) {
   return std::distance(fs::directory_iterator(directory.path()), {});
@@ -68,7 +68,7 @@ TEST(Quantize, NamesItsOutputAndCountsAsInspectDoes) {
   const std::string inspected = cria({"inspect", made, "--json", "--tokenizer"}).out;
   char bits[32];
   std::snprintf(bits, sizeof bits, "%.2f bits per weight",
-                Json::parse(inspected)["summary"]["bits_per_weight"].get<double>());
+                SortedJson::parse(inspected)["summary"]["bits_per_weight"].get<double>());
   EXPECT_NE(result.out.find(bits), std::string::npos) << bits << ": " << result.out;
   const Result again = cria({"quantize", directory.path("talker-F16.gguf"), "Q5_K_M"});
   EXPECT_EQ(again.code, 1) << "an existing file is replaced only if it is named";
@@ -101,18 +101,19 @@ TEST(Quantize, DryRunPredictsTheExactSize) {
   EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
   EXPECT_NE(table.out.find("as asked for"), std::string::npos)
       << "the tied embedding is the output matrix";
-  const Json plan = Json::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
+  const SortedJson plan =
+      SortedJson::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(plan.at("written"), false);
   const Result result = cria({"quantize", f16, out, "Q8_0", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const Json written = Json::parse(result.out);
+  const SortedJson written = SortedJson::parse(result.out);
   EXPECT_EQ(written.at("bytes"), plan.at("bytes"));
   EXPECT_EQ(written.at("file"), out) << "as merge, edit and split call it";
   EXPECT_EQ(plan.at("bytes"), fs::file_size(out));
-  const Json& tensors = written.at("tensors");
-  const auto embedding =
-      std::ranges::find(tensors, "token_embd.weight", [](const Json& t) { return t.at("name"); });
+  const SortedJson& tensors = written.at("tensors");
+  const auto embedding = std::ranges::find(tensors, "token_embd.weight",
+                                           [](const SortedJson& t) { return t.at("name"); });
   ASSERT_NE(embedding, tensors.end());
   EXPECT_EQ(embedding->at("type"), "Q8_0");
   EXPECT_GT(embedding->at("rmse"), 0);
@@ -140,14 +141,15 @@ TEST(Quantize, ChoosesTypesUnderABudget) {
                                             "--imatrix", importance, "--save-plan", plan};
   std::vector<std::string> dry = command;
   dry.emplace_back("--dry-run");
-  const Json expected = Json::parse(cria(dry).out), done = Json::parse(cria(command).out);
+  const SortedJson expected = SortedJson::parse(cria(dry).out),
+                   done = SortedJson::parse(cria(command).out);
   EXPECT_EQ(fs::file_size(made), expected.at("bytes"));
   EXPECT_LE(fs::file_size(made), 3'900'000U);
   EXPECT_GT(fs::file_size(made), 3'880'000U) << "nothing is left that a tensor could use";
   EXPECT_GT(expected.at("predicted_kld"), 0);
   EXPECT_EQ(done.at("predicted_kld"), expected.at("predicted_kld"));
   std::set<std::string> types;
-  for (const Json& tensor : done.at("tensors")) types.insert(tensor.at("type"));
+  for (const SortedJson& tensor : done.at("tensors")) types.insert(tensor.at("type"));
   EXPECT_GT(types.size(), 3U) << "F32 norms and at least three types";
 
   const Result large = cria({"quantize", f16, made, "--size", "1GB", "--types", "Q8_0", "--imatrix",
@@ -160,9 +162,9 @@ TEST(Quantize, ChoosesTypesUnderABudget) {
   EXPECT_EQ(read_file(again), read_file(made));
   directory.write("plan.txt", "blk.0.attn_q.weight Q5_K # edited\n");
   ASSERT_EQ(cria({"quantize", f16, again, "--plan", plan, "--tensor-type", "attn_v=Q4_0"}).code, 0);
-  const Json tensors =
-      Json::parse(cria({"inspect", again, "--json", "--tensors"}).out).at("tensors");
-  for (const Json& tensor : tensors) {
+  const SortedJson tensors =
+      SortedJson::parse(cria({"inspect", again, "--json", "--tensors"}).out).at("tensors");
+  for (const SortedJson& tensor : tensors) {
     const std::string name = tensor.at("name");
     if (name.find("attn_v.") != std::string::npos) {
       EXPECT_EQ(tensor.at("type"), "Q4_0") << name;
@@ -337,7 +339,7 @@ TEST(Quantize, ShowsItsRules) {
   const Result sizes = cria({"quantize", kDemo, "--mixes"});
   EXPECT_NE(sizes.out.find("8.50         8.51  7.45 MiB"), std::string::npos)
       << sizes.out << sizes.err;
-  const Json rules = Json::parse(cria({"quantize", "--mixes", "--json"}).out);
+  const SortedJson rules = SortedJson::parse(cria({"quantize", "--mixes", "--json"}).out);
   EXPECT_GT(rules.at("rules").size(), 40U);
   EXPECT_EQ(rules.at("fallbacks").at("Q4_K"), "Q5_0");
 }

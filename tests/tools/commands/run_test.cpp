@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "model/file/json.h"
 #include "tests/tools/paths.h"
 #include "tests/tools/process.h"
 

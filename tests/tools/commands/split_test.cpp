@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// The bundled model as cria writes it.
 std::string rewritten_demo(const TempDirectory& directory) {
@@ -30,9 +30,9 @@ TEST(Split, MergingGivesTheFileBack) {
     arguments.insert(arguments.end(), limit.begin(), limit.end());
     const Result split = cria(arguments);
     ASSERT_EQ(split.code, 0) << split.err;
-    const Json files = Json::parse(split.out);
+    const SortedJson files = SortedJson::parse(split.out);
     ASSERT_GT(files.size(), 2U);
-    for (const Json& file : files) {
+    for (const SortedJson& file : files) {
       EXPECT_EQ(file.at("bytes"), fs::file_size(file.at("file").get<std::string>()));
       if (limit[0] == "--max-size")
         EXPECT_LE(file.at("bytes"), limit[1] == "2M" ? 2'000'000 : 3'000'000);
@@ -71,7 +71,7 @@ TEST(Split, PartsMayBeMoreThanOpenFiles) {
   const DescriptorLimit limit(kLimit);
   const Result split = cria({"split", kDemo, directory.path("m"), "--max-tensors", "1", "--json"});
   ASSERT_EQ(split.code, 0) << split.err;
-  EXPECT_GT(Json::parse(split.out).size(), kLimit);
+  EXPECT_GT(SortedJson::parse(split.out).size(), kLimit);
 }
 
 TEST(Split, DryRunWritesNothing) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/quantize/importance.h"
+#include "model/file/json.h"
 #include "model/gguf/gguf.h"
 #include "tests/tools/process.h"
 
@@ -15,7 +16,6 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 // The bundled model under other names stands for its quantizations.
 class Sweep : public ::testing::Test {
@@ -48,9 +48,10 @@ TEST_F(Sweep, MeasuresEveryFileDespiteABadOne) {
   const Result result = cria(arguments({bad, directory_.path("same.gguf")}));
   EXPECT_EQ(result.code, 1) << "one has failed";
   EXPECT_NE(result.err.find("cria: error: " + bad), std::string::npos) << result.err;
-  const Json object = Json::parse(result.out);
+  const SortedJson object = SortedJson::parse(result.out);
   ASSERT_EQ(object["rows"].size(), 3U);
-  const Json &base = object["rows"][0], &failed = object["rows"][1], &same = object["rows"][2];
+  const SortedJson &base = object["rows"][0], &failed = object["rows"][1],
+                   &same = object["rows"][2];
   EXPECT_EQ(base["name"], "base");
   EXPECT_EQ(base["dtype"], "Q8_0");
   EXPECT_NEAR(base["bits_per_weight"], 8.5, 0.1);
@@ -63,7 +64,7 @@ TEST_F(Sweep, MeasuresEveryFileDespiteABadOne) {
   EXPECT_GT(same["tg"], 0);
   EXPECT_NE(object["advice"].get<std::string>().find("Recommended here: "), std::string::npos);
 
-  EXPECT_EQ(Json::parse(read_file(out_ + "/sweep.json")), object);
+  EXPECT_EQ(SortedJson::parse(read_file(out_ + "/sweep.json")), object);
   const std::string csv = read_file(out_ + "/sweep.csv");
   EXPECT_EQ(csv.find("name,dtype,file_bytes,"), 0U) << csv;
   EXPECT_EQ(count_lines(csv), 4U) << csv;
@@ -94,7 +95,7 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   EXPECT_EQ(count_lines(first.err), 2U) << first.err;
   const Result second = cria(arguments({directory_.path("same.gguf")}));
   EXPECT_EQ(second.err, "");
-  EXPECT_EQ(Json::parse(second.out)["rows"], Json::parse(first.out)["rows"]);
+  EXPECT_EQ(SortedJson::parse(second.out)["rows"], SortedJson::parse(first.out)["rows"]);
   std::vector<std::string> other = arguments({directory_.path("same.gguf")});
   other[10] = "3";  // windows
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
@@ -107,7 +108,7 @@ TEST_F(Sweep, MakesFilesOfGivenSizes) {
     all.emplace_back(word);
   const Result result = cria(all);
   ASSERT_EQ(result.code, 0) << result.err;
-  const Json rows = Json::parse(result.out).at("rows");
+  const SortedJson rows = SortedJson::parse(result.out).at("rows");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1].at("name"), "base-3.6MB");
   EXPECT_LE(rows[1].at("file_bytes"), 3'600'000);
@@ -133,7 +134,7 @@ TEST_F(Sweep, IgnoresAnotherSweepsFiles) {
   }
 
   // A stopped sweep leaves a state and the predictions of its reference model.
-  const Json rows = Json::parse(cria(wanted).out).at("rows");
+  const SortedJson rows = SortedJson::parse(cria(wanted).out).at("rows");
   fs::remove(out_ + "/same.row.json");
   ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "2", "--base", kDemo,
                   "--state", out_ + "/same.state"})
@@ -146,14 +147,14 @@ TEST_F(Sweep, IgnoresAnotherSweepsFiles) {
   const Result again = cria(wanted);
   EXPECT_EQ(again.code, 0) << again.err;
   for (const char* figure : {"ppl", "ppl_ratio", "kld", "same_top"})
-    EXPECT_EQ(Json::parse(again.out).at("rows")[1].at(figure), rows[1].at(figure)) << figure;
+    EXPECT_EQ(SortedJson::parse(again.out).at("rows")[1].at(figure), rows[1].at(figure)) << figure;
 }
 
 TEST_F(Sweep, KilledAndStartedAgainGivesTheSameFigures) {
   std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
   wanted.at(8) = "16";  // many windows: time to kill it in the middle
   wanted.at(10) = "50";
-  const Json whole = Json::parse(cria(wanted).out).at("rows");
+  const SortedJson whole = SortedJson::parse(cria(wanted).out).at("rows");
   wanted.at(6) = directory_.path("killed");
   for (const char* last_sign : {"/base.row.json", "/same.state"}) {
     Child child(Child::Kind::Pipe, wanted);
@@ -163,7 +164,7 @@ TEST_F(Sweep, KilledAndStartedAgainGivesTheSameFigures) {
     EXPECT_EQ(child.exit_code(), 128 + SIGKILL) << last_sign;
   }
   EXPECT_FALSE(fs::exists(wanted.at(6) + "/same.row.json"));
-  const Json rows = Json::parse(cria(wanted).out).at("rows");
+  const SortedJson rows = SortedJson::parse(cria(wanted).out).at("rows");
   ASSERT_EQ(rows.size(), whole.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (const auto& [key, value] : rows[i].items()) {
@@ -194,7 +195,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   wanted[2] = directory_.path("f16.gguf");
   const Result first = cria(wanted);
   ASSERT_EQ(first.code, 0) << first.err;
-  const Json rows = Json::parse(first.out).at("rows");
+  const SortedJson rows = SortedJson::parse(first.out).at("rows");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1]["name"], "f16-BF16");
   EXPECT_EQ(rows[2]["dtype"], "Q8_0");
@@ -204,7 +205,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
         << "removed when it was measured: " << entry.path();
   const Result second = cria(wanted);
   EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
-  EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
+  EXPECT_EQ(SortedJson::parse(second.out).at("rows"), rows);
 
   // The bundled model is quantized already: that is said before anything is measured.
   const Result lossy = cria(arguments({"--types", "Q4_0"}));
@@ -214,8 +215,8 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_FALSE(fs::exists(out_ + "/base.row.json"));
   const Result allowed = cria(arguments({"--types", "Q4_0,Q4_K,Q4_K_M", "--allow-requantize"}));
   EXPECT_EQ(allowed.code, 0) << allowed.err;
-  EXPECT_EQ(Json::parse(allowed.out).at("rows")[1]["dtype"], "Q4_0");
-  EXPECT_EQ(Json::parse(allowed.out).at("rows").size(), 3U) << "two names of one mix";
+  EXPECT_EQ(SortedJson::parse(allowed.out).at("rows")[1]["dtype"], "Q4_0");
+  EXPECT_EQ(SortedJson::parse(allowed.out).at("rows").size(), 3U) << "two names of one mix";
   EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
 
   ImportanceMatrix foreign;
@@ -239,7 +240,7 @@ TEST_F(Sweep, KeepsExistingFiles) {
   wanted[6] = directory_.path();
   const Result result = cria(wanted);
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(Json::parse(result.out).at("rows")[1]["dtype"], "Q8_0");
+  EXPECT_EQ(SortedJson::parse(result.out).at("rows")[1]["dtype"], "Q8_0");
   EXPECT_EQ(read_file(mine), "mine");
 
   // Files that are kept have the model's keys, not those given for measuring.

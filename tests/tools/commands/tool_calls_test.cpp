@@ -4,13 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "model/file/json.h"
 #include "tests/engine/session/scripted_model.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
 namespace {
-
-using Json = nlohmann::json;
 
 const std::string kCallingTemplate =
     "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ' ' ~ m.content ~ '<|im_end|>' }}{% "
@@ -42,28 +41,29 @@ class ToolCalls : public testing::Test {
 TEST_F(ToolCalls, JsonHasThemAsOpenAi) {
   const Result result = run({"--tools", tools_, "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const Json all = Json::parse(result.out);
+  const SortedJson all = SortedJson::parse(result.out);
   EXPECT_EQ(all.at("text"), "I look.");
-  const Json& choice = all.at("choices").at(0);
+  const SortedJson& choice = all.at("choices").at(0);
   EXPECT_EQ(choice.at("finish_reason"), "tool_calls");
   EXPECT_EQ(choice.at("message").at("content"), "I look.");
-  const Json& call = choice.at("message").at("tool_calls").at(0);
+  const SortedJson& call = choice.at("message").at("tool_calls").at(0);
   EXPECT_EQ(call.at("type"), "function");
   EXPECT_EQ(call.at("function").at("name"), "look");
   EXPECT_EQ(call.at("function").at("arguments"), R"({"x": 1.0})");
   EXPECT_EQ(call.at("id").get<std::string>().size(), 29U);
-  EXPECT_EQ(Json::parse(run({"--tools", tools_, "--json"}).out).at("choices"), all.at("choices"))
+  EXPECT_EQ(SortedJson::parse(run({"--tools", tools_, "--json"}).out).at("choices"),
+            all.at("choices"))
       << "ids are the same each time";
 }
 
 TEST_F(ToolCalls, PiecesAndLines) {
   std::istringstream lines(run({"--tools", tools_, "--stream-json"}).out);
   std::string content;
-  Json calls = Json::array();
+  SortedJson calls = SortedJson::array();
   for (std::string line; std::getline(lines, line);) {
-    const Json piece = Json::parse(line);
+    const SortedJson piece = SortedJson::parse(line);
     if (piece.at("object") != "chat.completion.chunk") continue;
-    const Json& delta = piece.at("choices").at(0).at("delta");
+    const SortedJson& delta = piece.at("choices").at(0).at("delta");
     content += delta.value("content", "");
     if (delta.contains("tool_calls")) calls.push_back(delta.at("tool_calls").at(0));
   }

@@ -15,8 +15,6 @@
 namespace cria::test {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 bool is_whole(const SamplerOption& option) {
   return std::holds_alternative<std::int32_t SamplerOptions::*>(option.member);
 }
@@ -37,7 +35,7 @@ std::vector<const SamplerOption*> number_options() {
 }
 
 /// The value as the command line takes it.
-std::string text_of(double value) { return OrderedJson(value).dump(); }
+std::string text_of(double value) { return Json(value).dump(); }
 
 SamplerOptions from_command_line(const std::vector<std::string>& arguments) {
   tools::Program program;
@@ -49,20 +47,20 @@ SamplerOptions from_command_line(const std::vector<std::string>& arguments) {
   return sampling.resolve().sampler;
 }
 
-SamplerOptions from_serve(const OrderedJson& fields) {
-  OrderedJson body = {{"messages", {{{"role", "user"}, {"content", "x"}}}}};
+SamplerOptions from_serve(const Json& fields) {
+  Json body = {{"messages", {{{"role", "user"}, {"content", "x"}}}}};
   body.update(fields);
   return tools::read_chat_request(body, {}, 100).generate.sampler;
 }
 
-SamplerOptions from_completions(const OrderedJson& fields) {
-  OrderedJson body = {{"prompt", "x"}};
+SamplerOptions from_completions(const Json& fields) {
+  Json body = {{"prompt", "x"}};
   body.update(fields);
   return tools::read_completion_request(body, {}, 100).generate.sampler;
 }
 
-SamplerOptions from_batch(const OrderedJson& fields) {
-  OrderedJson body = {{"prompt", "x"}};
+SamplerOptions from_batch(const Json& fields) {
+  Json body = {{"prompt", "x"}};
   body.update(fields);
   return tools::parse_batch_request(body.dump(), {}).generate.sampler;
 }
@@ -81,8 +79,7 @@ TEST(SamplerInterfaces, SetEveryNumber) {
     const std::string name(option->name);
     SCOPED_TRACE(name);
     const double value = some_value(*option);
-    const OrderedJson json =
-        is_whole(*option) ? OrderedJson(static_cast<int>(value)) : OrderedJson(value);
+    const Json json = is_whole(*option) ? Json(static_cast<int>(value)) : Json(value);
     const auto expected = static_cast<double>(static_cast<float>(value));
     ASSERT_NE(sampler_number({}, *option), expected);
     EXPECT_EQ(sampler_number(from_command_line({"--" + sampler_flag(*option) + "=" + json.dump()}),
@@ -104,7 +101,7 @@ TEST(SamplerInterfaces, ComeBackAsFieldsOfARequest) {
   options.dry_sequence_breakers = {"a"};
   options.logit_bias = {{5, -std::numeric_limits<float>::infinity()}};
   options.seed = 7;
-  const OrderedJson fields = tools::sampler_fields(options);
+  const Json fields = tools::sampler_fields(options);
   const SamplerOptions read = from_serve(fields);
   for (const SamplerOption* const option : number_options())
     EXPECT_EQ(sampler_number(read, *option), sampler_number(options, *option)) << option->name;
@@ -148,12 +145,11 @@ TEST(SamplerInterfaces, SetListsAndFlags) {
   for (const auto& read : {from_serve, from_completions, from_batch}) {
     EXPECT_EQ(read({{"samplers", "top_k;temperature"}}).steps, steps);
     EXPECT_EQ(read({{"samplers", {"top_k", "temperature"}}}).steps, steps);
-    EXPECT_EQ(read({{"samplers", OrderedJson::array()}}).steps, parse_sampler_steps(""));
+    EXPECT_EQ(read({{"samplers", Json::array()}}).steps, parse_sampler_steps(""));
     EXPECT_TRUE(refuses([&] { read({{"samplers", {"magic"}}}); }));
     EXPECT_EQ(read({{"dry_sequence_breakers", {"a", "b"}}}).dry_sequence_breakers,
               (Strings{"a", "b"}));
-    EXPECT_TRUE(
-        read({{"dry_sequence_breakers", OrderedJson::array()}}).dry_sequence_breakers.empty());
+    EXPECT_TRUE(read({{"dry_sequence_breakers", Json::array()}}).dry_sequence_breakers.empty());
     EXPECT_EQ(read({{"logit_bias", {{"5", -2.5}}}}).logit_bias.at(0).second, -2.5F);
     EXPECT_EQ(read({{"seed", 7}}).seed, 7U);
   }
@@ -180,18 +176,18 @@ TEST(SamplerInterfaces, CSetsEveryNumber) {
 TEST(SamplerInterfaces, RunAndServeGiveTheSameAnswer) {
   serve::test::ServedDemo demo;
   const std::string question = "Write a short poem about the sea.";
-  const auto served = [&](OrderedJson fields) {
-    OrderedJson body = {{"messages", {{{"role", "user"}, {"content", question}}}},
-                        {"max_tokens", 24},
-                        {"seed", 3},
-                        {"temperature", 1.5}};
+  const auto served = [&](Json fields) {
+    Json body = {{"messages", {{{"role", "user"}, {"content", question}}}},
+                 {"max_tokens", 24},
+                 {"seed", 3},
+                 {"temperature", 1.5}};
     body.update(fields);
     return demo.answer("/v1/chat/completions", body)
         ->json()["choices"][0]["message"]["content"]
         .get<std::string>();
   };
-  const std::string plain = served(OrderedJson::object());
-  const std::vector<std::pair<OrderedJson, std::vector<std::string>>> cases = {
+  const std::string plain = served(Json::object());
+  const std::vector<std::pair<Json, std::vector<std::string>>> cases = {
       {{{"xtc_probability", 1}, {"xtc_threshold", 0.01}},
        {"--xtc-probability", "1", "--xtc-threshold", "0.01"}},
       {{{"top_n_sigma", 0.5}}, {"--top-n-sigma", "0.5"}},
@@ -229,11 +225,10 @@ TEST(SamplerInterfaces, RunAndServeGiveTheSameAnswer) {
 TEST(SamplerInterfaces, PenaltiesOfOpenAiIgnoreThePrompt) {
   serve::test::ServedDemo demo;
   const auto first_token = [&](const char* name, double value) {
-    const OrderedJson body = {
-        {"prompt", "The capital of France is Paris. The capital of France is"},
-        {"max_tokens", 1},
-        {"temperature", 0},
-        {name, value}};
+    const Json body = {{"prompt", "The capital of France is Paris. The capital of France is"},
+                       {"max_tokens", 1},
+                       {"temperature", 0},
+                       {name, value}};
     return demo.answer("/v1/completions", body)->json()["choices"][0]["text"].get<std::string>();
   };
   const std::string plain = first_token("presence_penalty", 0);

@@ -9,8 +9,6 @@
 namespace cria::serve::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Wanted {
   std::string prompt;
   float temperature;

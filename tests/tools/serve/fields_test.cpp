@@ -6,8 +6,6 @@
 namespace cria::serve::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Wrong {
   const char* field;  // a member of the body
   const char* value;  // JSON; "": left out

@@ -4,11 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "model/file/json.h"
 #include "tests/tools/serve/fake_exchange.h"
 
 namespace cria::serve::test {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr const char* kChatPath = "/v1/chat/completions";
 inline constexpr const char* kTextPath = "/v1/completions";

@@ -7,8 +7,6 @@
 namespace cria::serve::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::shared_ptr<const Model> small_model(const std::string& name) {
   return Model::load(std::string(cria::test::project_root()) + "/tests/data/vectors/" + name);
 }

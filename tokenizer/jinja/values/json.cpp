@@ -15,8 +15,6 @@ namespace cria::jinja {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 void check_depth(std::size_t depth) {
   if (depth > List::kDeepest) throw Failure("JSON is nested too deeply");
 }

@@ -1,10 +1,10 @@
 // JSON as template values.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string_view>
 
+#include "model/file/json.h"
 #include "tokenizer/jinja/builtins/builtins.h"
 #include "tokenizer/jinja/values/value.h"
 
@@ -12,7 +12,7 @@ namespace cria::jinja {
 
 /// Texts are untrusted: markers in them never become control tokens. Throws Failure if the JSON is
 /// nested too deeply.
-Value from_json(const nlohmann::ordered_json& json);
+Value from_json(const Json& json);
 /// Parses a text in linear time; throws Failure if it is not JSON.
 Value parse_json(std::string_view text);
 

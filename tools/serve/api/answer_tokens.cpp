@@ -11,10 +11,8 @@ namespace {
 
 /// Returns a token as text; invalid UTF-8 becomes "bytes:\xe6\xb0", as in OpenAI's answers.
 std::string token_name(const std::string& bytes) {
-  const std::string strict =
-      RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::ignore);
-  const std::string lax =
-      RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+  const std::string strict = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::ignore);
+  const std::string lax = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
   if (strict == lax) return bytes;
   std::string name = "bytes:";
   for (const char byte : bytes) {
@@ -67,11 +65,11 @@ std::vector<TextToken> AnswerTokens::take(std::size_t bytes, std::string_view te
   return out;
 }
 
-RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens) {
-  RequestJson content = RequestJson::array();
+Json chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens) {
+  Json content = Json::array();
   for (const TextToken& token : tokens) {
     const TokenLogprobs logprobs = token.logprobs.value_or(TokenLogprobs{});
-    RequestJson entry = tools::token_logprobs_json(tokenizer, logprobs);
+    Json entry = tools::token_logprobs_json(tokenizer, logprobs);
     if (token.text != tokenizer.piece(logprobs.id)) {
       entry["token"] = token.text;
       entry["bytes"] = std::vector<unsigned char>(token.text.begin(), token.text.end());
@@ -81,9 +79,9 @@ RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken>
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
-                                std::size_t& offset) {
-  RequestJson names = RequestJson::array(), logprobs = names, tops = names, offsets = names;
+Json completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
+                         std::size_t& offset) {
+  Json names = Json::array(), logprobs = names, tops = names, offsets = names;
   for (const TextToken& token : tokens) {
     names.push_back(token_name(token.text));
     offsets.push_back(offset);
@@ -94,7 +92,7 @@ RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const Text
       continue;
     }
     logprobs.push_back(tools::finite_logprob(token.logprobs->logprob));
-    RequestJson top = RequestJson::object();
+    Json top = Json::object();
     for (const auto& [id, logprob] : token.logprobs->top)
       top.emplace(token_name(tokenizer.piece(id, true)), tools::finite_logprob(logprob));
     tops.push_back(std::move(top));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "model/file/json.h"
 #include "tools/serve/api/json_text.h"
 
 namespace cria::serve {
@@ -42,11 +43,11 @@ class AnswerTokens {
 };
 
 /// {"content": […], "refusal": null}
-RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens);
+Json chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens);
 
 /// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: the offsets count characters from
 /// `offset` on, which moves behind the tokens.
-RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
-                                std::size_t& offset);
+Json completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
+                         std::size_t& offset);
 
 }  // namespace cria::serve

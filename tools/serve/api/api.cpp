@@ -168,7 +168,7 @@ Route Api::post_route(const std::string& path, Answerer answerer) {
 }
 
 // A waiting request keeps its body as text, which takes less memory than a tree.
-void Api::with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void Api::with_model(const std::shared_ptr<Exchange>& exchange, const Json& body,
                      const ModelAnswerer& answerer, WaitingForm waiting) {
   const Fields fields(body);
   use_model(
@@ -181,7 +181,7 @@ void Api::with_model(const std::shared_ptr<Exchange>& exchange, const RequestJso
 
 Route Api::post_route(const std::string& path, ModelAnswerer answerer) {
   return post_route(path, [this, answerer = std::move(answerer)](
-                              const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+                              const std::shared_ptr<Exchange>& exchange, const Json& body) {
     const bool stream = body.is_object() && body.contains("stream") && body["stream"] == true;
     with_model(exchange, body, answerer, stream ? WaitingForm(StreamForm()) : std::nullopt);
   });
@@ -214,7 +214,7 @@ Route Api::get_route(
 
 namespace {
 
-void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void tokenize(const std::shared_ptr<Exchange>& exchange, const Json& body,
               const ModelLease& model) {
   const Tokenizer& tokenizer = model->model->tokenizer();
   const Fields fields(body);
@@ -236,7 +236,7 @@ void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body
   exchange->answer(200, kJsonType, json.take());
 }
 
-void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void detokenize(const std::shared_ptr<Exchange>& exchange, const Json& body,
                 const ModelLease& model) {
   const Fields fields(body);
   (void)fields.require("tokens", "an array of token ids");
@@ -283,9 +283,9 @@ Route other_path(const char* method, const char* path, const char* hint) {
 
 std::vector<Route> Api::routes() {
   std::vector<Route> all;
-  const auto own = [this](void (Api::*handler)(const std::shared_ptr<Exchange>&, const RequestJson&,
+  const auto own = [this](void (Api::*handler)(const std::shared_ptr<Exchange>&, const Json&,
                                                const ModelLease&)) -> ModelAnswerer {
-    return [this, handler](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+    return [this, handler](const auto& exchange, const Json& body, const ModelLease& model) {
       (this->*handler)(exchange, body, model);
     };
   };
@@ -298,7 +298,7 @@ std::vector<Route> Api::routes() {
     for (const bool chat : {true, false})
       endpoint(post_route(
           chat ? "/chat/completions" : "/completions",
-          [this, chat](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+          [this, chat](const auto& exchange, const Json& body, const ModelLease& model) {
             ask(exchange, model, {body, chat, {}, [](ReplyParts parts) {
                                     return std::make_shared<OpenAiReply>(std::move(parts));
                                   }});
@@ -330,9 +330,8 @@ std::vector<Route> Api::routes() {
 
 namespace {
 
-RequestJson model_json(const ModelPool::Entry& entry, std::int64_t created) {
-  RequestJson json = {
-      {"id", entry.id}, {"object", "model"}, {"created", created}, {"owned_by", "cria"}};
+Json model_json(const ModelPool::Entry& entry, std::int64_t created) {
+  Json json = {{"id", entry.id}, {"object", "model"}, {"created", created}, {"owned_by", "cria"}};
   if (entry.card) {
     const ModelCard& card = *entry.card;
     json["meta"] = {{"n_ctx", card.n_ctx},       {"n_ctx_train", card.n_ctx_train},
@@ -340,8 +339,8 @@ RequestJson model_json(const ModelPool::Entry& entry, std::int64_t created) {
                     {"n_params", card.n_params}, {"size", card.tensor_bytes},
                     {"memory", card.memory}};
     json["context_length"] = card.n_ctx;
-    json["architecture"] = {{"input_modalities", RequestJson::array({"text"})},
-                            {"output_modalities", RequestJson::array({card.output})}};
+    json["architecture"] = {{"input_modalities", Json::array({"text"})},
+                            {"output_modalities", Json::array({card.output})}};
   }
   json["status"] = {{"value", entry.status}};
   return json;
@@ -350,7 +349,7 @@ RequestJson model_json(const ModelPool::Entry& entry, std::int64_t created) {
 }  // namespace
 
 void Api::models(const std::shared_ptr<Exchange>& exchange) {
-  RequestJson all = RequestJson::array();
+  Json all = Json::array();
   for (std::size_t i = 0; i < pool_.size(); ++i)
     all.push_back(model_json(pool_.entry(i), created_));
   exchange->answer(200, kJsonType, json_text({{"object", "list"}, {"data", std::move(all)}}));
@@ -451,7 +450,7 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& mo
   }
 }
 
-void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void Api::embed(const std::shared_ptr<Exchange>& exchange, const Json& body,
                 const ModelLease& model) {
   const EmbeddingRequest request = read_embedding_request(body, *model->model);
   if (model->pooling == Pooling::None || model->pooling == Pooling::Rank)
@@ -471,7 +470,7 @@ void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& bo
          reply->job(std::move(prompts), model->pooling, exchange->request().scope));
 }
 
-void Api::rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void Api::rerank(const std::shared_ptr<Exchange>& exchange, const Json& body,
                  const ModelLease& model) {
   RerankRequest request = read_rerank_request(body);
   auto pairs = rerank_pairs(request, *model->model, model->n_ctx());
@@ -484,14 +483,14 @@ void Api::rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& b
   submit(exchange, model, reply->job(std::move(pairs), Pooling::Rank, exchange->request().scope));
 }
 
-void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Json& body,
                          const ModelLease& model) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
   const CompletionRequest request = tools::read_chat_request(
       body, model->defaults, model->model->token_count(), model->model->adapters().files().size());
   Repairs repairs;
-  RequestJson json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
+  Json json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
   if (!repairs.empty()) json["repairs"] = repairs;
   exchange->answer(200, kJsonType, json_text(json));
 }

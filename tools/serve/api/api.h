@@ -31,7 +31,7 @@ using FieldPaths = std::vector<std::pair<std::string, std::string>>;
 
 /// A request as one of chat completions or completions that is answered in a form of its own.
 struct EqualRequest {
-  RequestJson body;
+  Json body;
   bool chat = true;
   FieldPaths paths;
   /// Makes the reply.
@@ -53,10 +53,9 @@ class Api {
 
   // For the protocols:
 
-  using Answerer =
-      std::function<void(const std::shared_ptr<Exchange>& exchange, const RequestJson& body)>;
+  using Answerer = std::function<void(const std::shared_ptr<Exchange>& exchange, const Json& body)>;
   using ModelAnswerer = std::function<void(const std::shared_ptr<Exchange>& exchange,
-                                           const RequestJson& body, const ModelLease& model)>;
+                                           const Json& body, const ModelLease& model)>;
   /// Returns a route for requests with a JSON body, read and answered on a worker thread.
   Route post_route(const std::string& path, Answerer answerer);
   /// The same, for requests that need the model that "model" names: they wait until it is loaded.
@@ -74,7 +73,7 @@ class Api {
   using WaitingForm = std::optional<StreamForm>;
   /// Answers with the model that the body names, at once or once it is loaded. "keep_alive" says
   /// how long it stays. Throws RequestError, and what the answerer throws at once.
-  void with_model(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+  void with_model(const std::shared_ptr<Exchange>& exchange, const Json& body,
                   const ModelAnswerer& answerer, WaitingForm waiting);
   /// Answers a request, with errors that name its own fields.
   void ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
@@ -106,11 +105,9 @@ class Api {
 
   void models(const std::shared_ptr<Exchange>& exchange);
   void one_model(const std::shared_ptr<Exchange>& exchange);
-  void embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
-             const ModelLease& model);
-  void rerank(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
-              const ModelLease& model);
-  void apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body,
+  void embed(const std::shared_ptr<Exchange>& exchange, const Json& body, const ModelLease& model);
+  void rerank(const std::shared_ptr<Exchange>& exchange, const Json& body, const ModelLease& model);
+  void apply_template(const std::shared_ptr<Exchange>& exchange, const Json& body,
                       const ModelLease& model);
 
   ModelPool& pool_;

@@ -25,7 +25,7 @@ ToolChoice tool_choice(const CompletionRequest& request, CallForm form) {
 std::string key_of(const ToolChoice& choice) {
   return "tools " + std::to_string(static_cast<int>(choice.form)) +
          (choice.parallel ? " " : " one ") + (choice.free_text ? "auto " : "") + choice.name + " " +
-         RequestJson(choice.allowed).dump() + (choice.format ? "or " + *choice.format : "") + " " +
+         Json(choice.allowed).dump() + (choice.format ? "or " + *choice.format : "") + " " +
          choice.tools;
 }
 
@@ -47,7 +47,7 @@ void refuse_what_binds(const CompletionRequest& request) {
     tools::refuse_unsupported("tool_choice",
                               "tool calls in this model's format cannot be required; use \"auto\"");
   for (std::size_t i = 0; i < tools.tools.size(); ++i)
-    if (tools.tools[i]["function"].value("strict", RequestJson()) == true)
+    if (tools.tools[i]["function"].value("strict", Json()) == true)
       tools::refuse_unsupported(tools::element_path("tools", i) + ".function.strict",
                                 "arguments in this model's tool-call format cannot be constrained");
 }

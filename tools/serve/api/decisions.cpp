@@ -20,8 +20,8 @@ EqualRequest asking(const EqualRequest& conversation, const DecisionQuestion& qu
                     const ChatTemplate& chat) {
   EqualRequest out = conversation;
   const std::string text = decision_text(question);
-  RequestJson& messages = out.body["messages"];
-  RequestJson& last = messages.back();
+  Json& messages = out.body["messages"];
+  Json& last = messages.back();
   if (last["role"] == "user")
     last["content"] = last["content"].get<std::string>() + "\n\n" + text;
   else
@@ -95,7 +95,7 @@ std::vector<double> probabilities(const LabelTree& tree,
   return out;
 }
 
-RequestJson usage_of(bool systemone, std::size_t tokens, std::size_t cached) {
+Json usage_of(bool systemone, std::size_t tokens, std::size_t cached) {
   if (systemone) return {{"input_tokens", tokens}, {"output_tokens", 0}};
   return {{"input_tokens", tokens},
           {"input_tokens_details", {{"cached_tokens", cached}}},
@@ -106,11 +106,11 @@ RequestJson usage_of(bool systemone, std::size_t tokens, std::size_t cached) {
 
 std::string body_of(const ServedModel& model, const Decision& decision, const Vectors& scores) {
   const bool systemone = decision.request.systemone;
-  RequestJson answers = systemone ? RequestJson::object() : RequestJson::array();
+  Json answers = systemone ? Json::object() : Json::array();
   for (std::size_t i = 0; i < decision.trees.size(); ++i) {
     const LabelTree& tree = decision.trees[i];
     const DecisionQuestion& question = decision.request.questions[i];
-    RequestJson answer =
+    Json answer =
         decision_json(question, systemone,
                       probabilities(tree, std::span(scores).subspan(tree.first, tree.next.size())));
     if (systemone)
@@ -124,17 +124,17 @@ std::string body_of(const ServedModel& model, const Decision& decision, const Ve
 }
 
 /// {"A": value} of systemone, or [{"value": …, "probability"}] of decisions.
-RequestJson probability_list(const DecisionQuestion& question, bool systemone,
-                             std::span<const double> probabilities) {
+Json probability_list(const DecisionQuestion& question, bool systemone,
+                      std::span<const double> probabilities) {
   const bool score = question.kind == DecisionQuestion::Kind::Score;
-  RequestJson list = systemone ? RequestJson::object() : RequestJson::array();
+  Json list = systemone ? Json::object() : Json::array();
   for (std::size_t i = 0; i < probabilities.size(); ++i) {
-    const RequestJson& value = question.options[i].value;
+    const Json& value = question.options[i].value;
     if (systemone) {
       list[score ? std::to_string(i) : value.get<std::string>()] = probabilities[i];
       continue;
     }
-    RequestJson one = {{"value", score ? RequestJson(i) : value}};
+    Json one = {{"value", score ? Json(i) : value}};
     if (score) one["label"] = value;
     one["probability"] = probabilities[i];
     list.push_back(std::move(one));
@@ -193,14 +193,14 @@ void decide_elsewhere(Api& api, const std::shared_ptr<Exchange>& exchange, const
 
 }  // namespace
 
-RequestJson decision_json(const DecisionQuestion& question, bool systemone,
-                          std::span<const double> probabilities) {
+Json decision_json(const DecisionQuestion& question, bool systemone,
+                   std::span<const double> probabilities) {
   using Kind = DecisionQuestion::Kind;
   constexpr const char* kTypes[] = {"predicate", "choice", "score"};
   const char* const type = systemone && question.kind == Kind::Predicate
                                ? "noul"
                                : kTypes[static_cast<std::size_t>(question.kind)];
-  RequestJson out = {{"type", type}};
+  Json out = {{"type", type}};
   if (!systemone) out["name"] = question.name;
   if (question.kind == Kind::Predicate) {
     out[systemone ? "noul" : "probability"] = probabilities.front();
@@ -227,13 +227,12 @@ RequestJson decision_json(const DecisionQuestion& question, bool systemone,
 std::vector<Route> decisions_routes(Api& api, ResponseStore& store) {
   std::vector<Route> routes;
   routes.push_back(api.post_route(
-      "/v1/decisions", [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+      "/v1/decisions", [&](const auto& exchange, const Json& body, const ModelLease& model) {
         decide_elsewhere(api, exchange, model,
                          read_decisions_request(body, exchange->request().scope, store));
       }));
   routes.push_back(api.post_route(
-      "/v1/systemone",
-      [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+      "/v1/systemone", [&api](const auto& exchange, const Json& body, const ModelLease& model) {
         decide_elsewhere(api, exchange, model, read_systemone_request(body));
       }));
   return routes;

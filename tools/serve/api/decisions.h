@@ -7,14 +7,14 @@ namespace cria::serve {
 
 /// An answer that a question offers.
 struct DecisionOption {
-  RequestJson value;        ///< a string, or true or false
+  Json value;               ///< a string, or true or false
   std::string description;  ///< or ""
 };
 
 struct DecisionQuestion {
   enum class Kind : std::uint8_t { Predicate, Choice, Score };
   Kind kind = Kind::Predicate;
-  RequestJson name;  ///< a string, or null
+  Json name;         ///< a string, or null
   std::string path;  ///< in the request
   std::string instructions;
   std::vector<DecisionOption> options;  ///< 2 to 255
@@ -28,9 +28,8 @@ struct DecisionRequest {
 };
 
 /// Throw RequestError with the path at fault.
-DecisionRequest read_decisions_request(const RequestJson& body, std::uint64_t scope,
-                                       ResponseStore& store);
-DecisionRequest read_systemone_request(const RequestJson& body);
+DecisionRequest read_decisions_request(const Json& body, std::uint64_t scope, ResponseStore& store);
+DecisionRequest read_systemone_request(const Json& body);
 
 /// Returns the text that asks the question: instructions, a line for each option, "A) …", and
 /// "Answer with one letter."
@@ -39,8 +38,8 @@ std::string decision_text(const DecisionQuestion& question);
 std::string decision_label(std::size_t option, std::size_t count);
 
 /// Returns the members of an answer. probabilities: of the options; their sum is 1.
-RequestJson decision_json(const DecisionQuestion& question, bool systemone,
-                          std::span<const double> probabilities);
+Json decision_json(const DecisionQuestion& question, bool systemone,
+                   std::span<const double> probabilities);
 
 /// API and store must outlive the routes.
 std::vector<Route> decisions_routes(Api& api, ResponseStore& store);

@@ -24,7 +24,7 @@ void check_count(std::size_t count, const std::string& path, std::size_t min, st
 }
 
 /// Returns a string as it is, other JSON as text without blanks.
-std::string text_of(const RequestJson& json) {
+std::string text_of(const Json& json) {
   return json.is_string() ? json.get<std::string>() : exact_json_text(json);
 }
 
@@ -34,19 +34,19 @@ std::string optional_text(const Fields& fields, const std::string& name) {
 }
 
 /// Returns the array of options.
-const RequestJson& option_list(const Fields& fields, const char* name) {
+const Json& option_list(const Fields& fields, const char* name) {
   (void)fields.require(name, "an array of 2 to 255 options");
-  const RequestJson& list = *fields.array(name);
+  const Json& list = *fields.array(name);
   check_count(list.size(), fields.path(name), kMinOptions, kMaxOptions, "options");
   return list;
 }
 
 std::vector<DecisionOption> read_choices(const Fields& fields) {
   std::vector<DecisionOption> options;
-  const RequestJson& list = option_list(fields, "choices");
+  const Json& list = option_list(fields, "choices");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Fields choice(list[i], element_path(fields.path("choices"), i));
-    const RequestJson& value = choice.require("value", "a string, true or false");
+    const Json& value = choice.require("value", "a string, true or false");
     if (!value.is_string() && !value.is_boolean())
       refuse_type(choice.path("value"), "a string, true or false", value);
     if (std::ranges::count(options, value, &DecisionOption::value) != 0)
@@ -58,7 +58,7 @@ std::vector<DecisionOption> read_choices(const Fields& fields) {
 
 std::vector<DecisionOption> read_levels(const Fields& fields) {
   std::vector<DecisionOption> options;
-  const RequestJson& list = option_list(fields, "levels");
+  const Json& list = option_list(fields, "levels");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Fields level(list[i], element_path(fields.path("levels"), i));
     const std::string label = level.require_text("label");
@@ -106,7 +106,7 @@ std::vector<DecisionOption> read_criteria(const Fields& fields) {
 
 std::vector<DecisionOption> read_scale(const Fields& fields) {
   std::vector<DecisionOption> options;
-  const RequestJson& list = option_list(fields, "criteria");
+  const Json& list = option_list(fields, "criteria");
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].is_string())
       refuse_type(element_path(fields.path("criteria"), i), "a string", list[i]);
@@ -119,8 +119,8 @@ DecisionQuestion read_systemone_question(const Fields& fields) {
   DecisionQuestion out;
   const std::string type = fields.require_text("type");
   if (type == "noul") {
-    const RequestJson* const json = fields.object("criteria");
-    const RequestJson none = RequestJson::object();
+    const Json* const json = fields.object("criteria");
+    const Json none = Json::object();
     const Fields criteria(json != nullptr ? *json : none, fields.path("criteria"));
     out.options = yes_and_no(optional_text(criteria, "true"), optional_text(criteria, "false"));
   } else if (type == "choice") {
@@ -140,19 +140,19 @@ DecisionQuestion read_systemone_question(const Fields& fields) {
 
 DecisionRequest begin_request() {
   DecisionRequest out;
-  out.conversation.body = RequestJson::object();
+  out.conversation.body = Json::object();
   return out;
 }
 
 }  // namespace
 
-DecisionRequest read_decisions_request(const RequestJson& json, std::uint64_t scope,
+DecisionRequest read_decisions_request(const Json& json, std::uint64_t scope,
                                        ResponseStore& store) {
   const Fields body(json);
   DecisionRequest out = begin_request();
   read_response_input(body, scope, store, out.conversation, true);
   (void)body.require("questions", "an array of 1 to 400 questions");
-  const RequestJson& questions = *body.array("questions");
+  const Json& questions = *body.array("questions");
   check_count(questions.size(), "questions", 1, kMaxQuestions, "questions");
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const std::string path = element_path("questions", i);
@@ -163,11 +163,11 @@ DecisionRequest read_decisions_request(const RequestJson& json, std::uint64_t sc
   return out;
 }
 
-DecisionRequest read_systemone_request(const RequestJson& json) {
+DecisionRequest read_systemone_request(const Json& json) {
   const Fields body(json);
   DecisionRequest out = begin_request();
   out.systemone = true;
-  const RequestJson& state = body.require("state", "a string, an object or an array");
+  const Json& state = body.require("state", "a string, an object or an array");
   if (!state.is_string() && !state.is_structured())
     refuse_type("state", "a string, an object or an array", state);
   MessageList messages(out.conversation, "state");

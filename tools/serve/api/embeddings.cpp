@@ -41,7 +41,7 @@ std::string little_endian(std::span<const float> values) {
 
 }  // namespace
 
-EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& model) {
+EmbeddingRequest read_embedding_request(const Json& json, const Model& model) {
   const Fields body(json);
   EmbeddingRequest out;
   bool several = false;
@@ -151,10 +151,10 @@ std::string embeddings_json(const ServedModel& model, bool base64, const Vectors
   json.add("object", "list");
   json.add_list("data", vectors.size(), [&](std::string& text, std::size_t index) {
     const std::vector<float>& vector = vectors[index];
-    text += json_text({{"object", "embedding"},
-                       {"index", index},
-                       {"embedding", base64 ? RequestJson(base64_of(little_endian(vector)))
-                                            : RequestJson(vector)}});
+    text +=
+        json_text({{"object", "embedding"},
+                   {"index", index},
+                   {"embedding", base64 ? Json(base64_of(little_endian(vector))) : Json(vector)}});
   });
   json.add("model", model.id);
   json.add("usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}});
@@ -169,7 +169,7 @@ constexpr std::size_t kMaxDocuments = 2048;
 
 }  // namespace
 
-RerankRequest read_rerank_request(const RequestJson& json) {
+RerankRequest read_rerank_request(const Json& json) {
   const Fields body(json);
   RerankRequest out;
   out.model = body.text("model").value_or("");
@@ -177,7 +177,7 @@ RerankRequest read_rerank_request(const RequestJson& json) {
   if (out.query.empty()) refuse_value("query", "a non-empty string", out.query);
   const std::string expected = "an array of 1 to " + std::to_string(kMaxDocuments) + " documents";
   (void)body.require("documents", expected);
-  const RequestJson& documents = *body.array("documents");
+  const Json& documents = *body.array("documents");
   if (documents.empty() || documents.size() > kMaxDocuments)
     refuse_value("documents", expected, documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
@@ -228,7 +228,7 @@ std::string rerank_json(const ServedModel& model, const RerankRequest& request,
   json.add("object", "list");
   json.add("model", model.id);
   json.add_list("results", order.size(), [&](std::string& text, std::size_t i) {
-    RequestJson result = {{"index", order[i]}, {"relevance_score", scores[order[i]]}};
+    Json result = {{"index", order[i]}, {"relevance_score", scores[order[i]]}};
     if (request.return_documents) result["document"] = {{"text", request.documents[order[i]]}};
     text += json_text(result);
   });

@@ -14,7 +14,7 @@ struct EmbeddingRequest {
 };
 
 /// Throws RequestError with the path at fault.
-EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& model);
+EmbeddingRequest read_embedding_request(const Json& body, const Model& model);
 
 /// Returns the tokens of the inputs. Throws RequestError if one has none or more than n_ctx.
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
@@ -34,7 +34,7 @@ struct RerankRequest {
 };
 
 /// Throws RequestError with the path at fault.
-RerankRequest read_rerank_request(const RequestJson& body);
+RerankRequest read_rerank_request(const Json& body);
 
 /// Returns the tokens of each pair. Throws RequestError for a model without a classifier, and for a
 /// pair of more than n_ctx tokens.

@@ -9,7 +9,7 @@ namespace cria::serve {
 
 using tools::element_path;
 
-RequestJson& MessageList::add(RequestJson message, const std::string& path) {
+Json& MessageList::add(Json message, const std::string& path) {
   to_.paths.emplace_back(element_path("messages", size()), path);
   to_.body["messages"].push_back(std::move(message));
   return back();
@@ -39,13 +39,13 @@ void end_with_context(EqualRequest& to) {
 
 void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
                 const std::string& equal) {
-  const RequestJson* const value = from.find(name);
+  const Json* const value = from.find(name);
   if (value == nullptr) return;
   to.body[equal] = *value;
   to.paths.emplace_back(equal, from.path(name));
 }
 
-std::string read_text_parts(const RequestJson& content, const std::string& path,
+std::string read_text_parts(const Json& content, const std::string& path,
                             std::initializer_list<std::string_view> types,
                             std::string_view between) {
   if (content.is_string()) return content.get<std::string>();

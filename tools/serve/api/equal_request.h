@@ -14,18 +14,18 @@ class MessageList {
  public:
   /// to: gets "messages", and paths from them to their sources. path: of all of them.
   explicit MessageList(EqualRequest& to, const std::string& path = "messages") : to_(to) {
-    to_.body["messages"] = RequestJson::array();
+    to_.body["messages"] = Json::array();
     to_.paths.emplace_back("messages", path);
   }
 
   /// Adds a message that was made from the value at `path`.
-  RequestJson& add(RequestJson message, const std::string& path);
+  Json& add(Json message, const std::string& path);
   [[nodiscard]] bool empty() const { return list().empty(); }
-  RequestJson& back() { return to_.body["messages"].back(); }
+  Json& back() { return to_.body["messages"].back(); }
   [[nodiscard]] std::size_t size() const { return list().size(); }
 
  private:
-  [[nodiscard]] const RequestJson& list() const { return to_.body.at("messages"); }
+  [[nodiscard]] const Json& list() const { return to_.body.at("messages"); }
   EqualRequest& to_;
 };
 
@@ -41,7 +41,7 @@ void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
 /// Reads a string, or an array of parts with "type" and "text", joined by `between`. types: those
 /// that are text; "input_json" has "data", a value whose JSON text counts. Throws RequestError for
 /// other parts.
-std::string read_text_parts(const RequestJson& content, const std::string& path,
+std::string read_text_parts(const Json& content, const std::string& path,
                             std::initializer_list<std::string_view> types,
                             std::string_view between = "");
 

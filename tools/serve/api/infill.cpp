@@ -16,7 +16,7 @@ using tools::refuse_value;
 std::vector<FillText::File> read_other_files(const Fields& body) {
   constexpr std::size_t kMaxFiles = 256;
   std::vector<FillText::File> files;
-  const RequestJson* const list = body.array("input_extra");
+  const Json* const list = body.array("input_extra");
   if (list == nullptr) return files;
   if (list->size() > kMaxFiles) refuse_value("input_extra", "at most 256 files", list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
@@ -36,7 +36,7 @@ FillText read_gap(const Fields& body) {
 
 std::vector<std::string> read_response_fields(const Fields& body) {
   std::vector<std::string> names;
-  const RequestJson* const list = body.array("response_fields");
+  const Json* const list = body.array("response_fields");
   if (list == nullptr) return names;
   if (list->size() > 64) refuse_value("response_fields", "at most 64 names", list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
@@ -49,10 +49,10 @@ std::vector<std::string> read_response_fields(const Fields& body) {
 
 /// llama.cpp's editors name a step "infill", which picks among whole words. It is left out.
 void copy_samplers(const Fields& body, EqualRequest& to) {
-  const RequestJson* const samplers = body.find("samplers");
+  const Json* const samplers = body.find("samplers");
   if (samplers == nullptr) return;
-  RequestJson& steps = to.body["samplers"] = *samplers;
-  if (steps.is_array()) std::erase(steps.get_ref<RequestJson::array_t&>(), "infill");
+  Json& steps = to.body["samplers"] = *samplers;
+  if (steps.is_array()) std::erase(steps.get_ref<Json::array_t&>(), "infill");
   if (!steps.is_string()) return;
   std::string kept;
   std::string_view left = steps.get_ref<const std::string&>();
@@ -67,7 +67,7 @@ void copy_samplers(const Fields& body, EqualRequest& to) {
 
 }  // namespace
 
-EqualRequest read_infill_request(const RequestJson& json) {
+EqualRequest read_infill_request(const Json& json) {
   const Fields body(json);
   EqualRequest to;
   to.chat = false;
@@ -99,7 +99,7 @@ EqualRequest read_infill_request(const RequestJson& json) {
 std::vector<Route> infill_routes(Api& api) {
   std::vector<Route> routes;
   routes.push_back(api.post_route(
-      "/infill", [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+      "/infill", [&api](const auto& exchange, const Json& body, const ModelLease& model) {
         api.ask(exchange, model, read_infill_request(body));
       }));
   return routes;

@@ -11,10 +11,10 @@ std::string_view stop_type(StopReason reason) {
 }
 
 /// Returns the members with these names; a '/' separates the names of nested ones.
-RequestJson chosen(const RequestJson& all, const std::vector<std::string>& names) {
-  RequestJson out = RequestJson::object();
+Json chosen(const Json& all, const std::vector<std::string>& names) {
+  Json out = Json::object();
   for (const std::string& name : names) {
-    const RequestJson* at = &all;
+    const Json* at = &all;
     std::string_view left = name;
     while (at != nullptr && !left.empty()) {
       const std::size_t end = std::min(left.find('/'), left.size());
@@ -71,10 +71,8 @@ bool InfillReply::take_piece(Choice& choice, std::string& piece) {
 
 void InfillReply::write_text(Choice& choice, const std::string& text,
                              std::span<const TextToken> /*tokens*/) {
-  exchange_->event(json_text({{"index", choice.index},
-                              {"content", text},
-                              {"tokens", RequestJson::array()},
-                              {"stop", false}}));
+  exchange_->event(json_text(
+      {{"index", choice.index}, {"content", text}, {"tokens", Json::array()}, {"stop", false}}));
 }
 
 void InfillReply::end_choice(Choice& choice) {
@@ -85,22 +83,22 @@ void InfillReply::end_stream() { exchange_->event(json_text(result(""))); }
 
 std::string InfillReply::whole() { return json_text(result(text_ + limit_.finish())); }
 
-RequestJson InfillReply::result(const std::string& content) const {
+Json InfillReply::result(const std::string& content) const {
   const Choice& choice = choices_.front();
   const tools::AnswerUsage used = usage();
-  const RequestJson all = {{"index", choice.index},
-                           {"content", content},
-                           {"tokens", RequestJson::array()},
-                           {"id_slot", form_.id_slot},
-                           {"stop", true},
-                           {"model", model_.id},
-                           {"tokens_predicted", used.completion},
-                           {"tokens_evaluated", used.prompt},
-                           {"tokens_cached", used.cached},
-                           {"truncated", choice.prompt.cut},
-                           {"stop_type", stop_type(choice.result.reason)},
-                           {"stopping_word", choice.result.stop},
-                           {"timings", timings(choice)}};
+  const Json all = {{"index", choice.index},
+                    {"content", content},
+                    {"tokens", Json::array()},
+                    {"id_slot", form_.id_slot},
+                    {"stop", true},
+                    {"model", model_.id},
+                    {"tokens_predicted", used.completion},
+                    {"tokens_evaluated", used.prompt},
+                    {"tokens_cached", used.cached},
+                    {"truncated", choice.prompt.cut},
+                    {"stop_type", stop_type(choice.result.reason)},
+                    {"stopping_word", choice.result.stop},
+                    {"timings", timings(choice)}};
   return form_.fields.empty() ? all : chosen(all, form_.fields);
 }
 

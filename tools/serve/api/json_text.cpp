@@ -2,17 +2,19 @@
 
 #include <utility>
 
+#include "model/file/json.h"
+
 namespace cria::serve {
 
-std::string json_text(const RequestJson& json) {
-  return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void ObjectText::begin(std::string_view name) {
   text_.append(text_.empty() ? "{\"" : ",\"").append(name).append("\":");
 }
 
-void ObjectText::add(std::string_view name, const RequestJson& value) {
+void ObjectText::add(std::string_view name, const Json& value) {
   begin(name);
   text_ += json_text(value);
 }

@@ -21,12 +21,12 @@ using tools::refuse_value;
 bool is_billing(const std::string& text) { return text.starts_with("x-anthropic-"); }
 
 void read_system(const Fields& body, MessageList& messages) {
-  const RequestJson* const system = body.find("system");
+  const Json* const system = body.find("system");
   if (system == nullptr) return;
   std::string all;
   if (system->is_array()) {
     for (std::size_t i = 0; i < system->size(); ++i) {
-      const RequestJson one = RequestJson::array({(*system)[i]});
+      const Json one = Json::array({(*system)[i]});
       const std::string text = read_text_parts(one, element_path("system", i), {"text"});
       if (!is_billing(text)) all += (all.empty() ? "" : "\n\n") + text;
     }
@@ -41,7 +41,7 @@ class Blocks {
  public:
   Blocks(std::string role, MessageList& messages) : role_(std::move(role)), messages_(messages) {}
 
-  void add(const RequestJson& json, const std::string& path) {
+  void add(const Json& json, const std::string& path) {
     const Fields block(json, path);
     const std::string type = block.require_text("type");
     const bool assistant = role_ == "assistant";
@@ -59,7 +59,7 @@ class Blocks {
   }
   void finish(const std::string& path) {
     if (!has_text_ && results_ > 0) return;
-    RequestJson message = {{"role", role_}, {"content", text_}};
+    Json message = {{"role", role_}, {"content", text_}};
     if (!thoughts_.empty()) message["reasoning_content"] = thoughts_;
     if (!calls_.empty()) {
       message["tool_calls"] = calls_;
@@ -70,7 +70,7 @@ class Blocks {
 
  private:
   void add_call(const Fields& block) {
-    const RequestJson* const input = block.object("input");
+    const Json* const input = block.object("input");
     calls_.push_back({{"id", block.require_text("id")},
                       {"type", "function"},
                       {"function",
@@ -78,7 +78,7 @@ class Blocks {
                         {"arguments", input == nullptr ? "{}" : exact_json_text(*input)}}}});
   }
   void add_result(const Fields& block) {
-    const RequestJson* const content = block.find("content");
+    const Json* const content = block.find("content");
     const std::string id = block.require_text("tool_use_id");
     messages_.add(
         {{"role", "tool"},
@@ -92,17 +92,17 @@ class Blocks {
   const std::string role_;
   MessageList& messages_;
   std::string text_, thoughts_;
-  RequestJson calls_ = RequestJson::array();
+  Json calls_ = Json::array();
   std::size_t results_ = 0;
   bool has_text_ = false;
 };
 
-void read_message(const RequestJson& json, const std::string& path, MessageList& messages) {
+void read_message(const Json& json, const std::string& path, MessageList& messages) {
   const Fields message(json, path);
   const std::string role = message.require_text("role");
   if (role != "user" && role != "assistant" && role != "system")
     refuse_value(message.path("role"), R"("user", "assistant" or "system")", role);
-  const RequestJson& content = message.require("content", "a string or an array of blocks");
+  const Json& content = message.require("content", "a string or an array of blocks");
   const std::string at = message.path("content");
   if (content.is_string()) {
     messages.add({{"role", role}, {"content", content}}, path);
@@ -119,31 +119,31 @@ void read_conversation(const Fields& body, EqualRequest& to) {
   MessageList messages(to);
   read_system(body, messages);
   (void)body.require("messages", "an array of messages");
-  const RequestJson& list = *body.array("messages");
+  const Json& list = *body.array("messages");
   if (list.empty() || list.size() > 4096)
     refuse_value("messages", "an array of 1 to 4096 messages",
-                 list.empty() ? list : RequestJson(list.size()));
+                 list.empty() ? list : Json(list.size()));
   for (std::size_t i = 0; i < list.size(); ++i)
     read_message(list[i], element_path("messages", i), messages);
   if (messages.empty()) refuse_value("messages", "a message with text", list);
-  const RequestJson& last = messages.back();
+  const Json& last = messages.back();
   if (last["role"] == "assistant" && !last.contains("tool_calls"))
     to.body["continue_final_message"] = true;
 }
 
 /// Tools without a schema are Anthropic's own: left out.
 void read_tools(const Fields& body, EqualRequest& to) {
-  const RequestJson* const tools = body.array("tools");
+  const Json* const tools = body.array("tools");
   if (tools == nullptr) return;
-  RequestJson all = RequestJson::array();
+  Json all = Json::array();
   for (std::size_t i = 0; i < tools->size(); ++i) {
     const Fields tool((*tools)[i], element_path("tools", i));
-    const RequestJson* const schema = tool.object("input_schema");
+    const Json* const schema = tool.object("input_schema");
     if (schema == nullptr) continue;
-    RequestJson function = {{"name", tool.require_text("name")}};
-    if (const RequestJson* const text = tool.find("description")) function["description"] = *text;
+    Json function = {{"name", tool.require_text("name")}};
+    if (const Json* const text = tool.find("description")) function["description"] = *text;
     function["parameters"] = *schema;
-    if (const RequestJson* const strict = tool.find("strict")) function["strict"] = *strict;
+    if (const Json* const strict = tool.find("strict")) function["strict"] = *strict;
     const std::string at = element_path("tools", all.size());
     to.paths.emplace_back(at, element_path("tools", i));
     to.paths.emplace_back(at + ".function", element_path("tools", i));
@@ -154,7 +154,7 @@ void read_tools(const Fields& body, EqualRequest& to) {
 }
 
 void read_tool_choice(const Fields& body, EqualRequest& to) {
-  const RequestJson* const json = body.object("tool_choice");
+  const Json* const json = body.object("tool_choice");
   if (json == nullptr) return;
   const Fields choice(*json, "tool_choice");
   const std::string type = choice.require_text("type");
@@ -173,7 +173,7 @@ void read_tool_choice(const Fields& body, EqualRequest& to) {
 
 /// {"type": "json_schema", "schema": …}
 void read_format(const Fields& holder, const char* name, EqualRequest& to) {
-  const RequestJson* const json = holder.object(name);
+  const Json* const json = holder.object(name);
   if (json == nullptr) return;
   const Fields format(*json, holder.path(name));
   if (const std::string type = format.require_text("type"); type != "json_schema")
@@ -187,7 +187,7 @@ void read_format(const Fields& holder, const char* name, EqualRequest& to) {
 
 void read_thinking(const Fields& body, EqualRequest& to) {
   copy_field(body, "thinking", to, "thinking");
-  if (const RequestJson* const json = body.object("output_config")) {
+  if (const Json* const json = body.object("output_config")) {
     const Fields config(*json, "output_config");
     if (const auto effort = config.text("effort")) to.body["reasoning_effort"] = *effort;
     to.paths.emplace_back("reasoning_effort", "output_config.effort");
@@ -198,10 +198,10 @@ void read_thinking(const Fields& body, EqualRequest& to) {
 
 }  // namespace
 
-EqualRequest read_messages_request(const RequestJson& json) {
+EqualRequest read_messages_request(const Json& json) {
   const Fields body(json);
   EqualRequest to;
-  to.body = RequestJson::object();
+  to.body = Json::object();
   if (body.has("thread"))
     throw RequestError("thread_unsupported_request", "thread",
                        "\"thread\": threads are not kept here; send the whole conversation");
@@ -222,15 +222,15 @@ EqualRequest read_messages_request(const RequestJson& json) {
 std::vector<Route> messages_routes(Api& api) {
   std::vector<Route> routes;
   for (const std::string prefix : {"/v1", ""}) {
-    routes.push_back(api.post_route(
-        prefix + "/messages",
-        [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
-          api.ask(exchange, model, read_messages_request(body));
-        }));
+    routes.push_back(
+        api.post_route(prefix + "/messages",
+                       [&api](const auto& exchange, const Json& body, const ModelLease& model) {
+                         api.ask(exchange, model, read_messages_request(body));
+                       }));
     routes.back().endpoint = "/v1/messages";
     routes.push_back(api.post_route(
         prefix + "/messages/count_tokens",
-        [&api](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+        [&api](const auto& exchange, const Json& body, const ModelLease& model) {
           const std::size_t n = api.count_tokens(*model, read_messages_request(body));
           exchange->answer(200, kJsonType, json_text({{"input_tokens", n}}));
         }));

@@ -11,8 +11,8 @@ std::string tool_use_id(const std::string& id) {
 
 }  // namespace
 
-void MessagesReply::send(const char* type, RequestJson data) {
-  RequestJson event = {{"type", type}};
+void MessagesReply::send(const char* type, Json data) {
+  Json event = {{"type", type}};
   event.update(data);
   exchange_->event(json_text(event), type);
 }
@@ -23,14 +23,14 @@ void MessagesReply::begin_stream() {
     exchange_->event(R"({"type":"ping"})", "ping");
   };
   exchange_->begin_events(std::move(form));
-  RequestJson started = message();
+  Json started = message();
   tools::AnswerUsage used;
   used.prompt = prompts_.all.front().tokens.size();
   started["usage"] = usage_of(used);
   send("message_start", {{"message", std::move(started)}});
 }
 
-void MessagesReply::open(const char* type, RequestJson block) {
+void MessagesReply::open(const char* type, Json block) {
   if (open_ == type && open_ != "tool_use") return;
   close();
   open_ = type;
@@ -67,7 +67,7 @@ void MessagesReply::write_call(Choice& /*choice*/, const ToolCallPiece& piece) {
     return open("tool_use", {{"type", "tool_use"},
                              {"id", tool_use_id(piece.id)},
                              {"name", piece.name},
-                             {"input", RequestJson::object()}});
+                             {"input", Json::object()}});
   has_input_ = true;
   add("input_json_delta", "partial_json", piece.arguments);
 }
@@ -84,15 +84,15 @@ void MessagesReply::end_stream() {
 std::string MessagesReply::whole() {
   const Choice& choice = choices_.front();
   const GenerateResult& result = choice.result;
-  RequestJson json = message(), content = RequestJson::array();
+  Json json = message(), content = Json::array();
   if (!result.reasoning.empty())
     content.push_back({{"type", "thinking"}, {"thinking", result.reasoning}, {"signature", ""}});
   if (!result.text.empty()) content.push_back({{"type", "text"}, {"text", result.text}});
   const std::size_t calls = result.tool_calls.size() - (choice.cut_call ? 1 : 0);
   for (std::size_t i = 0; i < calls; ++i) {
     const ToolCall& call = result.tool_calls[i];
-    RequestJson input = RequestJson::parse(call.arguments, nullptr, false);
-    if (!input.is_object()) input = RequestJson::object();
+    Json input = try_json(call.arguments);
+    if (!input.is_object()) input = Json::object();
     content.push_back({{"type", "tool_use"},
                        {"id", tool_use_id(call.id)},
                        {"name", call.name},
@@ -104,19 +104,19 @@ std::string MessagesReply::whole() {
   return json_text(json);
 }
 
-RequestJson MessagesReply::message() const {
+Json MessagesReply::message() const {
   return {{"id", id_},
           {"type", "message"},
           {"role", "assistant"},
           {"model", model_.id},
-          {"content", RequestJson::array()},
+          {"content", Json::array()},
           {"stop_reason", nullptr},
           {"stop_sequence", nullptr},
           {"usage", nullptr},
           {"seed", request_.seed()}};
 }
 
-RequestJson MessagesReply::usage_of(const tools::AnswerUsage& used) const {
+Json MessagesReply::usage_of(const tools::AnswerUsage& used) const {
   return {{"input_tokens", used.prompt - used.cached},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", used.cached},
@@ -124,7 +124,7 @@ RequestJson MessagesReply::usage_of(const tools::AnswerUsage& used) const {
 }
 
 // The reason, and the stop sequence or null. The template's stop strings do not count.
-std::pair<RequestJson, RequestJson> MessagesReply::stop() const {
+std::pair<Json, Json> MessagesReply::stop() const {
   const GenerateResult& result = choices_.front().result;
   if (result.reason == StopReason::Length) return {"max_tokens", nullptr};
   if (result.reason == StopReason::ContextFull) return {"model_context_window_exceeded", nullptr};

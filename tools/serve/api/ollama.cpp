@@ -13,12 +13,12 @@ namespace {
 constexpr const char* kOllamaVersion =
     "0.13.4";  // an Ollama with this API: clients compare versions
 
-void answer_ollama(Exchange& exchange, const RequestJson& json) {
+void answer_ollama(Exchange& exchange, const Json& json) {
   exchange.answer(200, kJsonType, json_text(json));
 }
 
 /// One object, as the only line of a stream or as the body.
-void answer_once(Exchange& exchange, const RequestJson& json, bool stream) {
+void answer_once(Exchange& exchange, const Json& json, bool stream) {
   if (!stream) return answer_ollama(exchange, json);
   exchange.begin_events({true, {}});
   exchange.event(json_text(json));
@@ -45,12 +45,11 @@ std::string named_model(const Fields& body) {
 }
 
 /// Answers an empty request, which loads the model or unloads it.
-void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
-          bool generate) {
+void load(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json, bool generate) {
   const Fields body(json);
   const bool stream = body.flag("stream").value_or(true);
   const auto answer = [exchange, generate, stream](const std::string& id, const char* reason) {
-    RequestJson line = OllamaReply::line(id, generate, "");
+    Json line = OllamaReply::line(id, generate, "");
     line["done"] = true;
     line["done_reason"] = reason;
     answer_once(*exchange, line, stream);
@@ -58,9 +57,7 @@ void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson
   if (tools::read_keep_alive(body) != 0.0)
     return api.with_model(
         exchange, json,
-        [answer](const auto&, const RequestJson&, const ModelLease& model) {
-          answer(model->id, "load");
-        },
+        [answer](const auto&, const Json&, const ModelLease& model) { answer(model->id, "load"); },
         waiting_form(api, exchange, body, generate));
   const std::size_t model = api.pool().find(body.text("model").value_or(""));
   api.pool().expire(model);
@@ -68,11 +65,10 @@ void load(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson
 }
 
 /// Answers a request; refuses to turn thinking on for a model that does not think.
-void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
-         bool generate) {
+void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json, bool generate) {
   api.with_model(
       exchange, json,
-      [&api, generate](const auto& to, const RequestJson& body, const ModelLease& model) {
+      [&api, generate](const auto& to, const Json& body, const ModelLease& model) {
         EqualRequest request = generate ? read_ollama_generate(body) : read_ollama_chat(body);
         request.change = [model](const CompletionRequest& said) {
           if (said.think == true && !model->chat_template->answer_format().thinks())
@@ -85,20 +81,20 @@ void ask(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson&
 
 /// Refuses what the other endpoint reads: it would be lost here.
 void refuse_other(const Fields& body, const char* name, const char* endpoint) {
-  const RequestJson* const value = body.find(name);
+  const Json* const value = body.find(name);
   if (value != nullptr && !value->empty() && *value != "")
     tools::refuse_unsupported(name, std::string("it belongs to ") + endpoint);
 }
 
-void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+void chat(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json) {
   const Fields body(json);
   refuse_other(body, "prompt", "/api/generate");
-  const RequestJson* const messages = body.array("messages");
+  const Json* const messages = body.array("messages");
   if (messages != nullptr && messages->empty()) return load(api, exchange, json, false);
   ask(api, exchange, json, false);
 }
 
-void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json) {
   const Fields body(json);
   refuse_other(body, "messages", "/api/chat");
   const std::string prompt = body.text("prompt").value_or("");
@@ -108,14 +104,14 @@ void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const Request
 }
 
 /// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.
-std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const RequestJson& json,
+std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Json& json,
                                             const char* name) {
   const Fields body(json);
   const bool cut = body.flag("truncate").value_or(true);
-  const RequestJson& input = body.require(name, "a string or an array of strings");
+  const Json& input = body.require(name, "a string or an array of strings");
   if (!input.is_string() && !input.is_array())
     tools::refuse_type(name, "a string or an array of strings", input);
-  const RequestJson all = input.is_string() ? RequestJson::array({input}) : input;
+  const Json all = input.is_string() ? Json::array({input}) : input;
   if (all.empty() || all.size() > 2048) tools::refuse_value(name, "1 to 2048 strings", all.size());
   const std::size_t n_ctx = model.n_ctx();
   std::vector<std::vector<TokenId>> prompts;
@@ -132,7 +128,7 @@ std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Requ
 }
 
 /// one: /api/embeddings, which has one vector and nothing else.
-void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json,
+void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json,
            const ModelLease& model, bool one) {
   auto prompts = inputs_of(*model, json, one ? "prompt" : "input");
   const auto write = [model, one, arrived = exchange->request().arrived](
@@ -158,7 +154,7 @@ void refuse_change(const std::shared_ptr<Exchange>& exchange) {
                                  "this server downloads and changes nothing", "not_implemented"));
 }
 
-void pull(Api& api, const std::shared_ptr<Exchange>& exchange, const RequestJson& json) {
+void pull(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json) {
   const Fields body(json);
   if (!api.pool().known(named_model(body))) return refuse_change(exchange);
   answer_once(*exchange, {{"status", "success"}}, body.flag("stream").value_or(true));
@@ -174,15 +170,14 @@ std::vector<Route> ollama_routes(Api& api) {
     }));
   };
   const auto post = [&](const char* path, auto handler) {
-    routes.push_back(
-        api.post_route(path, [&api, handler](const auto& exchange, const RequestJson& body) {
-          handler(api, exchange, body);
-        }));
+    routes.push_back(api.post_route(path, [&api, handler](const auto& exchange, const Json& body) {
+      handler(api, exchange, body);
+    }));
   };
-  get("/api/version", [] { return RequestJson{{"version", kOllamaVersion}}; });
+  get("/api/version", [] { return Json{{"version", kOllamaVersion}}; });
   get("/api/tags", [&api] { return ollama_tags(api.pool()); });
   get("/api/ps", [&api] { return ollama_loaded(api.pool()); });
-  post("/api/show", [](Api& of, const auto& exchange, const RequestJson& json) {
+  post("/api/show", [](Api& of, const auto& exchange, const Json& json) {
     const Fields body(json);
     const ModelLease model = of.pool().look_at(of.pool().find(named_model(body)));
     answer_ollama(*exchange, ollama_show(*model, body.flag("verbose").value_or(false)));
@@ -192,7 +187,7 @@ std::vector<Route> ollama_routes(Api& api) {
   for (const bool one : {false, true})
     routes.push_back(api.post_route(
         one ? "/api/embeddings" : "/api/embed",
-        [&api, one](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+        [&api, one](const auto& exchange, const Json& body, const ModelLease& model) {
           embed(api, exchange, body, model, one);
         }));
   post("/api/pull", pull);

@@ -20,17 +20,17 @@ std::string short_count(std::uint64_t n) {
   return text;
 }
 
-RequestJson details(const ModelCard& card) {
+Json details(const ModelCard& card) {
   return {{"parent_model", ""},
           {"format", "gguf"},
           {"family", card.architecture},
-          {"families", RequestJson::array({card.architecture})},
+          {"families", Json::array({card.architecture})},
           {"parameter_size", short_count(card.n_params)},
           {"quantization_level", card.main_type}};
 }
 
 /// Files that cannot be read have no details.
-RequestJson entry_json(const ModelPool::Entry& entry) {
+Json entry_json(const ModelPool::Entry& entry) {
   const ModelCard card = entry.card.value_or(ModelCard{});
   return {{"name", entry.id},
           {"model", entry.id},
@@ -47,7 +47,7 @@ T number_at(const std::byte* data) {
   return value;
 }
 
-RequestJson value_json(const GgufFile& file, const GgufValue& value, bool arrays) {
+Json value_json(const GgufFile& file, const GgufValue& value, bool arrays) {
   switch (value.type) {
     case GgufType::U8:
       return number_at<std::uint8_t>(value.data);
@@ -77,16 +77,16 @@ RequestJson value_json(const GgufFile& file, const GgufValue& value, bool arrays
       break;
   }
   if (!arrays) return nullptr;
-  RequestJson all = RequestJson::array();
+  Json all = Json::array();
   for (const GgufValue& one : file.elements(value)) all.push_back(value_json(file, one, arrays));
   return all;
 }
 
-RequestJson capabilities(const ServedModel& served) {
+Json capabilities(const ServedModel& served) {
   const ChatTemplate& chat = *served.chat_template;
-  if (served.card.output == "rerank") return RequestJson::array();
-  if (served.card.output == "embeddings") return RequestJson::array({"embedding"});
-  RequestJson all = RequestJson::array({"completion", "embedding"});
+  if (served.card.output == "rerank") return Json::array();
+  if (served.card.output == "embeddings") return Json::array({"embedding"});
+  Json all = Json::array({"completion", "embedding"});
   const std::string tools = R"({"tools":[{}]})";
   if (served.calls.value_or(chat.answer_format(tools).calls) != CallForm::None)
     all.push_back("tools");
@@ -107,19 +107,19 @@ std::string ollama_time(std::int64_t seconds) {
   return text;
 }
 
-RequestJson ollama_tags(ModelPool& pool) {
-  RequestJson all = RequestJson::array();
+Json ollama_tags(ModelPool& pool) {
+  Json all = Json::array();
   for (std::size_t i = 0; i < pool.size(); ++i) all.push_back(entry_json(pool.entry(i)));
   return {{"models", std::move(all)}};
 }
 
 // A model that is never unloaded expires far in the future.
-RequestJson ollama_loaded(ModelPool& pool) {
-  RequestJson all = RequestJson::array();
+Json ollama_loaded(ModelPool& pool) {
+  Json all = Json::array();
   for (std::size_t i = 0; i < pool.size(); ++i) {
     const ModelPool::Entry entry = pool.entry(i);
     if (entry.status != "loaded") continue;
-    RequestJson json = entry_json(entry);
+    Json json = entry_json(entry);
     json["expires_at"] = entry.expires
                              ? ollama_time(std::chrono::system_clock::to_time_t(*entry.expires))
                              : "2318-01-01T00:00:00Z";
@@ -130,9 +130,9 @@ RequestJson ollama_loaded(ModelPool& pool) {
   return {{"models", std::move(all)}};
 }
 
-RequestJson ollama_show(const ServedModel& served, bool verbose) {
+Json ollama_show(const ServedModel& served, bool verbose) {
   const Model& model = *served.model;
-  RequestJson info = RequestJson::object();
+  Json info = Json::object();
   for (const GgufKey& key : model.file().keys())
     info[std::string(key.key)] = value_json(model.file(), key.value, verbose);
   info["general.parameter_count"] = served.card.n_params;

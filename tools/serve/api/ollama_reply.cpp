@@ -10,9 +10,9 @@ namespace {
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-RequestJson call_json(const ToolCall& call, std::size_t index) {
-  RequestJson arguments = RequestJson::parse(call.arguments, nullptr, false);
-  if (!arguments.is_object()) arguments = RequestJson::object();
+Json call_json(const ToolCall& call, std::size_t index) {
+  Json arguments = try_json(call.arguments);
+  if (!arguments.is_object()) arguments = Json::object();
   return {
       {"id", call.id},
       {"function", {{"index", index}, {"name", call.name}, {"arguments", std::move(arguments)}}}};
@@ -20,9 +20,9 @@ RequestJson call_json(const ToolCall& call, std::size_t index) {
 
 }  // namespace
 
-RequestJson OllamaReply::line(const std::string& model, bool generate, std::string_view text) {
-  RequestJson json = {{"model", model},
-                      {"created_at", ollama_time(static_cast<std::int64_t>(std::time(nullptr)))}};
+Json OllamaReply::line(const std::string& model, bool generate, std::string_view text) {
+  Json json = {{"model", model},
+               {"created_at", ollama_time(static_cast<std::int64_t>(std::time(nullptr)))}};
   if (generate)
     json["response"] = text;
   else
@@ -31,7 +31,7 @@ RequestJson OllamaReply::line(const std::string& model, bool generate, std::stri
   return json;
 }
 
-void OllamaReply::send(const RequestJson& line) { exchange_->event(json_text(line)); }
+void OllamaReply::send(const Json& line) { exchange_->event(json_text(line)); }
 
 void OllamaReply::begin_stream() {
   StreamForm form;
@@ -41,7 +41,7 @@ void OllamaReply::begin_stream() {
 }
 
 void OllamaReply::write_thinking(Choice& /*choice*/, std::string_view piece) {
-  RequestJson json = line(model_.id, generate_, "");
+  Json json = line(model_.id, generate_, "");
   holder(json)["thinking"] = piece;
   send(json);
 }
@@ -52,12 +52,12 @@ void OllamaReply::write_text(Choice& /*choice*/, const std::string& text,
 }
 
 void OllamaReply::end_call(Choice& /*choice*/, const ToolCall& call) {
-  RequestJson json = line(model_.id, generate_, "");
-  holder(json)["tool_calls"] = RequestJson::array({call_json(call, calls_++)});
+  Json json = line(model_.id, generate_, "");
+  holder(json)["tool_calls"] = Json::array({call_json(call, calls_++)});
   send(json);
 }
 
-void OllamaReply::add_end(RequestJson& line) const {
+void OllamaReply::add_end(Json& line) const {
   const Choice& choice = choices_.front();
   const GenerateResult& result = choice.result;
   const tools::AnswerUsage used = usage();
@@ -76,7 +76,7 @@ void OllamaReply::add_end(RequestJson& line) const {
 }
 
 void OllamaReply::end_stream() {
-  RequestJson last = line(model_.id, generate_, "");
+  Json last = line(model_.id, generate_, "");
   add_end(last);
   send(last);
 }
@@ -85,7 +85,7 @@ void OllamaReply::end_stream() {
 std::string OllamaReply::whole() {
   const Choice& choice = choices_.front();
   const GenerateResult& result = choice.result;
-  RequestJson json = line(model_.id, generate_, result.text);
+  Json json = line(model_.id, generate_, result.text);
   if (!result.reasoning.empty()) holder(json)["thinking"] = result.reasoning;
   const std::size_t calls = result.tool_calls.size() - (choice.cut_call ? 1 : 0);
   for (std::size_t i = 0; i < calls; ++i)

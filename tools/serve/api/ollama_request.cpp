@@ -16,7 +16,7 @@ using tools::refuse_unsupported;
 using tools::refuse_value;
 
 void refuse_set(const Fields& fields, const char* name) {
-  const RequestJson* const value = fields.find(name);
+  const Json* const value = fields.find(name);
   if (value != nullptr && *value != false && !value->empty())
     refuse_unsupported(fields.path(name), "this is not supported here");
 }
@@ -26,13 +26,13 @@ class Talk {
  public:
   explicit Talk(MessageList& messages) : messages_(messages) {}
 
-  void add(const RequestJson& json, const std::string& path) {
+  void add(const Json& json, const std::string& path) {
     const Fields message(json, path);
     const std::string role = message.require_text("role");
     if (role != "system" && role != "user" && role != "assistant" && role != "tool")
       refuse_value(message.path("role"), R"("system", "user", "assistant" or "tool")", role);
     refuse_set(message, "images");
-    RequestJson out = {{"role", role}, {"content", message.text("content").value_or("")}};
+    Json out = {{"role", role}, {"content", message.text("content").value_or("")}};
     if (const auto thoughts = message.text("thinking")) out["reasoning_content"] = *thoughts;
     if (role == "assistant") add_calls(message, out);
     if (role == "tool") out["tool_call_id"] = take_id(message);
@@ -44,15 +44,15 @@ class Talk {
     std::string id, name;
   };
 
-  void add_calls(const Fields& message, RequestJson& out) {
-    const RequestJson* const calls = message.array("tool_calls");
+  void add_calls(const Fields& message, Json& out) {
+    const Json* const calls = message.array("tool_calls");
     if (calls == nullptr || calls->empty()) return;
     open_.clear();
     for (std::size_t i = 0; i < calls->size(); ++i) {
       const Fields call((*calls)[i], element_path(message.path("tool_calls"), i));
       const Fields function(call.require("function", "an object"), call.path("function"));
       const std::string name = function.require_text("name");
-      const RequestJson* const arguments = function.object("arguments");
+      const Json* const arguments = function.object("arguments");
       const std::string id = call.text("id").value_or(tool_call_id(0, count_++, CallForm::None));
       open_.push_back({id, name});
       out["tool_calls"].push_back(
@@ -82,7 +82,7 @@ class Talk {
 };
 
 void read_ollama_format(const Fields& body, EqualRequest& to) {
-  const RequestJson* const format = body.find("format");
+  const Json* const format = body.find("format");
   if (format == nullptr || *format == "") return;
   to.paths.emplace_back("response_format", "format");
   to.paths.emplace_back("response_format.json_schema.schema", "format");
@@ -97,7 +97,7 @@ void read_ollama_format(const Fields& body, EqualRequest& to) {
 
 void read_ollama_think(const Fields& body, EqualRequest& to) {
   constexpr std::string_view kEfforts[] = {"low", "medium", "high", "max"};
-  const RequestJson* const think = body.find("think");
+  const Json* const think = body.find("think");
   if (think == nullptr) return;
   const bool effort =
       think->is_string() && std::ranges::count(kEfforts, think->get_ref<const std::string&>()) != 0;
@@ -110,9 +110,9 @@ void read_ollama_think(const Fields& body, EqualRequest& to) {
 
 /// Fields that all protocols share, and the number of tokens.
 void read_ollama_options(const Fields& body, EqualRequest& to) {
-  const RequestJson* const json = body.object("options");
+  const Json* const json = body.object("options");
   if (json == nullptr) return;
-  RequestJson own = *json;
+  Json own = *json;
   for (const char* name :
        {"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap",
         "use_mlock", "low_vram", "numa", "draft_num_predict", "penalize_newline", "num_predict"})
@@ -127,7 +127,7 @@ void read_ollama_options(const Fields& body, EqualRequest& to) {
 EqualRequest read_ollama_common(const Fields& body, bool chat, bool generate) {
   EqualRequest to;
   to.chat = chat;
-  to.body = RequestJson::object();
+  to.body = Json::object();
   std::string model = body.text("model").value_or("");
   if (model.ends_with(":latest")) model.resize(model.size() - std::string_view(":latest").size());
   to.body["model"] = std::move(model);
@@ -151,20 +151,20 @@ void finish_ollama(const Fields& body, EqualRequest& to) {
 
 }  // namespace
 
-EqualRequest read_ollama_chat(const RequestJson& json) {
+EqualRequest read_ollama_chat(const Json& json) {
   const Fields body(json);
   EqualRequest to = read_ollama_common(body, true, false);
   MessageList messages(to);
   Talk talk(messages);
   (void)body.require("messages", "an array of messages");
-  const RequestJson& list = *body.array("messages");
+  const Json& list = *body.array("messages");
   for (std::size_t i = 0; i < list.size(); ++i) talk.add(list[i], element_path("messages", i));
   copy_field(body, "tools", to, "tools");
   finish_ollama(body, to);
   return to;
 }
 
-EqualRequest read_ollama_generate(const RequestJson& json) {
+EqualRequest read_ollama_generate(const Json& json) {
   const Fields body(json);
   const std::string suffix = body.text("suffix").value_or("");
   const bool raw = body.flag("raw").value_or(false) || !suffix.empty();

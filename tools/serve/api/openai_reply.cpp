@@ -23,14 +23,14 @@ OpenAiReply::OpenAiReply(ReplyParts parts)
 // Sends the first chunk of a choice: the role of a chat, or the echoed prompt.
 void OpenAiReply::begin_choice(Choice& choice, bool call) {
   if (std::exchange(choice.begun, true)) return;
-  RequestJson first = {{"index", choice.index}};
+  Json first = {{"index", choice.index}};
   if (request_.chat) {
-    first["delta"] = {{"role", "assistant"}, {"content", call ? RequestJson() : RequestJson("")}};
+    first["delta"] = {{"role", "assistant"}, {"content", call ? Json() : Json("")}};
     first["logprobs"] = nullptr;
   } else if (request_.echo) {
     const std::vector<TextToken> echo = echo_tokens(choice);
     first["text"] = joined(echo);
-    first["logprobs"] = wants_logprobs() ? logprobs(choice, echo) : RequestJson(nullptr);
+    first["logprobs"] = wants_logprobs() ? logprobs(choice, echo) : Json(nullptr);
   } else {
     return;
   }
@@ -41,12 +41,12 @@ void OpenAiReply::begin_choice(Choice& choice, bool call) {
 void OpenAiReply::write_text(Choice& choice, const std::string& text,
                              std::span<const TextToken> tokens) {
   begin_choice(choice);
-  RequestJson chunk = {{"index", choice.index}};
+  Json chunk = {{"index", choice.index}};
   if (request_.chat)
     chunk["delta"] = {{"content", text}};
   else
     chunk["text"] = text;
-  chunk["logprobs"] = wants_logprobs() ? logprobs(choice, tokens) : RequestJson(nullptr);
+  chunk["logprobs"] = wants_logprobs() ? logprobs(choice, tokens) : Json(nullptr);
   chunk["finish_reason"] = nullptr;
   send(choice, std::move(chunk));
 }
@@ -58,17 +58,17 @@ void OpenAiReply::write_thinking(Choice& choice, std::string_view piece) {
 
 void OpenAiReply::write_call(Choice& choice, const ToolCallPiece& piece) {
   begin_choice(choice, true);
-  RequestJson call = {{"index", piece.index}};
+  Json call = {{"index", piece.index}};
   if (piece.name.empty())
     call["function"] = {{"arguments", piece.arguments}};
   else
     call.update(tools::tool_call_json({piece.id, piece.name, ""}));
-  send_delta(choice, {{"tool_calls", RequestJson::array({std::move(call)})}});
+  send_delta(choice, {{"tool_calls", Json::array({std::move(call)})}});
 }
 
 void OpenAiReply::write_progress(Choice& choice, std::size_t processed) {
-  RequestJson chunk = head(true);
-  chunk["choices"] = RequestJson::array();
+  Json chunk = head(true);
+  chunk["choices"] = Json::array();
   if (request_.include_usage) chunk["usage"] = nullptr;
   chunk["prompt_progress"] = {
       {"total", choice.prompt.tokens.size()},
@@ -78,16 +78,16 @@ void OpenAiReply::write_progress(Choice& choice, std::size_t processed) {
   exchange_->event(json_text(chunk));
 }
 
-void OpenAiReply::send_delta(Choice& choice, RequestJson delta) {
+void OpenAiReply::send_delta(Choice& choice, Json delta) {
   send(choice, {{"index", choice.index},
                 {"delta", std::move(delta)},
                 {"logprobs", nullptr},
                 {"finish_reason", nullptr}});
 }
 
-void OpenAiReply::send(const Choice& choice, RequestJson json, bool last) {
-  RequestJson chunk = head(true);
-  chunk["choices"] = RequestJson::array({std::move(json)});
+void OpenAiReply::send(const Choice& choice, Json json, bool last) {
+  Json chunk = head(true);
+  chunk["choices"] = Json::array({std::move(json)});
   if (request_.include_usage) chunk["usage"] = nullptr;
   if (last || request_.timings_per_token) chunk["timings"] = timings(choice);
   exchange_->event(json_text(chunk));
@@ -95,8 +95,8 @@ void OpenAiReply::send(const Choice& choice, RequestJson json, bool last) {
 
 void OpenAiReply::end_choice(Choice& choice) {
   begin_choice(choice);
-  RequestJson last = {{"index", choice.index}};
-  last[request_.chat ? "delta" : "text"] = request_.chat ? RequestJson::object() : RequestJson("");
+  Json last = {{"index", choice.index}};
+  last[request_.chat ? "delta" : "text"] = request_.chat ? Json::object() : Json("");
   last["logprobs"] = nullptr;
   last["finish_reason"] = tools::finish_reason(choice.result);
   send(choice, std::move(last), true);
@@ -104,8 +104,8 @@ void OpenAiReply::end_choice(Choice& choice) {
 
 void OpenAiReply::end_stream() {
   if (request_.include_usage) {
-    RequestJson chunk = head(true);
-    chunk["choices"] = RequestJson::array();
+    Json chunk = head(true);
+    chunk["choices"] = Json::array();
     chunk["usage"] = tools::usage_json(usage());
     exchange_->event(json_text(chunk));
   }
@@ -115,7 +115,7 @@ void OpenAiReply::end_stream() {
 // ------------------------------------------------------------ whole answers
 
 std::string OpenAiReply::whole() {
-  const RequestJson first = head(false);
+  const Json first = head(false);
   ObjectText json;
   for (const auto& [name, value] : first.items()) json.add(name, value);
   json.add_list("choices", choices_.size(), [this](std::string& text, std::size_t index) {
@@ -126,8 +126,8 @@ std::string OpenAiReply::whole() {
   return json.take();
 }
 
-RequestJson OpenAiReply::whole_choice(Choice& choice) {
-  RequestJson json = {{"index", choice.index}};
+Json OpenAiReply::whole_choice(Choice& choice) {
+  Json json = {{"index", choice.index}};
   std::vector<TextToken> tokens;
   if (request_.echo) tokens = echo_tokens(choice);
   if (request_.chat)
@@ -145,7 +145,7 @@ RequestJson OpenAiReply::whole_choice(Choice& choice) {
 
 // ------------------------------------------------------------ parts of both
 
-RequestJson OpenAiReply::head(bool chunk) const {
+Json OpenAiReply::head(bool chunk) const {
   const char* const kind = !request_.chat ? "text_completion"
                            : chunk        ? "chat.completion.chunk"
                                           : "chat.completion";
@@ -157,7 +157,7 @@ RequestJson OpenAiReply::head(bool chunk) const {
           {"seed", request_.seed()}};
 }
 
-RequestJson OpenAiReply::logprobs(Choice& choice, std::span<const TextToken> tokens) const {
+Json OpenAiReply::logprobs(Choice& choice, std::span<const TextToken> tokens) const {
   return request_.chat ? chat_logprobs(tokenizer(), tokens)
                        : completion_logprobs(tokenizer(), tokens, choice.offset);
 }

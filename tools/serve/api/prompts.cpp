@@ -87,9 +87,9 @@ PromptTooLong::PromptTooLong(const std::string& path, std::size_t tokens_, std::
       tokens(tokens_),
       most(n_ctx - 1) {}
 
-RequestJson piece_json(const std::string& piece) {
+Json piece_json(const std::string& piece) {
   if (is_utf8(piece)) return piece;
-  RequestJson bytes = RequestJson::array();
+  Json bytes = Json::array();
   for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
   return bytes;
 }

@@ -32,6 +32,6 @@ class PromptTooLong : public RequestError {
 };
 
 /// Returns a piece of text as a string, or as an array of bytes if it is not UTF-8.
-RequestJson piece_json(const std::string& piece);
+Json piece_json(const std::string& piece);
 
 }  // namespace cria::serve

@@ -13,7 +13,7 @@ namespace cria::serve {
 
 /// Returns the equal request of chat completions. Throws RequestError that names the field at
 /// fault.
-EqualRequest read_messages_request(const RequestJson& body);
+EqualRequest read_messages_request(const Json& body);
 
 /// The routes of /v1/messages and /v1/messages/count_tokens, also without /v1. The API must outlive
 /// them.
@@ -23,8 +23,7 @@ std::vector<Route> messages_routes(Api& api);
 
 /// Returns the equal request of chat completions. The store must outlive its reply. Throws
 /// RequestError that names the field at fault.
-EqualRequest read_responses_request(const RequestJson& body, std::uint64_t scope,
-                                    ResponseStore& store);
+EqualRequest read_responses_request(const Json& body, std::uint64_t scope, ResponseStore& store);
 
 /// Reads "input", "instructions" and "previous_response_id" as the messages of an equal request.
 /// json_parts: messages may have parts {"type": "input_json", "data"}.
@@ -38,16 +37,16 @@ std::vector<Route> responses_routes(Api& api, ResponseStore& store);
 
 /// Return the equal request of /api/chat, and of /api/generate with a prompt. Throw RequestError
 /// that names the field at fault.
-EqualRequest read_ollama_chat(const RequestJson& body);
-EqualRequest read_ollama_generate(const RequestJson& body);
+EqualRequest read_ollama_chat(const Json& body);
+EqualRequest read_ollama_generate(const Json& body);
 
 /// Returns a time in RFC 3339.
 std::string ollama_time(std::int64_t seconds_since_1970);
 
 /// The answers of /api/tags, /api/ps and /api/show.
-RequestJson ollama_tags(ModelPool& pool);
-RequestJson ollama_loaded(ModelPool& pool);
-RequestJson ollama_show(const ServedModel& model, bool verbose);
+Json ollama_tags(ModelPool& pool);
+Json ollama_loaded(ModelPool& pool);
+Json ollama_show(const ServedModel& model, bool verbose);
 
 /// The routes below /api. The API must outlive them.
 std::vector<Route> ollama_routes(Api& api);
@@ -55,7 +54,7 @@ std::vector<Route> ollama_routes(Api& api);
 // ---- POST /infill: completions that fill a gap in a text, for editors
 
 /// Returns the equal request of completions. Throws RequestError that names the field at fault.
-EqualRequest read_infill_request(const RequestJson& body);
+EqualRequest read_infill_request(const Json& body);
 
 /// The API must outlive the routes.
 std::vector<Route> infill_routes(Api& api);

@@ -24,11 +24,11 @@ class OpenAiReply final : public Reply {
   std::string whole() override;
 
   void begin_choice(Choice& choice, bool call = false);
-  void send(const Choice& choice, RequestJson json, bool last = false);
-  void send_delta(Choice& choice, RequestJson delta);
-  [[nodiscard]] RequestJson head(bool chunk) const;
-  [[nodiscard]] RequestJson whole_choice(Choice& choice);
-  [[nodiscard]] RequestJson logprobs(Choice& choice, std::span<const TextToken> tokens) const;
+  void send(const Choice& choice, Json json, bool last = false);
+  void send_delta(Choice& choice, Json delta);
+  [[nodiscard]] Json head(bool chunk) const;
+  [[nodiscard]] Json whole_choice(Choice& choice);
+  [[nodiscard]] Json logprobs(Choice& choice, std::span<const TextToken> tokens) const;
   [[nodiscard]] std::vector<TextToken> echo_tokens(Choice& choice) const;
 
   const std::string id_;
@@ -49,13 +49,13 @@ class MessagesReply final : public Reply {
   void end_stream() override;
   std::string whole() override;
 
-  void send(const char* type, RequestJson data = RequestJson::object());
-  void open(const char* type, RequestJson block);
+  void send(const char* type, Json data = Json::object());
+  void open(const char* type, Json block);
   void close();
   void add(const char* type, const char* member, std::string_view piece);
-  [[nodiscard]] RequestJson message() const;
-  [[nodiscard]] RequestJson usage_of(const tools::AnswerUsage& used) const;
-  [[nodiscard]] std::pair<RequestJson, RequestJson> stop() const;
+  [[nodiscard]] Json message() const;
+  [[nodiscard]] Json usage_of(const tools::AnswerUsage& used) const;
+  [[nodiscard]] std::pair<Json, Json> stop() const;
 
   const std::string id_;
   std::size_t blocks_ = 0;  // blocks begun
@@ -67,13 +67,13 @@ class MessagesReply final : public Reply {
 
 /// Parts of the request that its answer repeats, and the store that keeps the answer.
 struct ResponsesForm {
-  RequestJson told;          ///< members of the response, as sent or as used
-  RequestJson conversation;  ///< messages of the equal request
-  bool summary = false;      ///< thoughts come as summary
+  Json told;             ///< members of the response, as sent or as used
+  Json conversation;     ///< messages of the equal request
+  bool summary = false;  ///< thoughts come as summary
   /// Names of tools in a namespace, as the model reads them: name and namespace.
   std::map<std::string, std::pair<std::string, std::string>> spaces;
   /// Keeps a finished response with its conversation; false: it is not kept.
-  std::function<bool(RequestJson& response, RequestJson conversation)> keep;
+  std::function<bool(Json& response, Json conversation)> keep;
 };
 
 class ResponsesReply final : public Reply {
@@ -91,26 +91,26 @@ class ResponsesReply final : public Reply {
   void fail_stream(const Failure& failure) override;
   std::string whole() override;
 
-  void send(const std::string& type, RequestJson data);
-  void open(RequestJson item);
+  void send(const std::string& type, Json data);
+  void open(Json item);
   void close(bool last);
-  void delta(std::string_view piece, RequestJson logprobs = nullptr);
-  [[nodiscard]] RequestJson place() const;
+  void delta(std::string_view piece, Json logprobs = nullptr);
+  [[nodiscard]] Json place() const;
   [[nodiscard]] const char* events() const;
-  [[nodiscard]] RequestJson response(const char* status) const;
-  [[nodiscard]] RequestJson finished();
+  [[nodiscard]] Json response(const char* status) const;
+  [[nodiscard]] Json finished();
   [[nodiscard]] bool incomplete() const;
-  [[nodiscard]] RequestJson part(const std::string& text, RequestJson logprobs) const;
-  [[nodiscard]] RequestJson call_item(const std::string& id, const std::string& name) const;
-  [[nodiscard]] RequestJson reasoning_item() const;
-  [[nodiscard]] RequestJson entries(std::span<const TextToken> tokens) const;
+  [[nodiscard]] Json part(const std::string& text, Json logprobs) const;
+  [[nodiscard]] Json call_item(const std::string& id, const std::string& name) const;
+  [[nodiscard]] Json reasoning_item() const;
+  [[nodiscard]] Json entries(std::span<const TextToken> tokens) const;
 
   ResponsesForm form_;
   const std::string id_;
-  RequestJson output_ = RequestJson::array();  // items that are done
-  RequestJson item_;                           // the open one, or null
-  std::string text_;                           // its text so far
-  RequestJson logprobs_ = RequestJson::array();
+  Json output_ = Json::array();  // items that are done
+  Json item_;                    // the open one, or null
+  std::string text_;             // its text so far
+  Json logprobs_ = Json::array();
   std::mutex mutex_;  // numbers and order of events: silence is broken by another thread
   std::size_t events_ = 0;
 };
@@ -123,7 +123,7 @@ class OllamaReply final : public Reply {
   OllamaReply(ReplyParts parts, bool generate) : Reply(std::move(parts)), generate_(generate) {}
 
   /// Returns a line with this text, or the only one.
-  static RequestJson line(const std::string& model, bool generate, std::string_view text);
+  static Json line(const std::string& model, bool generate, std::string_view text);
 
  private:
   void begin_stream() override;
@@ -135,9 +135,9 @@ class OllamaReply final : public Reply {
   void end_stream() override;
   std::string whole() override;
 
-  RequestJson& holder(RequestJson& line) const { return generate_ ? line : line["message"]; }
-  void send(const RequestJson& line);
-  void add_end(RequestJson& line) const;
+  Json& holder(Json& line) const { return generate_ ? line : line["message"]; }
+  void send(const Json& line);
+  void add_end(Json& line) const;
 
   const bool generate_;
   std::size_t calls_ = 0;
@@ -188,7 +188,7 @@ class InfillReply final : public Reply {
   void end_stream() override;
   std::string whole() override;
 
-  [[nodiscard]] RequestJson result(const std::string& content) const;
+  [[nodiscard]] Json result(const std::string& content) const;
 
   const InfillForm form_;
   LineLimit limit_;

@@ -15,7 +15,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 /// {"NAME_n", "NAME_ms", "NAME_per_token_ms", "NAME_per_second"}
-void add_timings(RequestJson& to, const std::string& name, std::size_t tokens, double seconds) {
+void add_timings(Json& to, const std::string& name, std::size_t tokens, double seconds) {
   const auto n = static_cast<double>(tokens);
   to[name + "_n"] = tokens;
   to[name + "_ms"] = seconds * 1e3;
@@ -194,14 +194,14 @@ std::vector<TextToken> Reply::all_tokens(Choice& choice) {
   return choice.tokens.take(choice.result.text.size(), choice.result.text);
 }
 
-RequestJson Reply::timings(const Choice& choice) const {
+Json Reply::timings(const Choice& choice) const {
   const bool ended = choice.result.prompt_tokens + choice.result.cached_tokens > 0;
   const auto first = choice.first_token.value_or(Clock::now());
   const auto seconds = [](Clock::duration time) {
     return std::chrono::duration<double>(time).count();
   };
   const std::size_t cached = ended ? choice.result.cached_tokens : choice.cached;
-  RequestJson json = {{"cache_n", cached}};
+  Json json = {{"cache_n", cached}};
   add_timings(json, "prompt", choice.prompt.tokens.size() - cached,
               ended ? choice.result.prompt_seconds : seconds(first - choice.since));
   add_timings(json, "predicted",
@@ -228,7 +228,7 @@ void Reply::record(const tools::AnswerUsage& all) {
   record.prompt_tokens = all.prompt;
   record.cached_tokens = all.cached;
   record.completion_tokens = all.completion;
-  const RequestJson reason = tools::finish_reason(choices_.front().result);
+  const Json reason = tools::finish_reason(choices_.front().result);
   if (reason.is_string()) record.finish = reason;
   if (!keep_texts_) return;
   record.answer_text.clear();

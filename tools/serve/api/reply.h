@@ -106,7 +106,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   [[nodiscard]] bool wants_logprobs() const { return request_.generate.logprobs.has_value(); }
   [[nodiscard]] tools::AnswerUsage usage() const;
   /// Times of a choice as llama.cpp reports them; also before its end.
-  [[nodiscard]] RequestJson timings(const Choice& choice) const;
+  [[nodiscard]] Json timings(const Choice& choice) const;
   /// Returns the tokens of the whole text.
   std::vector<TextToken> all_tokens(Choice& choice);
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }

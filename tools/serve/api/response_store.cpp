@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/file/json.h"
+
 namespace cria::serve {
 
 std::list<ResponseStore::Entry>::iterator ResponseStore::find_entry(std::uint64_t scope,
@@ -11,7 +13,7 @@ std::list<ResponseStore::Entry>::iterator ResponseStore::find_entry(std::uint64_
       entries_, [&](const Entry& entry) { return entry.scope == scope && entry.id == id; });
 }
 
-bool ResponseStore::add(std::uint64_t scope, RequestJson response, RequestJson conversation) {
+bool ResponseStore::add(std::uint64_t scope, Json response, Json conversation) {
   Entry entry{scope, response["id"], ""};
   entry.text = json_text({{"response", std::move(response)}, {"talk", std::move(conversation)}});
   const std::size_t bytes = entry.text.size() + sizeof(Entry) + entry.id.size();
@@ -36,11 +38,11 @@ std::shared_ptr<const ResponseStore::Kept> ResponseStore::find(std::uint64_t sco
     entries_.splice(entries_.begin(), entries_, found);
     text = found->text;
   }
-  RequestJson json = RequestJson::parse(text);
+  Json json = Json::parse(text);
   return std::make_shared<const Kept>(Kept{std::move(json["response"]), std::move(json["talk"])});
 }
 
-RequestJson ResponseStore::find_item(std::uint64_t scope, const std::string& id) {
+Json ResponseStore::find_item(std::uint64_t scope, const std::string& id) {
   std::string response;
   {
     const std::lock_guard lock(mutex_);
@@ -53,7 +55,7 @@ RequestJson ResponseStore::find_item(std::uint64_t scope, const std::string& id)
   }
   const auto kept = find(scope, response);
   if (kept == nullptr) return nullptr;
-  for (const RequestJson& item : kept->response["output"])
+  for (const Json& item : kept->response["output"])
     if (item["id"] == id) return item;
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "model/file/json.h"
 #include "tools/serve/api/json_text.h"
 
 namespace cria::serve {
@@ -17,16 +18,16 @@ class ResponseStore {
   explicit ResponseStore(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   struct Kept {
-    RequestJson response;
-    RequestJson conversation;  ///< messages of the equal request, with the answer
+    Json response;
+    Json conversation;  ///< messages of the equal request, with the answer
   };
   /// scope: of the API key; others do not see the response. Returns false if it is too large.
-  bool add(std::uint64_t scope, RequestJson response, RequestJson conversation);
+  bool add(std::uint64_t scope, Json response, Json conversation);
   /// True if a response of this size would be kept.
   [[nodiscard]] bool keeps(std::size_t bytes) const { return bytes <= most_bytes_; }
   std::shared_ptr<const Kept> find(std::uint64_t scope, const std::string& id);
   /// Returns an item of a response's output, or null.
-  RequestJson find_item(std::uint64_t scope, const std::string& id);
+  Json find_item(std::uint64_t scope, const std::string& id);
   bool remove(std::uint64_t scope, const std::string& id);
 
  private:

@@ -28,7 +28,7 @@ class Items {
   Items(MessageList& messages, std::uint64_t scope, ResponseStore& store, bool json_parts)
       : messages_(messages), scope_(scope), store_(store), json_parts_(json_parts) {}
 
-  void add(const RequestJson& json, const std::string& path) {
+  void add(const Json& json, const std::string& path) {
     const Fields item(json, path);
     const std::string type = item.text("type").value_or("message");
     if (type == "item_reference") return add_reference(item);
@@ -42,7 +42,7 @@ class Items {
  private:
   void add_reference(const Fields& item) {
     const std::string id = item.require_text("id");
-    const RequestJson found = store_.find_item(scope_, id);
+    const Json found = store_.find_item(scope_, id);
     if (found.is_null())
       throw RequestError("item_not_found", item.path("id"),
                          "\"" + item.path("id") +
@@ -58,7 +58,7 @@ class Items {
         item.require("content", "a string or an array of parts"), item.path("content"),
         {"input_text", "output_text", "text", "refusal", json_parts_ ? "input_json" : "text"});
     if (role == "assistant") {
-      RequestJson& message = assistant(item.path("content"));
+      Json& message = assistant(item.path("content"));
       message["content"] =
           (message["content"].is_null() ? "" : message["content"].get<std::string>()) + text;
       return;
@@ -71,14 +71,14 @@ class Items {
   void add_thoughts(const Fields& item) {
     std::string text;
     for (const char* name : {"content", "summary"})
-      if (const RequestJson* const parts = item.array(name); parts != nullptr && text.empty())
+      if (const Json* const parts = item.array(name); parts != nullptr && text.empty())
         text = read_text_parts(*parts, item.path(name), {"reasoning_text", "summary_text", "text"});
     thoughts_ += text;
   }
   void add_call(const Fields& item) {
     const std::string name = tool_name(item), id = item.require_text("call_id");
     const std::string arguments = item.require_text("arguments");
-    RequestJson& message = assistant(item.path("arguments"));
+    Json& message = assistant(item.path("arguments"));
     if (message["content"] == "") message["content"] = nullptr;
     message["tool_calls"].push_back({{"id", id},
                                      {"type", "function"},
@@ -92,10 +92,10 @@ class Items {
     thoughts_.clear();
     messages_.add({{"role", "tool"}, {"tool_call_id", id}, {"content", text}}, item.path("output"));
   }
-  RequestJson& assistant(const std::string& path) {
+  Json& assistant(const std::string& path) {
     if (!open_) messages_.add({{"role", "assistant"}, {"content", ""}}, path);
     open_ = true;
-    RequestJson& message = messages_.back();
+    Json& message = messages_.back();
     if (!thoughts_.empty())
       message["reasoning_content"] =
           message.value("reasoning_content", "") + std::exchange(thoughts_, {});
@@ -116,15 +116,15 @@ class ToolList {
   ToolList(EqualRequest& to, ResponsesForm& form) : to_(to), form_(form) {}
 
   void read(const Fields& body) {
-    form_.told["tools"] = RequestJson::array();
-    const RequestJson* const tools = body.array("tools");
+    form_.told["tools"] = Json::array();
+    const Json* const tools = body.array("tools");
     if (tools == nullptr) return;
-    to_.body["tools"] = RequestJson::array();
+    to_.body["tools"] = Json::array();
     for (std::size_t i = 0; i < tools->size(); ++i) add((*tools)[i], element_path("tools", i));
   }
 
  private:
-  void add(const RequestJson& json, const std::string& path) {
+  void add(const Json& json, const std::string& path) {
     const Fields tool(json, path);
     const std::string type = tool.require_text("type");
     if (type == "custom")
@@ -133,7 +133,7 @@ class ToolList {
     form_.told["tools"].push_back(json);
     if (type == "function") return add_function(tool, "");
     const std::string space = tool.require_text("name");
-    const RequestJson* const inner = tool.array("tools");
+    const Json* const inner = tool.array("tools");
     if (inner == nullptr) tools::refuse_missing(tool.path("tools"), "an array of tools");
     for (std::size_t i = 0; i < inner->size(); ++i)
       add_function(Fields((*inner)[i], element_path(tool.path("tools"), i)), space);
@@ -142,10 +142,10 @@ class ToolList {
     const std::string name = tool.require_text("name");
     const std::string full = space.empty() ? name : space + "__" + name;
     if (!space.empty()) form_.spaces[full] = {name, space};
-    RequestJson function = {{"name", full}};
+    Json function = {{"name", full}};
     for (const char* member : {"description", "parameters", "strict"})
-      if (const RequestJson* const value = tool.find(member)) function[member] = *value;
-    RequestJson& all = to_.body["tools"];
+      if (const Json* const value = tool.find(member)) function[member] = *value;
+    Json& all = to_.body["tools"];
     const std::string at = element_path("tools", all.size()), path = tool.path("");
     to_.paths.emplace_back(at, path.substr(0, path.size() - 1));
     to_.paths.emplace_back(at + ".function", path.substr(0, path.size() - 1));
@@ -156,16 +156,16 @@ class ToolList {
   ResponsesForm& form_;
 };
 
-RequestJson function_choice(const Fields& tool) {
+Json function_choice(const Fields& tool) {
   if (const std::string type = tool.require_text("type"); type != "function")
     refuse_value(tool.path("type"), "\"function\"", type);
   return {{"type", "function"}, {"function", {{"name", tool_name(tool)}}}};
 }
 
 void read_response_choice(const Fields& body, EqualRequest& to) {
-  const RequestJson* const json = body.find("tool_choice");
+  const Json* const json = body.find("tool_choice");
   if (json == nullptr) return;
-  RequestJson& choice = to.body["tool_choice"];
+  Json& choice = to.body["tool_choice"];
   choice = *json;
   if (!json->is_object()) return;
   const Fields fields(*json, "tool_choice");
@@ -174,8 +174,8 @@ void read_response_choice(const Fields& body, EqualRequest& to) {
     choice = function_choice(fields);
     return;
   }
-  RequestJson allowed = {{"mode", fields.require_text("mode")}, {"tools", RequestJson::array()}};
-  if (const RequestJson* const tools = fields.array("tools"))
+  Json allowed = {{"mode", fields.require_text("mode")}, {"tools", Json::array()}};
+  if (const Json* const tools = fields.array("tools"))
     for (std::size_t i = 0; i < tools->size(); ++i)
       allowed["tools"].push_back(
           function_choice(Fields((*tools)[i], element_path("tool_choice.tools", i))));
@@ -184,17 +184,17 @@ void read_response_choice(const Fields& body, EqualRequest& to) {
 }
 
 void read_text_format(const Fields& body, EqualRequest& to) {
-  const RequestJson* const text = body.object("text");
+  const Json* const text = body.object("text");
   if (text == nullptr) return;
   const Fields fields(*text, "text");
-  const RequestJson* const json = fields.object("format");
+  const Json* const json = fields.object("format");
   if (json == nullptr) return;
   const Fields format(*json, "text.format");
-  RequestJson& out = to.body["response_format"];
+  Json& out = to.body["response_format"];
   to.paths.emplace_back("response_format", "text.format");
   out = {{"type", format.require_text("type")}};
   if (out["type"] != "json_schema") return;
-  RequestJson schema = *json;
+  Json schema = *json;
   schema.erase("type");
   out["json_schema"] = std::move(schema);
   to.paths.emplace_back("response_format.json_schema", "text.format");
@@ -202,7 +202,7 @@ void read_text_format(const Fields& body, EqualRequest& to) {
 
 /// Either asks for log-probabilities.
 void read_logprobs(const Fields& body, EqualRequest& to) {
-  const RequestJson* const include = body.array("include");
+  const Json* const include = body.array("include");
   const bool included =
       include != nullptr && std::ranges::count(*include, "message.output_text.logprobs") != 0;
   if (body.has("top_logprobs") || included) to.body["logprobs"] = true;
@@ -211,7 +211,7 @@ void read_logprobs(const Fields& body, EqualRequest& to) {
 
 void refuse_foreign(const Fields& body) {
   for (const char* name : {"background", "conversation", "prompt", "context_management"}) {
-    const RequestJson* const value = body.find(name);
+    const Json* const value = body.find(name);
     if (value != nullptr && *value != false && !value->empty())
       refuse_unsupported(name, "this is not supported here");
   }
@@ -221,24 +221,24 @@ void refuse_foreign(const Fields& body) {
 
 /// The members of the answer that repeat the request.
 void tell(const Fields& body, ResponsesForm& form) {
-  const auto copy = [&](const char* name, RequestJson absent) {
-    const RequestJson* const value = body.find(name);
+  const auto copy = [&](const char* name, Json absent) {
+    const Json* const value = body.find(name);
     form.told[name] = value != nullptr ? *value : std::move(absent);
   };
   copy("instructions", nullptr);
   copy("max_output_tokens", nullptr);
-  copy("metadata", RequestJson::object());
+  copy("metadata", Json::object());
   copy("parallel_tool_calls", true);
   copy("previous_response_id", nullptr);
   form.told["reasoning"] = {{"effort", nullptr}, {"summary", nullptr}};
-  if (const RequestJson* const reasoning = body.object("reasoning")) {
+  if (const Json* const reasoning = body.object("reasoning")) {
     const Fields fields(*reasoning, "reasoning");
     for (const char* name : {"effort", "summary"})
       if (const auto value = fields.text(name)) form.told["reasoning"][name] = *value;
     if (!form.told["reasoning"]["summary"].is_null()) form.summary = true;
   }
   form.told["store"] = body.flag("store").value_or(true);
-  copy("text", RequestJson::object());
+  copy("text", Json::object());
   if (!form.told["text"].contains("format")) form.told["text"]["format"] = {{"type", "text"}};
   copy("tool_choice", "auto");
   form.told["truncation"] = "disabled";
@@ -258,10 +258,9 @@ void read_response_input(const Fields& body, std::uint64_t scope, ResponseStore&
     if (kept == nullptr)
       throw RequestError("previous_response_not_found", "previous_response_id",
                          "\"previous_response_id\": this response is not kept here");
-    for (const RequestJson& message : kept->conversation)
-      messages.add(message, "previous_response_id");
+    for (const Json& message : kept->conversation) messages.add(message, "previous_response_id");
   }
-  const RequestJson* const input = body.find("input");
+  const Json* const input = body.find("input");
   if (input == nullptr && previous) return;
   if (input == nullptr) tools::refuse_missing("input", "a string or an array of items");
   if (input->is_string()) {
@@ -270,17 +269,16 @@ void read_response_input(const Fields& body, std::uint64_t scope, ResponseStore&
   }
   if (!input->is_array()) refuse_type("input", "a string or an array of items", *input);
   if (input->empty() || input->size() > 4096)
-    refuse_value("input", "1 to 4096 items", input->empty() ? *input : RequestJson(input->size()));
+    refuse_value("input", "1 to 4096 items", input->empty() ? *input : Json(input->size()));
   Items items(messages, scope, store, json_parts);
   for (std::size_t i = 0; i < input->size(); ++i) items.add((*input)[i], element_path("input", i));
   if (messages.empty()) refuse_value("input", "an item with text", *input);
 }
 
-EqualRequest read_responses_request(const RequestJson& json, std::uint64_t scope,
-                                    ResponseStore& store) {
+EqualRequest read_responses_request(const Json& json, std::uint64_t scope, ResponseStore& store) {
   const Fields body(json);
   EqualRequest to;
-  to.body = RequestJson::object();
+  to.body = Json::object();
   auto form = std::make_shared<ResponsesForm>();
   refuse_foreign(body);
   read_response_input(body, scope, store, to);
@@ -300,7 +298,7 @@ EqualRequest read_responses_request(const RequestJson& json, std::uint64_t scope
     form->told["top_p"] = request.generate.sampler.top_p;
     if (!store.keeps(json_text(form->conversation).size())) form->told["store"] = false;
   };
-  form->keep = [scope, &store](RequestJson& response, RequestJson conversation) {
+  form->keep = [scope, &store](Json& response, Json conversation) {
     return store.add(scope, response, std::move(conversation));
   };
   to.reply = [form](ReplyParts parts) {
@@ -321,13 +319,13 @@ std::vector<Route> responses_routes(Api& api, ResponseStore& store) {
   };
   for (const std::string prefix : {"/v1", ""}) {
     add(api.post_route(prefix + "/responses",
-                       [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+                       [&](const auto& exchange, const Json& body, const ModelLease& model) {
                          api.ask(exchange, model,
                                  read_responses_request(body, exchange->request().scope, store));
                        }),
         "/v1/responses");
     add(api.post_route(prefix + "/responses/input_tokens",
-                       [&](const auto& exchange, const RequestJson& body, const ModelLease& model) {
+                       [&](const auto& exchange, const Json& body, const ModelLease& model) {
                          const std::size_t n = api.count_tokens(
                              *model,
                              read_responses_request(body, exchange->request().scope, store));

@@ -7,21 +7,21 @@
 namespace cria::serve {
 namespace {
 
-RequestJson message_item(const char* status) {
+Json message_item(const char* status) {
   return {{"id", fresh_id("msg_")},
           {"type", "message"},
           {"status", status},
           {"role", "assistant"},
-          {"content", RequestJson::array()}};
+          {"content", Json::array()}};
 }
 
 }  // namespace
 
 // ------------------------------------------------------------ streams
 
-void ResponsesReply::send(const std::string& type, RequestJson data) {
+void ResponsesReply::send(const std::string& type, Json data) {
   const std::lock_guard lock(mutex_);
-  RequestJson event = {{"type", type}, {"sequence_number", events_++}};
+  Json event = {{"type", type}, {"sequence_number", events_++}};
   event.update(data);
   exchange_->event(json_text(event), type);
 }
@@ -37,8 +37,8 @@ void ResponsesReply::begin_stream() {
 }
 
 /// The place of the open item's text.
-RequestJson ResponsesReply::place() const {
-  RequestJson at = {{"item_id", item_["id"]}, {"output_index", output_.size()}};
+Json ResponsesReply::place() const {
+  Json at = {{"item_id", item_["id"]}, {"output_index", output_.size()}};
   if (item_["type"] == "reasoning" && form_.summary)
     at["summary_index"] = 0;
   else if (item_["type"] != "function_call")
@@ -53,30 +53,30 @@ const char* ResponsesReply::events() const {
   return form_.summary ? "response.reasoning_summary_text" : "response.reasoning_text";
 }
 
-void ResponsesReply::open(RequestJson item) {
+void ResponsesReply::open(Json item) {
   if (!item_.is_null()) close(false);
   item_ = std::move(item);
   text_.clear();
-  logprobs_ = RequestJson::array();
+  logprobs_ = Json::array();
   send("response.output_item.added", {{"output_index", output_.size()}, {"item", item_}});
   if (item_["type"] == "function_call") return;
-  RequestJson data = place();
-  data["part"] = part("", RequestJson::array());
+  Json data = place();
+  data["part"] = part("", Json::array());
   send(data.contains("summary_index") ? "response.reasoning_summary_part.added"
                                       : "response.content_part.added",
        std::move(data));
 }
 
-void ResponsesReply::delta(std::string_view piece, RequestJson logprobs) {
+void ResponsesReply::delta(std::string_view piece, Json logprobs) {
   text_ += piece;
-  RequestJson data = place();
+  Json data = place();
   data["delta"] = piece;
   if (!logprobs.is_null()) data["logprobs"] = std::move(logprobs);
   send(std::string(events()) + ".delta", std::move(data));
 }
 
 void ResponsesReply::close(bool last) {
-  RequestJson data = place();
+  Json data = place();
   if (item_["type"] == "function_call") {
     data.update({{"name", item_["name"]}, {"arguments", text_}});
     item_["arguments"] = text_;
@@ -86,7 +86,7 @@ void ResponsesReply::close(bool last) {
   }
   send(std::string(events()) + ".done", std::move(data));
   if (item_["type"] != "function_call") {
-    RequestJson whole_part = part(text_, logprobs_), end = place();
+    Json whole_part = part(text_, logprobs_), end = place();
     end["part"] = whole_part;
     const bool summary = end.contains("summary_index");
     send(summary ? "response.reasoning_summary_part.done" : "response.content_part.done",
@@ -106,8 +106,8 @@ void ResponsesReply::write_thinking(Choice& /*choice*/, std::string_view piece) 
 void ResponsesReply::write_text(Choice& /*choice*/, const std::string& text,
                                 std::span<const TextToken> tokens) {
   if (item_.is_null() || item_["type"] != "message") open(message_item("in_progress"));
-  RequestJson more = entries(tokens);
-  for (const RequestJson& entry : more) logprobs_.push_back(entry);
+  Json more = entries(tokens);
+  for (const Json& entry : more) logprobs_.push_back(entry);
   delta(text, std::move(more));
 }
 
@@ -119,12 +119,12 @@ void ResponsesReply::write_call(Choice& /*choice*/, const ToolCallPiece& piece) 
 void ResponsesReply::end_stream() {
   if (item_.is_null() && output_.empty()) open(message_item("in_progress"));
   if (!item_.is_null()) close(true);
-  const RequestJson done = finished();
+  const Json done = finished();
   send("response." + done["status"].get<std::string>(), {{"response", done}});
 }
 
 void ResponsesReply::fail_stream(const Failure& failure) {
-  RequestJson failed = response("failed");
+  Json failed = response("failed");
   failed["output"] = output_;
   failed["error"] = {{"code", failure.code}, {"message", failure.message}};
   if (failure.code == "internal_error") exchange_->record().error = failure.message;
@@ -138,7 +138,7 @@ std::string ResponsesReply::whole() {
   Choice& choice = choices_.front();
   const GenerateResult& result = choice.result;
   if (!result.reasoning.empty()) {
-    RequestJson item = reasoning_item();
+    Json item = reasoning_item();
     const char* const member = form_.summary ? "summary" : "content";
     item_ = item;  // part() takes its type
     item[member].push_back(part(result.reasoning, nullptr));
@@ -146,10 +146,10 @@ std::string ResponsesReply::whole() {
     output_.push_back(std::move(item));
   }
   if (!result.text.empty() || (output_.empty() && result.tool_calls.empty())) {
-    RequestJson item = message_item("completed");
+    Json item = message_item("completed");
     item_ = item;
     item["content"].push_back(
-        part(result.text, wants_logprobs() ? entries(all_tokens(choice)) : RequestJson::array()));
+        part(result.text, wants_logprobs() ? entries(all_tokens(choice)) : Json::array()));
     item_ = nullptr;
     output_.push_back(std::move(item));
   }
@@ -157,7 +157,7 @@ std::string ResponsesReply::whole() {
     output_.push_back(call_item(call.id, call.name));
     output_.back()["arguments"] = call.arguments;
   }
-  for (RequestJson& item : output_) item["status"] = "completed";
+  for (Json& item : output_) item["status"] = "completed";
   if (incomplete()) output_.back()["status"] = "incomplete";
   return json_text(finished());
 }
@@ -168,35 +168,35 @@ bool ResponsesReply::incomplete() const {
   return tools::finish_reason(choices_.front().result.reason) == "length";
 }
 
-RequestJson ResponsesReply::entries(std::span<const TextToken> tokens) const {
-  return wants_logprobs() ? chat_logprobs(tokenizer(), tokens)["content"] : RequestJson::array();
+Json ResponsesReply::entries(std::span<const TextToken> tokens) const {
+  return wants_logprobs() ? chat_logprobs(tokenizer(), tokens)["content"] : Json::array();
 }
 
 /// A part of the open item.
-RequestJson ResponsesReply::part(const std::string& text, RequestJson logprobs) const {
+Json ResponsesReply::part(const std::string& text, Json logprobs) const {
   if (item_["type"] == "message")
     return {{"type", "output_text"},
             {"text", text},
-            {"annotations", RequestJson::array()},
+            {"annotations", Json::array()},
             {"logprobs", std::move(logprobs)}};
   return {{"type", form_.summary ? "summary_text" : "reasoning_text"}, {"text", text}};
 }
 
-RequestJson ResponsesReply::reasoning_item() const {
+Json ResponsesReply::reasoning_item() const {
   return {{"id", fresh_id("rs_")},
           {"type", "reasoning"},
           {"status", "in_progress"},
-          {"summary", RequestJson::array()},
-          {"content", RequestJson::array()}};
+          {"summary", Json::array()},
+          {"content", Json::array()}};
 }
 
-RequestJson ResponsesReply::call_item(const std::string& id, const std::string& name) const {
-  RequestJson item = {{"id", fresh_id("fc_")},
-                      {"type", "function_call"},
-                      {"status", "in_progress"},
-                      {"call_id", id},
-                      {"name", name},
-                      {"arguments", ""}};
+Json ResponsesReply::call_item(const std::string& id, const std::string& name) const {
+  Json item = {{"id", fresh_id("fc_")},
+               {"type", "function_call"},
+               {"status", "in_progress"},
+               {"call_id", id},
+               {"name", name},
+               {"arguments", ""}};
   if (const auto space = form_.spaces.find(name); space != form_.spaces.end()) {
     item["name"] = space->second.first;
     item["namespace"] = space->second.second;
@@ -204,15 +204,10 @@ RequestJson ResponsesReply::call_item(const std::string& id, const std::string& 
   return item;
 }
 
-RequestJson ResponsesReply::response(const char* status) const {
-  RequestJson json = {{"id", id_},
-                      {"object", "response"},
-                      {"created_at", created_},
-                      {"status", status},
-                      {"error", nullptr},
-                      {"incomplete_details", nullptr},
-                      {"model", model_.id},
-                      {"output", RequestJson::array()}};
+Json ResponsesReply::response(const char* status) const {
+  Json json = {{"id", id_},          {"object", "response"},   {"created_at", created_},
+               {"status", status},   {"error", nullptr},       {"incomplete_details", nullptr},
+               {"model", model_.id}, {"output", Json::array()}};
   json.update(form_.told);
   json.update(
       {{"usage", nullptr}, {"seed", request_.seed()}, {"system_fingerprint", model_.fingerprint}});
@@ -220,8 +215,8 @@ RequestJson ResponsesReply::response(const char* status) const {
 }
 
 /// Returns the response, which is kept.
-RequestJson ResponsesReply::finished() {
-  RequestJson json = response(incomplete() ? "incomplete" : "completed");
+Json ResponsesReply::finished() {
+  Json json = response(incomplete() ? "incomplete" : "completed");
   if (incomplete()) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
   json["output"] = output_;
   const tools::AnswerUsage used = usage();
@@ -230,7 +225,7 @@ RequestJson ResponsesReply::finished() {
                    {"output_tokens", used.completion},
                    {"output_tokens_details", {{"reasoning_tokens", used.reasoning}}},
                    {"total_tokens", used.prompt + used.completion}};
-  RequestJson conversation = std::exchange(form_.conversation, nullptr);
+  Json conversation = std::exchange(form_.conversation, nullptr);
   conversation.push_back(tools::answered_message(choices_.front().result));
   conversation.back().erase("refusal");
   if (json["store"] == true) json["store"] = form_.keep(json, std::move(conversation));

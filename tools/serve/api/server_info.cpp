@@ -17,15 +17,15 @@ std::string token_text(const Vocabulary& vocabulary, const std::optional<TokenId
 }
 
 /// Returns what requests have that leave out all fields.
-RequestJson default_fields(const GenerateOptions& defaults) {
-  RequestJson fields = tools::sampler_fields(defaults.sampler);
+Json default_fields(const GenerateOptions& defaults) {
+  Json fields = tools::sampler_fields(defaults.sampler);
   fields["n_predict"] = defaults.max_tokens;
   fields["stop"] = defaults.stop;
   fields["ignore_eos"] = defaults.ignore_eos;
   return fields;
 }
 
-RequestJson properties(const ServedModel& model) {
+Json properties(const ServedModel& model) {
   const Vocabulary& vocabulary = model.model->vocabulary();
   return {{"default_generation_settings",
            {{"n_ctx", model.card.n_ctx}, {"params", default_fields(model.defaults)}}},
@@ -49,7 +49,7 @@ void slots(Exchange& exchange, const ServedModel& model) {
         503,
         error_body(exchange.request(), 503, "no slot is free; try again later", "no_free_slot"),
         {{"Retry-After", "1"}});
-  RequestJson all = RequestJson::array();
+  Json all = Json::array();
   for (std::size_t i = 0; i < model.card.slots; ++i)
     all.push_back({{"id", i},
                    {"n_ctx", model.card.n_ctx},
@@ -58,12 +58,12 @@ void slots(Exchange& exchange, const ServedModel& model) {
   exchange.answer(200, kJsonType, json_text(all));
 }
 
-RequestJson adapters(const ServedModel& model) {
-  RequestJson all = RequestJson::array();
+Json adapters(const ServedModel& model) {
+  Json all = Json::array();
   for (const LoraFile& lora : model.model->adapters().files())
     all.push_back({{"id", all.size()},
                    {"path", std::filesystem::path(lora.path).filename().string()},
-                   {"scale", RequestJson::parse(number_text(lora.scale))}});
+                   {"scale", Json::parse(number_text(lora.scale))}});
   return all;
 }
 

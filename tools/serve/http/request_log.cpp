@@ -6,6 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "model/file/json.h"
 #include "tools/report/table.h"
 
 namespace cria::serve {
@@ -42,17 +43,16 @@ std::optional<double> rate(const RequestLine& line, const RequestRecord& record)
   return static_cast<double>(record.completion_tokens - 1) / (line.seconds - *record.first_token);
 }
 
-nlohmann::ordered_json json_of(const RequestLine& line, const RequestRecord& record,
-                               const LogOptions& options) {
-  nlohmann::ordered_json json = {{"time", time_text()},
-                                 {"id", line.id},
-                                 {"client", line.client},
-                                 {"method", line.method},
-                                 {"path", line.path},
-                                 {"status", line.status},
-                                 {"prompt_tokens", record.prompt_tokens},
-                                 {"cached_tokens", record.cached_tokens},
-                                 {"completion_tokens", record.completion_tokens}};
+Json json_of(const RequestLine& line, const RequestRecord& record, const LogOptions& options) {
+  Json json = {{"time", time_text()},
+               {"id", line.id},
+               {"client", line.client},
+               {"method", line.method},
+               {"path", line.path},
+               {"status", line.status},
+               {"prompt_tokens", record.prompt_tokens},
+               {"cached_tokens", record.cached_tokens},
+               {"completion_tokens", record.completion_tokens}};
   if (record.waited) json["waited_ms"] = milliseconds(*record.waited);
   if (record.first_token) json["first_token_ms"] = milliseconds(*record.first_token);
   json["total_ms"] = milliseconds(line.seconds);

@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "model/error.h"
+#include "model/file/json.h"
 
 namespace cria::serve {
 
 namespace {
-
-using ErrorJson = nlohmann::ordered_json;
 
 std::string_view anthropic_type(int status) {
   static constexpr std::pair<int, std::string_view> kTypes[] = {
@@ -24,8 +23,8 @@ std::string_view anthropic_type(int status) {
   return status < 500 ? "invalid_request_error" : "api_error";
 }
 
-std::string error_text(const ErrorJson& json) {
-  return json.dump(-1, ' ', false, ErrorJson::error_handler_t::replace);
+std::string error_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -40,15 +39,15 @@ std::string error_body(const Request& request, int status, std::string_view mess
   const Protocol protocol = protocol_of(request.path);
   if (protocol == Protocol::Ollama) return error_text({{"error", printable(message)}});
   if (protocol == Protocol::Messages) {
-    ErrorJson said = {{"type", anthropic_type(status)}, {"message", printable(message)}};
+    Json said = {{"type", anthropic_type(status)}, {"message", printable(message)}};
     if (code == "thread_unsupported_request")  // clients then send the whole conversation
-      said["details"] = {{"error_code", code}, {"unsupported", ErrorJson::array({param})}};
+      said["details"] = {{"error_code", code}, {"unsupported", Json::array({param})}};
     return error_text({{"type", "error"}, {"error", std::move(said)}, {"request_id", request.id}});
   }
-  nlohmann::ordered_json error = {{"message", printable(message)},
-                                  {"type", status < 500 ? "invalid_request_error" : "server_error"},
-                                  {"param", nullptr},
-                                  {"code", code}};
+  Json error = {{"message", printable(message)},
+                {"type", status < 500 ? "invalid_request_error" : "server_error"},
+                {"param", nullptr},
+                {"code", code}};
   if (!param.empty()) error["param"] = param;
   return error_text({{"error", std::move(error)}});
 }
