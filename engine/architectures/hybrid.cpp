@@ -47,7 +47,10 @@ void build_lfm2(ModelBuilder& m) {
     else
       m.short_convolution(h);
     const ValueId g = m.norm("ffn_norm");
-    experts&& m.has_experts() ? m.experts(g, routed) : m.feed_forward(g, {});
+    if (experts && m.has_experts())
+      m.experts(g, routed);
+    else
+      m.feed_forward(g, {});
   });
 }
 

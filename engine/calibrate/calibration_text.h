@@ -17,8 +17,8 @@ struct CalibrationText {
   std::optional<std::string> text;
 };
 
-// Text that a model writes itself to be calibrated with: prose from BOS, and dialogues by its chat
-// template in which it also asks the questions (Xu et al. 2024, "Magpie").
+// A model can write the text itself: prose from BOS, and dialogues by its chat template, in which
+// it also asks the questions (Xu et al. 2024, "Magpie").
 
 struct OwnTextOptions {
   std::size_t window = 512;  ///< tokens of each

@@ -27,18 +27,19 @@ class AbsentRanks final : public Ranks {
   const unsigned size_, rank_;
 };
 
-/// Returns a rank that has heads of attention or recurrence; with more ranks than heads some have
-/// none.
+/// Returns the rank that has parts of the most layers with attention, and of the most recurrent
+/// layers among those; with more ranks than heads some have none.
 std::size_t with_heads(const Graph& graph, const Shares& shares) {
   const GraphParts parts = GraphParts::of(graph, shares, 0);
+  std::vector<std::size_t> layers(shares.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const std::vector<UnitRanges>& units = parts.nodes[i].units;
-    if (graph.nodes[i].as<AttentionOp>() != nullptr || graph.nodes[i].facts.state != kNoIndex)
-      return static_cast<std::size_t>(
-          std::ranges::find_if(units, [](const UnitRanges& own) { return own.size() != 0; }) -
-          units.begin());
+    const bool attention = graph.nodes[i].as<AttentionOp>() != nullptr;
+    if (!attention && graph.nodes[i].facts.state == kNoIndex) continue;
+    for (std::size_t rank = 0; rank < layers.size(); ++rank)
+      if (parts.nodes[i].units[rank].size() != 0)
+        layers[rank] += attention ? graph.nodes.size() : 1;
   }
-  return 0;
+  return static_cast<std::size_t>(std::ranges::max_element(layers) - layers.begin());
 }
 
 constexpr std::size_t kDecoded = 12;  // measured tokens, after the same number for warm-up

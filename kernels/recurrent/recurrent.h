@@ -1,9 +1,9 @@
 // The public header of recurrent layers: jobs, and the memory that a sequence keeps per layer.
 // Numerics: kernels/README.md.
 //
-// Memory holds float32 values, starts 64-byte aligned and is copied as plain bytes. The kernels
-// clear it at position 0. A job may begin up to `rollback` rows before the end of the last job: the
-// engine drops rows by a smaller first_pos.
+// Memory holds float32 values, starts 64-byte aligned (of a part of a convolution: at any of its
+// channels) and is copied as plain bytes. The kernels clear it at position 0. A job may begin up to
+// `rollback` rows before the end of the last job: the engine drops rows by a smaller first_pos.
 //
 // A snapshot at a multiple of 64 positions is the snapshot_floats() values at snapshot_offset().
 // After restoring them, the rest of the memory may hold anything.

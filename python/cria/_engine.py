@@ -126,11 +126,11 @@ class Engine(lib.Owner):
     ) -> Stream:
         """Starts an answer to a conversation (messages), or continues a text or tokens (prompt).
 
-        max_tokens: 0, -1 or None: no limit. stop: stop strings. schema, grammar, regex: constraints (a schema as a dict, JSON or a
-        pydantic class). speculate: "auto", "off", "lookup" (n-gram lookup) or "mtp" (the model's own prediction
-        layers); never changes an answer. logprobs: also
-        return log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k, top_p,
-        min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
+        max_tokens: 0, -1 or None: no limit. stop: stop strings. schema, grammar, regex: constraints (a
+        schema as a dict, JSON or a pydantic class). speculate: "auto", "off", "lookup" (n-gram lookup)
+        or "mtp" (the model's own prediction layers); never changes an answer. logprobs: also return
+        log-probabilities, and this many of the most likely tokens. sampling: seed, temperature, top_k,
+        top_p, min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
         _foreign.reject_arguments(sampling)
         stops = [stop] if isinstance(stop, str) else list(stop or ())
         request = lib.Request(

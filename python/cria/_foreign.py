@@ -43,7 +43,7 @@ _ARGUMENTS: Mapping[str, str] = {
 _ATTRIBUTES: Mapping[str, str] = {
     "from_pretrained Llama AutoModelForCausalLM AutoModel AutoTokenizer LLM pipeline load load_model": _CLI,
     "create_chat_completion invoke": "use chat(messages)",
-    "create_completion complete __call__": "use generate(prompt)",
+    "create_completion complete": "use generate(prompt)",
     "SamplingParams GenerationConfig": "chat() and generate() take temperature=, max_tokens= and so on",
     "LlamaGrammar": 'cria.Constraint("grammar", text) is a grammar, as is grammar= of an answer',
     "create_embedding": "use embed(text)",

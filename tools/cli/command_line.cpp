@@ -158,7 +158,7 @@ class Reader {
       print_note(name + (ours.empty() ? " is ignored: " : " is " + ours + " here: ") + why);
     else if (!why.empty() && !(foreign.pipe_only && on_terminal))
       throw UsageError(name + " does not apply: " + why);
-    if (foreign.harmless && foreign.values == 0 && at_ + 1 < typed_.size() &&
+    if (!has_value && foreign.harmless && foreign.values == 0 && at_ + 1 < typed_.size() &&
         switch_value(typed_[at_ + 1] == "auto" ? "on" : typed_[at_ + 1]))
       ++at_;             // -fa on
     if (ours.empty()) {  // cria always does so
@@ -214,10 +214,12 @@ class Reader {
       give(flag, typed_[++at_]);
   }
 
-  /// A text may be empty or end with a carriage return; other values may not.
+  /// A text may be empty or end with a carriage return; other values may not. One that may be a
+  /// file is not empty either.
   static void give(Flag& flag, const std::string& word) {
     const bool is_text = flag.names == "PROMPT" || flag.value.find("TEXT") != std::string::npos;
-    if (word.empty() && (flag.value == "FILE" || flag.names == "FILE" || flag.names == "IN"))
+    if (word.empty() &&
+        (flag.value.starts_with("FILE") || flag.names == "FILE" || flag.names == "IN"))
       throw UsageError(flag.shown_name(), "the name of the file is empty (an unset variable?)");
     if (!is_text && word.find_first_of(" \n{[") == std::string::npos) reject_carriage_return(word);
     if (is_text && word.ends_with('\r'))

@@ -346,7 +346,7 @@ constexpr ForeignName kForeignNames[] = {
     refused("--dimensions", "vectors have all dimensions of the model", "embed"),
     usual("--truncate,--embedding,--embeddings", "embed"),
     // Perplexity and importance matrices
-    refused("-p,--prompt", "-f FILE is the text, or stdin", "perplexity,imatrix,sweep"),
+    refused("-p,--prompt", "-f FILE is the text (-f -: stdin)", "perplexity,imatrix,sweep"),
     same("--ppl-stride", "--stride"),
     same("--kl-divergence-base", "--compare"),
     same("--save-all-logits,--all-logits", "--save-logits", "perplexity"),

@@ -101,9 +101,10 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
   if (!prompt.continues && has_session_file(options.session_file))
     print_note(options.session_file +
                " holds no conversation of cria chat: the prompt is answered on its own");
-  const bool has_system = has_system_message(talk.messages);
-  if (set_system_option(talk.messages, options.system, *options.sampling.command) && has_system &&
-      prompt.continues)
+  const std::string system =
+      has_system_message(talk.messages) ? talk.messages.front().content : options.system;
+  if (set_system_option(talk.messages, options.system, *options.sampling.command) &&
+      system != options.system && prompt.continues)
     print_note("the system message of " + options.session_file + " is that of -s now");
   prompt.messages = std::move(talk.messages);
   prompt.variables = std::move(talk.variables);

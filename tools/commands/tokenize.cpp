@@ -275,8 +275,8 @@ void add_template(Program& program) {
   command.add({model_flag(options->model)});
   command.add({
       {"--template",
-       "FILE",
-       "Jinja2 file, or the name of a built-in template, instead of a model's template: " +
+       "FILE|TEXT",
+       "Jinja2 template, its file, or the name of a built-in template, instead of a model's: " +
            ChatTemplate::builtin_names(),
        into::text(options->file),
        {.excludes = "--model"}},

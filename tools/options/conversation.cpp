@@ -299,7 +299,7 @@ std::vector<std::string> builtin_template_names() {
 ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens) {
   if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
   if (wanted.find("{{") != std::string::npos || wanted.find("{%") != std::string::npos)
-    return ChatTemplate::parse(wanted, "--chat-template", tokens);
+    return ChatTemplate::parse(wanted, "the chat template", tokens);
   std::error_code error;
   if (wanted != "-" && !std::filesystem::exists(wanted, error))
     throw Error(wanted, "is neither a file nor a built-in template" +

@@ -65,7 +65,7 @@ class DirectoryLock {
     constexpr int kTries = 600, kNotedAt = 20;
     constexpr std::chrono::milliseconds kPause{50};
     std::error_code error;
-    const fs::path directory = fs::weakly_canonical(file, error).parent_path();
+    const fs::path directory = fs::weakly_canonical(fs::absolute(file, error), error).parent_path();
     descriptor_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int i = 0; i < kTries && descriptor_ >= 0; ++i) {
       if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;

@@ -20,8 +20,8 @@ class SessionFile {
   /// path: "" for none.
   explicit SessionFile(std::string path);
   /// Calls `write` with where to save: the path or, with a warning, a new name next to it if
-  /// another program has written the file in the meantime. No other cria saves in the directory
-  /// until `write` returns.
+  /// another program has written the file in the meantime. Others that save in the directory by
+  /// this wait until `write` returns, but at most half a minute.
   void save(const std::function<void(const std::string&)>& write) const;
 
  private:

@@ -373,7 +373,10 @@ Flags TextInput::flags(const std::string& what) {
 std::string TextInput::read() const {
   if (text) return *text;
   std::string all;
-  for (const std::string& file : files.empty() ? Words{"-"} : files) all += read_prompt_file(file);
+  for (const std::string& file : files.empty() ? Words{"-"} : files) {
+    all += read_prompt_file(file);
+    require_prompt_size(all.size(), input_name(file));
+  }
   return all;
 }
 

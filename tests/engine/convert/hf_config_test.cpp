@@ -254,7 +254,7 @@ TEST(HfConfig, ChecksTheKeysOfAClass) {
             std::string::npos);
 }
 
-TEST(HfTensors, RowsOfHeadsThereAndBack) {
+TEST(HfTensors, PairsRowsOfHeads) {
   // Heads of 8 rows: pairs (0,4), (1,5), … stand side by side in GGUF.
   const std::uint64_t expected[] = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
   for (std::uint64_t row = 0; row < 16; ++row) {

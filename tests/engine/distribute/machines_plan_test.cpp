@@ -190,9 +190,14 @@ std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t m
 // With little memory per machine, there are more machines than heads.
 TEST(MachinesPlan, ASmallPartHasHeadsToo) {
   const PlannedWork work = small_work();
-  const MachineRates rates = measure_machine(demo_model(), work, memory_of(demo_model(), work, 16));
-  for (const auto& other : {rates.decode, rates.prompt})
-    EXPECT_TRUE(std::isfinite(other.attention));
+  const auto hybrid = TinyArchitecture(architecture_case("jamba")).load();
+  for (const Model* const model : {&demo_model(), hybrid.get()}) {
+    const MachineRates rates = measure_machine(*model, work, memory_of(*model, work, 16));
+    for (const auto& other : {rates.decode, rates.prompt}) {
+      EXPECT_TRUE(std::isfinite(other.attention));
+      EXPECT_GT(other.attention, 0);
+    }
+  }
   EXPECT_THROW((void)measure_machine(demo_model(), work, 1), Error);
 }
 

@@ -212,7 +212,7 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   EXPECT_TRUE(std::filesystem::exists(out));
   expect_usage_error({"template", "-f", "a"}, {"-p \"$(cat FILE)\""});
   expect_usage_error({"logits", "-p", "a"}, {"cria tokenize --ids -p TEXT"});
-  expect_usage_error({"perplexity", "-p", "a"}, {"-f FILE is the text, or stdin"});
+  expect_usage_error({"perplexity", "-p", "a"}, {"-f FILE is the text (-f -: stdin)"});
   expect_usage_error({"chat", "--messages", "a"}, {"cria run --messages FILE"});
   expect_usage_error({"quantize", kDemo, "b.gguf", "COPY"}, {"cp copies a model"});
   const Result context = cria({"run", "-c", "0", "-n", "1", "a"});
@@ -237,6 +237,8 @@ TEST(Arguments, LosesNoText) {
   const Result plain = cria({"run", "a", "-n", "4", "--temp", "0"});
   const Result colored = cria({"run", "--color", "on", "a", "-n", "4", "--temp", "0"});
   EXPECT_EQ(colored.out, plain.out) << colored.err;
+  EXPECT_EQ(cria({"tokenize", "--ids", "--color=on", "yes"}).out,
+            cria({"tokenize", "--ids", "yes"}).out);
   EXPECT_EQ(cria({"run", "--raw", "-n", "1", "--", "on"}).code, 0);
   const std::vector<std::vector<std::string>> twice = {
       {"run", "-p", "a", "-p", "b"},
@@ -246,7 +248,7 @@ TEST(Arguments, LosesNoText) {
       {"chat", "-p", "a", "-p", "b"}};
   for (const auto& words : twice)
     expect_usage_error(words, {" is given twice, and only one would count"});
-  for (const char* const flag : {"-f", "--session", "--messages", "-m"})
+  for (const char* const flag : {"-f", "--session", "--messages", "-m", "--tools"})
     expect_usage_error({"run", flag, ""}, {"the name of the file is empty (an unset variable?)"});
   const TempDirectory directory;
   const std::string a = directory.write("a", "\xEF\xBB\xBFThe river\n"),

@@ -130,8 +130,11 @@ TEST(Chat, SavesSessionsOneAtATime) {
   const std::string file = directory.path("session");
   const int lock = open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
   Child ana(Child::Kind::Terminal, {"chat", "--session", file, "--temp", "0"}),
-      bob(Child::Kind::Terminal, {"chat", "--session", file, "--temp", "0"});
+      bob(Child::Kind::Terminal, {"chat", "--session", "session", "--temp", "0"});
+  std::filesystem::current_path(here);
   for (Child* const child : {&ana, &bob}) {
     ASSERT_TRUE(child->wait_for("Ctrl-D ends")) << child->output();
     child->send(child == &ana ? "My name is Ana.\r" : "My name is Bob.\r");
