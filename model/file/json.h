@@ -24,9 +24,9 @@ struct JsonLimits {
 Json try_json(std::string_view text);
 /// True if the text is JSON.
 bool is_json(std::string_view text);
-/// As try_json(), but integers beyond 64 bits keep their digits: they become binary values, which
-/// JSON itself never does, and exact_json_text() prints them. Throws the library's exceptions; with
-/// `throws` false, a discarded value means an error.
+/// Parses as try_json() does, but integers beyond 64 bits keep their digits: they become binary
+/// values, which JSON itself never does, and exact_json_text() prints them. Throws the library's
+/// exceptions; with `throws` false, a discarded value means an error.
 Json parse_exact_json(std::string_view text, bool throws = true);
 /// Returns a value of parse_exact_json() as text. indent: spaces per level; -1: on one line.
 std::string exact_json_text(const Json& json, int indent = -1);
