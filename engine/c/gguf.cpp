@@ -45,7 +45,7 @@ const auto& element(const List& list, std::size_t index, const char* what) {
   return list[index];
 }
 
-/// Bytes of a value of this type; 0: they vary, or there is no such type.
+/// Bytes of a value of this type; 0 for strings, arrays and unknown types.
 std::size_t value_bytes(std::int32_t type) {
   const bool known = type >= CRIA_GGUF_U8 && type <= CRIA_GGUF_F64;
   return known ? scalar_bytes(static_cast<GgufType>(type)) : 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/calibrate/feedback.h"
+#include "engine/calibrate/moments.h"
 #include "engine/quantize/plan.h"
 
 namespace cria {

@@ -1,4 +1,5 @@
-// Sums of products of activations, and the moments that are made of them.
+#include "engine/calibrate/moments.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,8 +9,6 @@
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
-
-#include "engine/calibrate/feedback.h"
 
 namespace cria {
 namespace {

@@ -5,9 +5,9 @@
 // uses huge pages. Pages are counted by reference; sequences know which positions they hold.
 //
 // Models with recurrent layers have two more groups, whose pages hold the states of all layers. A
-// snapshot is the state behind the last position of a page; its table has kNoPage where there is
-// none. The table of live states has one page, behind the sequence's last position, and perhaps a
-// second entry: the snapshot that must be copied to it before the sequence goes on.
+// snapshot is the state behind the last position of a page; its table has kNoPage for pages without
+// one. The table of live states has one page, behind the sequence's last position, and perhaps a
+// second entry: the snapshot that must be copied there before the next token.
 #pragma once
 
 #include <algorithm>

@@ -6,13 +6,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "model/error.h"
+#include "model/file/utf8.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -41,16 +41,10 @@ constexpr Magic kMagics[] = {
     {"%PDF", "a PDF document"},
 };
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  return text.size() >= start.size() &&
-         std::equal(start.begin(), start.end(), text.begin(), [](unsigned char a, unsigned char b) {
-           return std::tolower(a) == std::tolower(b);
-         });
-}
-
 bool is_html(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return starts_with_ignoring_case(text, "<!doctype") || starts_with_ignoring_case(text, "<html");
+  const std::string begin = lower_case(text.substr(0, 16));
+  return begin.starts_with("<!doctype") || begin.starts_with("<html");
 }
 
 // safetensors: the length of a JSON header in eight bytes, then the header.

@@ -46,6 +46,14 @@ void each_char(std::string_view text, Visit&& visit) {
   }
 }
 
+/// The text with a … z in place of A … Z.
+inline std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
 /// Number of ASCII bytes at the start of a text.
 inline std::size_t ascii_prefix(std::string_view text) {
   std::size_t at = 0;

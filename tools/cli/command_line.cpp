@@ -1,13 +1,13 @@
 #include "tools/cli/command_line.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <tuple>
 
 #include "engine/execute/machine.h"
 #include "model/error.h"
+#include "model/file/utf8.h"
 #include "tools/model_store.h"
 #include "tools/ranks/process_ranks.h"
 #include "tools/terminal/terminal.h"
@@ -21,11 +21,6 @@ std::string name_of(const std::string& word) { return word.substr(0, word.find('
 
 bool is_flag_word(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9') && word[1] != '.';
-}
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 bool is_whole_number(const std::string& word) {
@@ -242,19 +237,21 @@ class Reader {
     const Flag* const prompt = command_.find("--prompt");
     const bool takes_text =
         std::ranges::any_of(command_.flags, &Flag::is_argument) || takes_prompt(prompt);
+    return names_model(arguments_.front()) || (!takes_text && !names_data(arguments_.front()));
+  }
+
+  /// Notes if the prompt seems to be, or to begin with, the name of a model or file.
+  void note_names_in_prompt() const {
+    if (command_.find("PROMPT") == nullptr || arguments_.empty()) return;
+    const Flag* const model = command_.find("--model");
     const std::string& first = arguments_.front();
-    if (names_model(first)) return true;
-    if (command_.find("--port") != nullptr) reject_address(first);
-    if (!takes_text) return !names_data(first);
     const auto is_part_of_name = [&first] {
       return first.find('-', 1) != std::string::npos && first.find(' ') == std::string::npos &&
              !matching_models(known_models(), first).empty();
     };
-    if (command_.find("PROMPT") == nullptr) return false;
-    if (resembles_model(first) || is_part_of_name())
+    if (model != nullptr && !model->is_given && (resembles_model(first) || is_part_of_name()))
       print_note(first + " is part of the prompt; -m " + first + " would choose a model");
     note_file_names();
-    return false;
   }
 
   /// "notes.txt" alone and "@notes.txt" are texts here.
@@ -287,11 +284,16 @@ class Reader {
   }
 
   void give_arguments() {
+    if (command_.find("--port") != nullptr && !arguments_.empty() &&
+        !names_model(arguments_.front()))
+      reject_address(arguments_.front());
     std::size_t next = 0;
     if (begins_with_model()) {
       Flag& model = *command_.find("--model");
       do give(model, arguments_[next++]);
       while (model.is_list() && next < arguments_.size() && names_model(arguments_[next]));
+    } else {
+      note_names_in_prompt();
     }
     for (Flag& flag : command_.flags)
       while (flag.is_argument() && next < arguments_.size()) {

@@ -88,6 +88,11 @@ Conversation convert(const Json& json, const std::string& path) {
   return out;
 }
 
+/// True if an option's value is JSON rather than the name of a file.
+bool is_json_text(const std::string& value) {
+  return value.starts_with('[') || value.starts_with('{');
+}
+
 Json message_json(const ChatMessage& message) {
   if (!message.json.empty()) return parse_exact_json(message.json);
   return {{"role", message.role}, {"content", message.content}};
@@ -96,7 +101,7 @@ Json message_json(const ChatMessage& message) {
 }  // namespace
 
 Conversation read_conversation(const std::string& path) {
-  if (path.starts_with('[') || path.starts_with('{')) return parse_conversation(path, "--messages");
+  if (is_json_text(path)) return parse_conversation(path, "--messages");
   const std::string json = read_file(path);
   if (json.find('\0') != std::string::npos)
     throw Error(input_name(path),
@@ -186,7 +191,7 @@ void check_call_form(const std::string& name) {
 /// An array of tools, or an object that has it as "tools"; each {"type": "function", "function":
 /// {…}}, or only the inner object.
 Json read_tools(const std::string& path) {
-  const bool is_text = path.starts_with('[') || path.starts_with('{');
+  const bool is_text = is_json_text(path);
   Json list = parse_exact_json(is_text ? path : read_file(path), false);
   const std::string name = is_text ? "--tools" : input_name(path);
   if (list.is_discarded()) throw Error(name, "not JSON");

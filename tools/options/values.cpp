@@ -26,6 +26,7 @@
 #include "kernels/formats/dtype.h"
 #include "model/error.h"
 #include "model/file/json.h"
+#include "model/file/utf8.h"
 #include "model/limits.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/flag.h"
@@ -114,9 +115,7 @@ std::uint64_t parse_size(const std::string& option, const std::string& text) {
   const UsageError wrong(option, "expected a size (2G, 500MB, 4.6GiB), got " + text);
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size());
-  std::ranges::transform(unit, unit.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string unit = lower_case({end, text.data() + text.size()});
   if (error != std::errc() || !(number > 0) || !std::isfinite(number)) throw wrong;
   unit.erase(0, unit.find_first_not_of(' ') == std::string::npos ? unit.size()
                                                                  : unit.find_first_not_of(' '));

@@ -181,7 +181,7 @@ TEST(MachinesPlan, DividesRecurrentLayers) {
   EXPECT_EQ(plan(2).kv, plan(1).kv / 2);
 }
 
-/// Returns memory that suffices for one of `machines` machines, but not for one of half as many.
+/// Returns the memory that each of `machines` machines needs; half as many need more.
 std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t machines) {
   const MachinesPlan plan = plan_machines(model.graph(), work, kRates, kInstant, machines);
   return plan.weights + plan.kv + WorkMemory::bytes(model.graph(), work_shape(model.graph(), work));

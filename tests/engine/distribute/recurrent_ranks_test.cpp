@@ -1,5 +1,5 @@
 // Recurrent layers on several ranks: each has the states of its heads and channels, and the bytes
-// are those of one rank.
+// equal those of a single rank.
 #include <gtest/gtest.h>
 
 #include <map>

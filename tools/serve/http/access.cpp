@@ -4,15 +4,10 @@
 #include <array>
 #include <cctype>
 
+#include "model/file/utf8.h"
+
 namespace cria::serve {
 namespace {
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 &&
@@ -39,7 +34,7 @@ std::size_t port_start(std::string_view authority) {
 std::string host_name(std::string_view authority) {
   const std::size_t at = port_start(authority);
   if (at < authority.size() && !is_port(authority.substr(at + 1))) return "";
-  return lowered(authority.substr(0, at));
+  return lower_case(authority.substr(0, at));
 }
 
 std::string_view scheme_of(std::string_view origin) {
@@ -50,7 +45,7 @@ std::string_view scheme_of(std::string_view origin) {
 
 /// "host:port" in lower case without the port that the scheme stands for.
 std::string plain_authority(std::string_view authority, std::string_view scheme) {
-  std::string out = lowered(authority);
+  std::string out = lower_case(authority);
   const std::string_view usual = scheme == "https://" ? ":443" : ":80";
   if (out.ends_with(usual)) out.resize(out.size() - usual.size());
   return out;
@@ -130,8 +125,8 @@ bool is_api_key(std::string_view text) {
 }
 
 Access::Access(AccessOptions options) : options_(std::move(options)) {
-  hosts_ = {"localhost", "127.0.0.1", "[::1]", lowered(options_.address)};
-  for (const std::string& host : options_.allowed_hosts) hosts_.push_back(lowered(host));
+  hosts_ = {"localhost", "127.0.0.1", "[::1]", lower_case(options_.address)};
+  for (const std::string& host : options_.allowed_hosts) hosts_.push_back(lower_case(host));
   if (const std::string_view scheme = scheme_of(options_.public_url); !scheme.empty())
     hosts_.push_back(host_name(std::string_view(options_.public_url).substr(scheme.size())));
 }
@@ -189,7 +184,7 @@ std::optional<std::uint64_t> Access::scope_of(std::string_view authorization,
   if (options_.keys.empty()) return 0;
   constexpr std::string_view kScheme = "bearer ";
   std::uint64_t found = 0;
-  if (lowered(authorization.substr(0, kScheme.size())) == kScheme) {
+  if (lower_case(authorization.substr(0, kScheme.size())) == kScheme) {
     authorization.remove_prefix(kScheme.size());
     while (authorization.starts_with(' ')) authorization.remove_prefix(1);
     found = key_number(authorization);

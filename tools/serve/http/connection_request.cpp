@@ -1,6 +1,7 @@
 // One request of a connection: what it asks, and its answer on the way out.
 #include <algorithm>
 
+#include "model/file/utf8.h"
 #include "model/plural.h"
 #include "tools/serve/http/connection.h"
 #include "tools/serve/http/message_parser.h"
@@ -9,18 +10,10 @@
 namespace cria::serve {
 namespace {
 
-bool has_text(std::string_view text, std::string_view wanted) {
-  return std::ranges::equal(text, wanted, [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  });
-}
-
 /// "application/json" of "Application/JSON; charset=utf-8".
 std::string media_type(std::string_view field) {
-  std::string out;
-  for (const char c : field.substr(0, field.find(';')))
-    if (c != ' ' && c != '\t')
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string out = lower_case(field.substr(0, field.find(';')));
+  std::erase_if(out, [](char c) { return c == ' ' || c == '\t'; });
   return out;
 }
 
@@ -70,7 +63,7 @@ void Connection::begin_request(ParsedHead head) {
   state_ = State::Body;
   began_ = Clock::now();
   if (body_left_ && in_.empty() && head.version >= 11 &&
-      has_text(request_.header("expect"), "100-continue")) {
+      lower_case(request_.header("expect")) == "100-continue") {
     put("HTTP/1.1 100 Continue\r\n\r\n");
     flush();
   }
@@ -136,7 +129,7 @@ Refusal Connection::check_content(const ParsedHead& head) const {
             "request_too_large"};
   if (head.method != "POST") return {};
   for (const auto& [name, value] : head.fields) {
-    if (name == "content-encoding" && !has_text(value, "identity"))
+    if (name == "content-encoding" && lower_case(value) != "identity")
       return {415, "the body is compressed, which is not understood here",
               "unsupported_media_type"};
     if (name != "content-type") continue;

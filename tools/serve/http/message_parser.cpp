@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 
+#include "model/file/utf8.h"
 #include "tools/serve/http/response.h"
 
 namespace cria::serve {
@@ -160,13 +161,6 @@ struct ArrivingBody {
     value_type& body_;
   };
 };
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 std::string text_of(const boost::beast::string_view& text) { return {text.data(), text.size()}; }
 
