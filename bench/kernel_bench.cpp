@@ -165,7 +165,7 @@ void register_all(const std::string& shape) {
       if (type == nullptr || type->dot == DotClass::None) continue;
       for (const Matrix& matrix : matrices(find_shape(shape))) {
         if (matrix.cols % type->block_values != 0) continue;
-        for (const std::size_t tokens : {1, 4, 8, 512}) {
+        for (const std::size_t tokens : {1, 2, 3, 4, 8, 512}) {
           if (set->isa == "scalar" && tokens > 4) continue;  // minutes per case
           const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" +
                                    matrix.name + "/tokens:" + std::to_string(tokens);

@@ -69,25 +69,30 @@ CRIA_INLINE inline __m256i sum_halves(const __m512i (&v)[4]) {
       _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0), sums));
 }
 
-/// A GEMV that walks over super-blocks by Kernel::super_block().
-template <class Kernel, DType type, PrefetchMode mode>
+/// A GEMV of T tokens that walks over super-blocks by Kernel::super_block().
+template <class Kernel, DType type, int T, PrefetchMode mode>
 class SuperBlocks {
  public:
   using Lanes = RowLanes<Avx512>;
   static constexpr PrefetchMode kMode = mode;
 
-  /// Same interface as Gemv::run() for one token.
+  /// Same interface as Gemv::run().
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead,
-                  const Activations& x, std::size_t token, __m256 (&acc)[1]) {
+                  const Activations& x, std::size_t first, __m256 (&acc)[T]) {
     constexpr std::size_t kBytes = sizeof(typename Format<type>::Block);
-    acc[0] = _mm256_setzero_ps();
     const std::size_t n = x.cols / 256;
-    const std::int8_t* const q = x.q + token * x.q_stride();
-    const std::int16_t* const sum = x.sum + token * x.sum_stride();
-    const float* const d = x.d + token * n;
+    const std::int8_t* q[T];
+    const std::int16_t* sum[T];
+    const float* d[T];
+    unroll<T>([&](auto t) CRIA_INLINE {
+      acc[t] = _mm256_setzero_ps();
+      q[t] = x.q + (first + t) * x.q_stride();
+      sum[t] = x.sum + (first + t) * x.sum_stride();
+      d[t] = x.d + (first + t) * n;
+    });
     for (std::size_t b = 0; b < n; ++b)
-      Kernel::super_block(rows, kHeaderBytes<type> + b * kBytes, ahead + b * kRowGroup * kBytes,
-                          q + 256 * b, sum + 16 * b, _mm256_set1_ps(d[b]), acc[0]);
+      Kernel::super_block(rows, kHeaderBytes<type> + b * kBytes, ahead + b * kRowGroup * kBytes, q,
+                          sum, d, b, acc);
   }
 };
 
@@ -118,14 +123,16 @@ class BlockSteps {
 };
 
 template <>
-struct LanesOfSeveral<Avx512> {
-  using Type = Avx512Parts<2>;
-};
+inline constexpr std::size_t kMostTogether<Avx512> = 3;
+
+/// A kernel of one token; several are multiplied in lanes.
+template <int T, class One, DType type, PrefetchMode mode>
+using OneOrLanes = std::conditional_t<T == 1, One, Gemv<Avx512Parts<2>, type, T, mode>>;
 
 template <DType type>
-struct OneToken<Avx512, type> {
-  template <PrefetchMode mode>
-  using Kernel = Gemv<Avx512Parts<2>, type, 1, mode>;
+struct GemvOf<Avx512, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = Gemv<Avx512Parts<2>, type, T, mode>;
   static constexpr bool kStreams = !kHasCodebook<type>;
 };
 
@@ -178,46 +185,71 @@ alignas(64) inline constexpr auto kLaneScales32 = [] {
   return from;
 }();
 
-/// The activations of a super-block as the registers have them.
+/// A register of sums for each of T tokens.
+template <int T>
+struct RowSums {
+  __m512i of[T];
+  CRIA_INLINE const __m512i& operator[](int t) const { return of[t]; }
+};
+/// f(t) for each of T tokens.
+template <int T, class F>
+CRIA_INLINE inline RowSums<T> sums_by(F f) {
+  RowSums<T> sums;
+  unroll<T>([&](auto t) CRIA_INLINE { sums.of[t] = f(t); });
+  return sums;
+}
+
+/// The activations of a super-block of T tokens as the registers have them.
+template <int T>
 class RowValues {
  public:
   template <RowOrder order, int zero>
-  CRIA_INLINE RowValues(const std::int8_t* p, std::integral_constant<RowOrder, order>,
+  CRIA_INLINE RowValues(const std::int8_t* const (&tokens)[T], std::size_t at,
+                        std::integral_constant<RowOrder, order>,
                         std::integral_constant<int, zero>) {
     unroll<4>([&](auto j) CRIA_INLINE {
-      constexpr std::size_t kFirst = 16 * row_sixteen<order>(j, 0),
-                            kSecond = 16 * row_sixteen<order>(j, 2);
-      if constexpr (order == RowOrder::Lanes)
-        q_[j] = every_other_sixteen<j % 2>(p + 128 * (j / 2));
-      else if constexpr (kSecond == kFirst + 32)
-        q_[j] = _mm512_loadu_si512(p + kFirst);
-      else
-        q_[j] = _mm512_inserti64x4(_mm512_castsi256_si512(half(p + kFirst)), half(p + kSecond), 1);
-      start_[j] = _mm512_setzero_si512();
-      if constexpr (zero != 0)
-        start_[j] = _mm512_sub_epi32(
-            start_[j],
-            _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(static_cast<char>(zero)), q_[j]));
+      unroll<T>([&](auto t) CRIA_INLINE {
+        q_[j][t] = values<order, j>(tokens[t] + at);
+        start_[j][t] = _mm512_setzero_si512();
+        if constexpr (zero != 0)
+          start_[j][t] = _mm512_sub_epi32(
+              start_[j][t], _mm512_dpbusd_epi32(
+                                start_[j][t], _mm512_set1_epi8(static_cast<char>(zero)), q_[j][t]));
+      });
     });
   }
   /// Sums of four products with the weights w - zero of register j.
-  [[nodiscard]] CRIA_INLINE __m512i dot(int j, __m512i w) const {
-    return _mm512_dpbusd_epi32(start_[j], w, q_[j]);
+  [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, __m512i w) const {
+    return sums_by<T>([&](auto t)
+                          CRIA_INLINE { return _mm512_dpbusd_epi32(start_[j][t], w, q_[j][t]); });
   }
   /// The same with w, or -w where `negative` says so; zero is 0.
-  [[nodiscard]] CRIA_INLINE __m512i dot(int j, __m512i w, __mmask64 negative) const {
+  [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, __m512i w, __mmask64 negative) const {
     const __m512i none = _mm512_setzero_si512();
-    return _mm512_dpbusd_epi32(none, w, _mm512_mask_sub_epi8(q_[j], negative, none, q_[j]));
+    return sums_by<T>([&](auto t) CRIA_INLINE {
+      return _mm512_dpbusd_epi32(none, w, _mm512_mask_sub_epi8(q_[j][t], negative, none, q_[j][t]));
+    });
   }
 
-  /// The value that the sums of register j begin with.
-  [[nodiscard]] CRIA_INLINE __m512i start(int j) const { return start_[j]; }
+  /// The value that the sums of register j and token t begin with.
+  [[nodiscard]] CRIA_INLINE __m512i start(int j, int t) const { return start_[j][t]; }
 
  private:
+  template <RowOrder order, int j>
+  CRIA_INLINE static __m512i values(const std::int8_t* p) {
+    constexpr std::size_t kFirst = 16 * row_sixteen<order>(j, 0),
+                          kSecond = 16 * row_sixteen<order>(j, 2);
+    if constexpr (order == RowOrder::Lanes)
+      return every_other_sixteen<j % 2>(p + 128 * (j / 2));
+    else if constexpr (kSecond == kFirst + 32)
+      return _mm512_loadu_si512(p + kFirst);
+    else
+      return _mm512_inserti64x4(_mm512_castsi256_si512(half(p + kFirst)), half(p + kSecond), 1);
+  }
   CRIA_INLINE static __m256i half(const std::int8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
-  __m512i q_[4], start_[4];
+  __m512i q_[4][T], start_[4][T];
 };
 
 /// A type in the registers; specialised in avx512_row_k.h, avx512_row_ik.h and
@@ -229,6 +261,7 @@ class RowValues {
 /// - each(r, p, x, f): for row r with its block at p, calls twice f(products of a register, of the
 ///   next, their scales by row_scale()); if those do not fit in int16, instead
 /// - total(r, p, x): the scaled products in sixteen sums
+///   (x: RowValues<T>; products and totals: RowSums<T>)
 /// - more(sums): optional: added to the integer sums of the eight rows
 ///
 /// Types with mins also have dmin() and one of
@@ -267,10 +300,10 @@ class RowScales {
   __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
 };
 
-/// The GEMV of a RowType.
-template <DType type, PrefetchMode mode>
-class RowGemv : public SuperBlocks<RowGemv<type, mode>, type, mode> {
-  friend class SuperBlocks<RowGemv, type, mode>;
+/// The GEMV of T tokens of a RowType: weights are decoded once for all of them.
+template <DType type, int T, PrefetchMode mode>
+class RowGemv : public SuperBlocks<RowGemv<type, T, mode>, type, T, mode> {
+  friend class SuperBlocks<RowGemv, type, T, mode>;
   using W = RowType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
@@ -279,24 +312,30 @@ class RowGemv : public SuperBlocks<RowGemv<type, mode>, type, mode> {
   };
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q,
-                                      const std::int16_t* sum, __m256 da, __m256& acc) {
-    const RowValues x(q, std::integral_constant<RowOrder, W::kOrder>{},
-                      std::integral_constant<int, W::kZero>{});
+                                      const std::byte* ahead, const std::int8_t* const (&q)[T],
+                                      const std::int16_t* const (&sums)[T],
+                                      const float* const (&scales)[T], std::size_t b,
+                                      __m256 (&acc)[T]) {
+    const RowValues<T> x(q, 256 * b, std::integral_constant<RowOrder, W::kOrder>{},
+                         std::integral_constant<int, W::kZero>{});
     const typename W::Rows decoded(rows, offset);
     const auto row = [&](int r) CRIA_INLINE {
-      __m512i total = _mm512_setzero_si512();
+      RowSums<T> total = sums_by<T>([](auto) CRIA_INLINE { return _mm512_setzero_si512(); });
       if constexpr (requires { decoded.total(r, rows[r], x); })
         total = decoded.total(r, rows[r] + offset, x);
       else
-        decoded.each(
-            r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
-              total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
-            });
-      pin(total);
+        decoded.each(r, rows[r] + offset, x,
+                     [&](const RowSums<T>& first, const RowSums<T>& second, __m512i scale)
+                         CRIA_INLINE {
+                           total = sums_by<T>([&](auto t) CRIA_INLINE {
+                             return _mm512_dpwssd_epi32(
+                                 total[t], _mm512_packs_epi32(first[t], second[t]), scale);
+                           });
+                         });
+      unroll<T>([&](auto t) CRIA_INLINE { pin(total.of[t]); });
       return total;
     };
-    __m512i pairs[4], mins[4];
+    __m512i pairs[T][4], mins[T][4];
     unroll<4>([&](auto i) CRIA_INLINE {
       if constexpr (mode == PrefetchMode::InOrder) {
         prefetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
@@ -306,32 +345,41 @@ class RowGemv : public SuperBlocks<RowGemv<type, mode>, type, mode> {
         prefetch_stream<sizeof(Block)>(rows[2 * i] + offset, stream_distance());
         prefetch_stream<sizeof(Block)>(rows[2 * i + 1] + offset, stream_distance());
       }
-      const __m512i first = row(2 * i);
-      pairs[i] = add_neighbours(first, row(2 * i + 1));
+      const RowSums<T> first = row(2 * i), second = row(2 * i + 1);
+      unroll<T>([&](auto t) CRIA_INLINE { pairs[t][i] = add_neighbours(first[t], second[t]); });
       if constexpr (kMins && !kMinSums) {
         const __m512i min = decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset);
-        mins[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(), min, load_twice(sum));
+        unroll<T>([&](auto t) CRIA_INLINE {
+          mins[t][i] =
+              _mm512_dpwssd_epi32(_mm512_setzero_si512(), min, load_twice(sums[t] + 16 * b));
+        });
       }
     });
-    __m256i isum = sum_rows(pairs);
-    if constexpr (requires { decoded.more(sum); }) isum = _mm256_add_epi32(isum, decoded.more(sum));
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(decoded.d(), da), _mm256_cvtepi32_ps(isum), acc);
-    if constexpr (kMins) {
-      __m256i min;
-      if constexpr (kMinSums)
-        min = decoded.min_sums(sum);
-      else
-        min = sum_halves(mins);
-      acc = _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(min), acc);
-    }
+    unroll<T>([&](auto t) CRIA_INLINE {
+      const std::int16_t* const sum = sums[t] + 16 * b;
+      const __m256 da = _mm256_set1_ps(scales[t][b]);
+      __m256i isum = sum_rows(pairs[t]);
+      if constexpr (requires { decoded.more(sum); })
+        isum = _mm256_add_epi32(isum, decoded.more(sum));
+      acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(decoded.d(), da), _mm256_cvtepi32_ps(isum), acc[t]);
+      if constexpr (kMins) {
+        __m256i min;
+        if constexpr (kMinSums)
+          min = decoded.min_sums(sum);
+        else
+          min = sum_halves(mins[t]);
+        acc[t] =
+            _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(min), acc[t]);
+      }
+    });
   }
 };
 
 template <DType type>
 requires requires { sizeof(RowType<type>); }
-struct OneToken<Avx512, type> {
-  template <PrefetchMode mode>
-  using Kernel = RowGemv<type, mode>;
+struct GemvOf<Avx512, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = RowGemv<type, T, mode>;
   static constexpr bool kStreams = true;
 };
 

@@ -304,9 +304,9 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, mode>, type, 4, mode> {
 
 template <DType type>
 requires requires { sizeof(NibblesOf<type>); }
-struct OneToken<Avx512, type> {
-  template <PrefetchMode mode>
-  using Kernel = NibbleGemv<type, mode>;
+struct GemvOf<Avx512, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = OneOrLanes<T, NibbleGemv<type, mode>, type, mode>;
   static constexpr bool kStreams = true;
 };
 
@@ -361,9 +361,9 @@ class Q8Gemv : public BlockSteps<Q8Gemv<mode>, DType::Q8_0, 2, mode> {
 };
 
 template <>
-struct OneToken<Avx512, DType::Q8_0> {
-  template <PrefetchMode mode>
-  using Kernel = Q8Gemv<mode>;
+struct GemvOf<Avx512, DType::Q8_0> {
+  template <int T, PrefetchMode mode>
+  using Kernel = OneOrLanes<T, Q8Gemv<mode>, DType::Q8_0, mode>;
   static constexpr bool kStreams = true;
 };
 

@@ -227,18 +227,23 @@ CRIA_INLINE inline __m512i signed_sums(const EntryCodes& codes, __m512i signs,
 template <DType type>
 class CodedRows;
 
-template <DType type>
-class CodedGemv : public SuperBlocks<CodedGemv<type>, type, PrefetchMode::InOrder> {
+template <DType type, int T>
+class CodedGemv : public SuperBlocks<CodedGemv<type, T>, type, T, PrefetchMode::InOrder> {
   static constexpr std::size_t kBytes = LaneType<RowLanes<Avx512>, type>::kBytes;
-  friend class SuperBlocks<CodedGemv, type, PrefetchMode::InOrder>;
+  friend class SuperBlocks<CodedGemv, type, T, PrefetchMode::InOrder>;
   using Pair = CodedRows<type>;
+  using Values = typename Pair::Values;
   static constexpr bool kShared = Pair::kRegisters == 1;
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q,
-                                      const std::int16_t* sum, __m256 da, __m256& acc) {
-    const typename Pair::Values x(q, sum);
-    __m512i products[4];
+                                      const std::byte* ahead, const std::int8_t* const (&q)[T],
+                                      const std::int16_t* const (&sum)[T],
+                                      const float* const (&d)[T], std::size_t b, __m256 (&acc)[T]) {
+    const auto x = [&]<std::size_t... t>(std::index_sequence<t...>) CRIA_INLINE {
+      return std::array<Values, T>{Values(q[t] + 256 * b, sum[t] + 16 * b)...};
+    }
+    (std::make_index_sequence<T>{});
+    __m512i products[T][4];
     unroll<2>([&](auto i) CRIA_INLINE {
       prefetch_far<4 * kBytes, 1>(ahead + i * 4 * kBytes, 0);
       // Rows r and r + 4 share registers, or r and r + 1 have their own.
@@ -250,15 +255,20 @@ class CodedGemv : public SuperBlocks<CodedGemv<type>, type, PrefetchMode::InOrde
       };
       Pair first(block(0), block(kNext)), second(block(kStep), block(kStep + kNext));
       Pair::find(first, second);
-      products[2 * i] = pair(first, x);
-      products[2 * i + 1] = pair(second, x);
+      unroll<T>([&](auto t) CRIA_INLINE {
+        products[t][2 * i] = pair(first, x[t]);
+        products[t][2 * i + 1] = pair(second, x[t]);
+      });
     });
-    const __m256 sums = _mm256_cvtepi32_ps(kShared ? sum_both(products) : sum_rows(products));
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(LaneType<RowLanes<Avx512>, type>::d(rows, offset), da),
-                          sums, acc);
+    const __m256 scales = LaneType<RowLanes<Avx512>, type>::d(rows, offset);
+    unroll<T>([&](auto t) CRIA_INLINE {
+      const __m256i sums = kShared ? sum_both(products[t]) : sum_rows(products[t]);
+      acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(scales, _mm256_set1_ps(d[t][b])),
+                               _mm256_cvtepi32_ps(sums), acc[t]);
+    });
   }
   /// Sums of two rows: sixteen sums of both, or both added as neighbours.
-  CRIA_INLINE static __m512i pair(const Pair& rows, const typename Pair::Values& x) {
+  CRIA_INLINE static __m512i pair(const Pair& rows, const Values& x) {
     if constexpr (kShared) return rows.template products<0>(x);
     if constexpr (!kShared)
       return add_neighbours(rows.template products<0>(x), rows.template products<1>(x));
@@ -273,9 +283,9 @@ class CodedGemv : public SuperBlocks<CodedGemv<type>, type, PrefetchMode::InOrde
 
 template <DType type>
 requires requires { sizeof(CodedRows<type>); }
-struct OneToken<Avx512, type> {
-  template <PrefetchMode>
-  using Kernel = CodedGemv<type>;
+struct GemvOf<Avx512, type> {
+  template <int T, PrefetchMode>
+  using Kernel = CodedGemv<type, T>;
   static constexpr bool kStreams = false;  // its look-ups wait for L1
 };
 

@@ -48,7 +48,8 @@ struct GatheredEntries {
   }
 };
 
-/// Base of the codebook types. Their Row(p), a row's block: dot(j, x), the products of register j.
+/// Base of the codebook types. Their Row(p), a row's block: dot(j, x), the products of register j,
+/// a RowSums.
 template <DType type, class Block_, int zero>
 struct RowCodebook {
   using Block = Block_;
@@ -58,8 +59,8 @@ struct RowCodebook {
   class Rows : public RowScales<type, kOrder> {
    public:
     using RowScales<type, kOrder>::RowScales;
-    template <class F>
-    CRIA_INLINE void each(int r, const std::byte* p, const RowValues& x, F f) const {
+    template <int T, class F>
+    CRIA_INLINE void each(int r, const std::byte* p, const RowValues<T>& x, F f) const {
       const typename RowType<type>::Row row(p);
       unroll<2>([&](auto i) CRIA_INLINE {
         f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i));
@@ -75,7 +76,8 @@ struct RowType<DType::IQ2_S> : RowCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
-    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, const RowValues<T>& x) const {
       const auto negative = load_bits<std::uint64_t>(p_ + offsetof(Block, signs) + 8 * j);
       const __m512i entries = GatheredEntries::of<UpperBits<std::uint8_t, 2, 2>>(
           kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j,
@@ -107,7 +109,8 @@ struct RowType<DType::IQ2_XS> : RowCodebook<DType::IQ2_XS, BlockIQ2_XS, 0> {
       negative_[2] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(high));
       negative_[3] = static_cast<std::uint64_t>(_mm_extract_epi64(high, 1));
     }
-    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, const RowValues<T>& x) const {
       const __m512i entries = GatheredEntries::of_nine(kIq2xsGrid.data(), p_ + 16 * j);
       return x.dot(j, entries, _cvtu64_mask64(negative_[j]));
     }
@@ -153,7 +156,8 @@ struct RowType<DType::IQ1_S> : RowCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
-    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, const RowValues<T>& x) const {
       const __m512i entries = GatheredEntries::of<UpperBits<std::uint16_t, 3, 3>>(
           kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, p_ + offsetof(Block, hi) + 4 * j);
       return x.dot(j, _mm512_add_epi8(entries, _mm512_set1_epi8(Base::kZero)));
@@ -172,7 +176,8 @@ struct RowType<DType::IQ1_M> : RowCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
-    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> dot(int j, const RowValues<T>& x) const {
       const std::byte* const hi = p_ + offsetof(Block, hi) + 4 * j;
       const __m512i entries = GatheredEntries::of<UpperBits<std::uint16_t, 4, 3>>(
           kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, hi);

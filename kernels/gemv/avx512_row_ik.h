@@ -38,17 +38,21 @@ struct RowTable {
     Rows(const std::byte* const* rows, std::size_t offset)
         : RowScales<type, order>(rows, offset),
           heads_{V::load(rows, offset), V::load(rows + 1, offset)} {}
-    [[nodiscard]] CRIA_INLINE __m512i total(int r, const std::byte* p, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> total(int r, const std::byte* p,
+                                               const RowValues<T>& x) const {
       const __m512i table = load_bytes(kTable);
-      __m512i dots[4];
+      RowSums<T> dots[4];
       Type::codes(p, [&](auto j, __m512i code)
                          CRIA_INLINE { dots[j] = x.dot(j, _mm512_permutexvar_epi8(code, table)); });
-      const __m512i sums =
-          add_pairs(add_neighbours(dots[0], dots[1]), add_neighbours(dots[2], dots[3]));
       const __m512i from = _mm512_load_si512(kScalesOfSums<order>[r / 2].data());
-      const __m512i scales =
-          _mm512_permutex2var_epi16(this->lanes(r % 2), from, this->lanes(r % 2, 1));
-      return _mm512_mullo_epi32(sums, _mm512_srai_epi32(scales, 16));
+      const __m512i scales = _mm512_srai_epi32(
+          _mm512_permutex2var_epi16(this->lanes(r % 2), from, this->lanes(r % 2, 1)), 16);
+      return sums_by<T>([&](auto t) CRIA_INLINE {
+        return _mm512_mullo_epi32(add_pairs(add_neighbours(dots[0][t], dots[1][t]),
+                                            add_neighbours(dots[2][t], dots[3][t])),
+                                  scales);
+      });
     }
     /// Integers that the shifts add to the sums of the eight rows.
     [[nodiscard]] CRIA_INLINE __m256i more(const std::int16_t* sum) const {
@@ -149,18 +153,21 @@ struct RowType<DType::IQ4_KSS> {
     Rows(const std::byte* const* rows, std::size_t offset)
         : d_(LaneType<RowLanes<Avx512>, DType::IQ4_KSS>::d(rows, offset)) {}
     [[nodiscard]] __m256 d() const { return d_; }
-    [[nodiscard]] CRIA_INLINE __m512i total(int, const std::byte* p, const RowValues& x) const {
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> total(int, const std::byte* p,
+                                               const RowValues<T>& x) const {
       const __m512i table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
-      __m512i dots[2];
+      RowSums<T> dots[2];
       __mmask32 low_bits[2];
       unroll<2>([&](auto i) CRIA_INLINE {
         const __m512i words = load_once(p + 64 * i),
                       even = _mm512_and_si512(words, _mm512_set1_epi16(-2)),
                       codes = _mm512_xor_si512(even, _mm512_srli_epi16(even, 1));
         low_bits[i] = _mm512_test_epi16_mask(words, _mm512_set1_epi16(1));
-        dots[i] = _mm512_add_epi32(
-            x.dot(2 * i, _mm512_permutexvar_epi8(codes, table)),
-            x.dot(2 * i + 1, _mm512_permutexvar_epi8(_mm512_srli_epi16(codes, 4), table)));
+        const RowSums<T> low = x.dot(2 * i, _mm512_permutexvar_epi8(codes, table)),
+                         high = x.dot(2 * i + 1,
+                                      _mm512_permutexvar_epi8(_mm512_srli_epi16(codes, 4), table));
+        dots[i] = sums_by<T>([&](auto t) CRIA_INLINE { return _mm512_add_epi32(low[t], high[t]); });
       });
       // Bytes of the sub-blocks l and l + 4 in lane l, twice, as the sums lie.
       alignas(64) static constexpr auto kBytes = bytes_by(
@@ -170,19 +177,21 @@ struct RowType<DType::IQ4_KSS> {
       const __m512i bytes = _mm512_shuffle_epi8(_mm512_set1_epi64(static_cast<std::int64_t>(bits)),
                                                 load_bytes(kBytes));
       const __mmask16 moved = _mm512_test_epi32_mask(bytes, _mm512_set1_epi32(1));
-      const __m512i plain = add_neighbours(dots[0], dots[1]);
-      const __m512i sums = _mm512_mask_add_epi32(plain, moved, plain, shifts(x)),
-                    scales = _mm512_sub_epi32(_mm512_and_si512(bytes, _mm512_set1_epi32(254)),
-                                              _mm512_set1_epi32(127));
-      return _mm512_mullo_epi32(sums, scales);
+      const __m512i scales =
+          _mm512_sub_epi32(_mm512_and_si512(bytes, _mm512_set1_epi32(254)), _mm512_set1_epi32(127));
+      return sums_by<T>([&](auto t) CRIA_INLINE {
+        const __m512i plain = add_neighbours(dots[0][t], dots[1][t]);
+        return _mm512_mullo_epi32(_mm512_mask_add_epi32(plain, moved, plain, shifts(x, t)), scales);
+      });
     }
 
    private:
     /// Integers that shifts add to sums of four columns: starts are -128 times the activations.
-    CRIA_INLINE static __m512i shifts(const RowValues& x) {
+    template <int T>
+    CRIA_INLINE static __m512i shifts(const RowValues<T>& x, int t) {
       static_assert(kZero == 128 && BlockIQ4_KSS::kShift == 4);
-      const __m512i starts = add_neighbours(_mm512_add_epi32(x.start(0), x.start(1)),
-                                            _mm512_add_epi32(x.start(2), x.start(3)));
+      const __m512i starts = add_neighbours(_mm512_add_epi32(x.start(0, t), x.start(1, t)),
+                                            _mm512_add_epi32(x.start(2, t), x.start(3, t)));
       return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_srai_epi32(starts, 5));
     }
     __m256 d_;

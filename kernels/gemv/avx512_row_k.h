@@ -30,8 +30,8 @@ struct RowType<DType::Q2_K> {
     [[nodiscard]] __m256 dmin() const {
       return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(ends_, 16)));
     }
-    template <class F>
-    CRIA_INLINE void each(int, const std::byte* p, const RowValues& x, F f) const {
+    template <int T, class F>
+    CRIA_INLINE void each(int, const std::byte* p, const RowValues<T>& x, F f) const {
       const __m512i q = load_once(p + offsetof(Block, q)), three = _mm512_set1_epi8(3);
       const __m512i scales = _mm512_and_si512(RowLanes<Avx512>::same(p + offsetof(Block, scales)),
                                               _mm512_set1_epi8(15));
@@ -90,8 +90,8 @@ struct RowType<DType::Q3_K> {
   class Rows : public RowScales<DType::Q3_K, kOrder> {
    public:
     using RowScales::RowScales;
-    template <class F>
-    CRIA_INLINE void each(int r, const std::byte* p, const RowValues& x, F f) const {
+    template <int T, class F>
+    CRIA_INLINE void each(int r, const std::byte* p, const RowValues<T>& x, F f) const {
       const __m512i lo = load_once(p + offsetof(Block, lo)), three = _mm512_set1_epi8(3);
       const __m512i hi = third_bits(p + offsetof(Block, hi));
       const auto dot = [&](auto j) CRIA_INLINE {
@@ -142,8 +142,8 @@ struct RowNibblesK {
       return _mm512_castsi512_si256(
           _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), both));
     }
-    template <class F>
-    CRIA_INLINE void each(int r, const std::byte* p, const RowValues& x, F f) const {
+    template <int T, class F>
+    CRIA_INLINE void each(int r, const std::byte* p, const RowValues<T>& x, F f) const {
       __m512i hi = _mm512_setzero_si512();
       if constexpr (type == DType::Q5_K) hi = load_twice(p + offsetof(BlockQ5_K, hi));
       const auto dot = [&](auto j, __m512i nibbles) CRIA_INLINE {
@@ -180,8 +180,8 @@ struct RowType<DType::Q6_K> {
     Rows(const std::byte* const* rows, std::size_t offset)
         : d_(LaneType<RowLanes<Avx512>, DType::Q6_K>::d(rows, offset)) {}
     [[nodiscard]] __m256 d() const { return d_; }
-    template <class F>
-    CRIA_INLINE void each(int, const std::byte* p, const RowValues& x, F f) const {
+    template <int T, class F>
+    CRIA_INLINE void each(int, const std::byte* p, const RowValues<T>& x, F f) const {
       const __m512i scales = _mm512_castsi256_si512(
           _mm256_cvtepi8_epi16(RowLanes<Avx512>::load128(p + offsetof(Block, scales))));
       unroll<2>([&](auto i) CRIA_INLINE {
@@ -216,18 +216,24 @@ struct RowType<DType::IQ4_XS> {
   class Rows : public RowScales<DType::IQ4_XS, kOrder> {
    public:
     using RowScales::RowScales;
-    [[nodiscard]] CRIA_INLINE __m512i total(int r, const std::byte* p, const RowValues& x) const {
-      __m512i halves[2];
+    template <int T>
+    [[nodiscard]] CRIA_INLINE RowSums<T> total(int r, const std::byte* p,
+                                               const RowValues<T>& x) const {
+      RowSums<T> halves[2];
       unroll<2>([&](auto i) CRIA_INLINE {
         const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
                       table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
         // Four tables side by side: what stands above a nibble chooses one of them.
-        const __m512i low = x.dot(2 * i, _mm512_permutexvar_epi8(lo, table)),
-                      high = x.dot(2 * i + 1,
-                                   _mm512_permutexvar_epi8(_mm512_srli_epi16(lo, 4), table));
-        halves[i] = _mm512_mullo_epi32(_mm512_add_epi32(low, high), scales32(r, i));
+        const RowSums<T> low = x.dot(2 * i, _mm512_permutexvar_epi8(lo, table)),
+                         high = x.dot(2 * i + 1,
+                                      _mm512_permutexvar_epi8(_mm512_srli_epi16(lo, 4), table));
+        const __m512i scales = scales32(r, i);
+        halves[i] = sums_by<T>([&](auto t) CRIA_INLINE {
+          return _mm512_mullo_epi32(_mm512_add_epi32(low[t], high[t]), scales);
+        });
       });
-      return _mm512_add_epi32(halves[0], halves[1]);
+      return sums_by<T>([&](auto t)
+                            CRIA_INLINE { return _mm512_add_epi32(halves[0][t], halves[1][t]); });
     }
   };
 };

@@ -226,11 +226,15 @@ class Gemv {
   }
 };
 
-/// The GEMV of one token: OneToken<Isa, type>::Kernel<mode>. Every instruction set defines it
+/// The GEMV of T tokens: GemvOf<Isa, type>::Kernel<T, mode>. Every instruction set defines it
 /// (isa/NAME_gemv.cpp or a header included there), so that none uses a slower one by mistake.
-/// kStreams: whether Kernel<PrefetchMode::Streams> pays.
+/// kStreams: whether PrefetchMode::Streams pays for one token.
 template <class Isa, DType type>
-struct OneToken;
+struct GemvOf;
+
+/// Max tokens for which weights are decoded once: 4 (and 2), or 3 (and 2).
+template <class Isa>
+inline constexpr std::size_t kMostTogether = 4;
 
 /// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv.
 template <class Kernel, int T>
@@ -261,12 +265,6 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
   }
 }
 
-/// The lanes that two to four tokens are multiplied in.
-template <class Isa>
-struct LanesOfSeveral {
-  using Type = Isa;
-};
-
 /// False for types that lose in streams with a distance of 1 KiB (Zen 5; why is not known:
 /// bench/processors/zen5.md).
 template <DType type>
@@ -274,28 +272,28 @@ bool streams_pay() {
   return kSmallL1Cache || (type != DType::Q3_K && type != DType::Q6_K);
 }
 
-/// A MatMulFn for several tokens: weights are decoded once for up to four of them.
+/// A MatMulFn for several tokens: weights are decoded once for up to kMostTogether of them.
 template <class Isa, DType type>
 void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
           std::byte* /*scratch*/) {
-  using Lanes = typename LanesOfSeveral<Isa>::Type;
+  using Of = GemvOf<Isa, type>;
+  constexpr PrefetchMode kInOrder = PrefetchMode::InOrder;
+  constexpr int kMost = kMostTogether<Isa>;
   const std::size_t n = job.x->n_tokens;
-  using One = OneToken<Isa, type>;
-  if constexpr (One::kStreams) {
-    if (n == 1 && job.prefetch == PrefetchMode::Streams && streams_pay<type>())
-      return gemv_tokens<typename One::template Kernel<PrefetchMode::Streams>, 1>(job, row_begin,
-                                                                                  row_end, 0);
+  if constexpr (Of::kStreams) {
+    constexpr PrefetchMode kStreams = PrefetchMode::Streams;
+    if (n == 1 && job.prefetch == kStreams && streams_pay<type>())
+      return gemv_tokens<typename Of::template Kernel<1, kStreams>, 1>(job, row_begin, row_end, 0);
   }
   std::size_t t = 0;
-  if constexpr (std::is_same_v<Lanes, Isa>) {
-    for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Lanes, type, 4>, 4>(job, row_begin, row_end, t);
-  } else if (n == 3) {  // more are taken by another kernel
-    return gemv_tokens<Gemv<Lanes, type, 3>, 3>(job, row_begin, row_end, 0);
-  }
-  for (; t + 2 <= n; t += 2) gemv_tokens<Gemv<Lanes, type, 2>, 2>(job, row_begin, row_end, t);
-  if (t < n)
-    gemv_tokens<typename One::template Kernel<PrefetchMode::InOrder>, 1>(job, row_begin, row_end,
-                                                                         t);
+  const auto together = [&](auto tokens) {
+    for (; t + tokens <= n; t += tokens)
+      gemv_tokens<typename Of::template Kernel<tokens, kInOrder>, tokens>(job, row_begin, row_end,
+                                                                          t);
+  };
+  together(std::integral_constant<int, kMost>{});
+  together(std::integral_constant<int, 2>{});
+  together(std::integral_constant<int, 1>{});
 }
 
 }  // namespace CRIA_ISA_NAMESPACE

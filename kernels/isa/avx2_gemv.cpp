@@ -8,15 +8,15 @@
 namespace cria {
 
 template <DType type>
-struct OneToken<Avx2, type> {
-  template <PrefetchMode mode>
-  using Kernel = Gemv<Avx2, type, 1, mode>;
+struct GemvOf<Avx2, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = Gemv<Avx2, type, T, mode>;
   static constexpr bool kStreams = true;
 };
 template <DType type>
-requires(requires { sizeof(Avx2Row<type>); }) struct OneToken<Avx2, type> {
-  template <PrefetchMode mode>
-  using Kernel = Avx2RowGemv<type, mode>;
+requires(requires { sizeof(Avx2Row<type>); }) struct GemvOf<Avx2, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = std::conditional_t<T == 1, Avx2RowGemv<type, mode>, Gemv<Avx2, type, T, mode>>;
   static constexpr bool kStreams = !requires { Avx2Row<type>::kNeighbours; };
 };
 

@@ -24,7 +24,7 @@ template <DType type>
 void gemv_gathered(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                    std::byte* scratch) {
   if (job.x->n_tokens != 1) return gemv_kernel<Avx512>(type)(job, row_begin, row_end, scratch);
-  gemv_tokens<RowGemv<type, PrefetchMode::InOrder>, 1>(job, row_begin, row_end, 0);
+  gemv_tokens<RowGemv<type, 1, PrefetchMode::InOrder>, 1>(job, row_begin, row_end, 0);
 }
 
 }  // namespace

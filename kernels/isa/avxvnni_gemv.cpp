@@ -5,9 +5,9 @@
 namespace cria {
 
 template <DType type>
-struct OneToken<AvxVnni, type> {
-  template <PrefetchMode mode>
-  using Kernel = Gemv<AvxVnni, type, 1, mode>;
+struct GemvOf<AvxVnni, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = Gemv<AvxVnni, type, T, mode>;
   static constexpr bool kStreams = false;
 };
 

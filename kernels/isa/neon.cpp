@@ -9,9 +9,9 @@
 namespace cria {
 
 template <DType type>
-struct OneToken<Neon, type> {
-  template <PrefetchMode mode>
-  using Kernel = Gemv<Neon, type, 1, mode>;
+struct GemvOf<Neon, type> {
+  template <int T, PrefetchMode mode>
+  using Kernel = Gemv<Neon, type, T, mode>;
   static constexpr bool kStreams = false;
 };
 

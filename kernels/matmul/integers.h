@@ -29,12 +29,15 @@ template <DType type>
 struct TokenLimits<Avx512, type> {
   using Lanes = LaneType<RowLanes<Avx512>, type>;
   static_assert(IsLaneType<Lanes>);  // defined here
-  /// Bytes of 32 weights up to which two or three tokens of types that are decoded by columns are
-  /// faster without a GEMV: transposing more of them costs more than decoding them again (zen5.md).
-  static constexpr std::size_t kFewBytes = 18;
-  static constexpr bool kFew =
-      kDecodesColumns<Lanes> && Lanes::kBytes * 32 <= kFewBytes * Format<type>::kBlockValues;
-  static constexpr std::size_t kGemv = kFew ? 1 : 3, kSmall = 64;
+  static constexpr std::size_t kBytes = Lanes::kBytes * 32 / Format<type>::kBlockValues;
+  /// Three tokens of small types that are decoded by columns are faster without a GEMV, and two if
+  /// they have no GEMV for two that decodes a row at a time (bench/processors/zen5.md).
+  static constexpr std::size_t kGemv = [] {
+    if (!kDecodesColumns<Lanes>) return 3;
+    if (Lanes::kSuper && Lanes::kScales != 0) return kBytes <= 22 ? 2 : 3;
+    return kBytes <= 18 ? 1 : 3;
+  }();
+  static constexpr std::size_t kSmall = 64;
   /// With a larger L1, or a scale for every sixteen columns, the GEMM is faster from 48 tokens on
   /// (bench/processors/zen4.md, zen5.md).
   static std::size_t small() {
