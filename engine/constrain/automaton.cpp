@@ -126,6 +126,35 @@ Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId 
   return symbol;
 }
 
+void AutomatonBuilder::other_controls(NodeId from, Symbol but, NodeId to) {
+  if (but > 256) edge(from, 256, static_cast<Symbol>(but - 1), to);
+  edge(from, static_cast<Symbol>(but + 1), Automaton::kOtherControl, to);
+}
+
+// nodes[n]: the text so far ends with n bytes of the marker, and with no more of it.
+void AutomatonBuilder::text_until(NodeId from, const std::string& marker,
+                                  std::optional<NodeId> marked, NodeId end, bool may_be_empty) {
+  const std::string text = marker.starts_with("<[") ? "" : marker;
+  const NodeId last = marked ? *marked : node();  // or nowhere
+  std::vector<NodeId> nodes{may_be_empty ? from : node()};
+  while (nodes.size() < text.size()) nodes.push_back(node());
+  nodes.push_back(last);
+  const auto follow = [&](NodeId at, std::size_t n) {
+    other_controls(at, control(at, marker, last), nodes[n]);
+    all_bytes(at, [&](int byte) {
+      const std::string seen = text.substr(0, n) + static_cast<char>(byte);
+      std::size_t length = std::min(seen.size(), text.size());
+      while (!seen.ends_with(text.substr(0, length))) --length;
+      return nodes[length];
+    });
+  };
+  if (!may_be_empty) follow(from, 0);
+  for (std::size_t n = 0; n + 1 < nodes.size(); ++n) {
+    silent(nodes[n], end);
+    follow(nodes[n], n);
+  }
+}
+
 // The rules that match the empty text. `reached`: nodes reachable from a rule's start without
 // reading.
 std::vector<bool> AutomatonBuilder::empty_rules() const {

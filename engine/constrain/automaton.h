@@ -144,6 +144,23 @@ class AutomatonBuilder {
   void marker(NodeId from, const std::string& text, NodeId to);
   /// Adds an edge that reads only this control token. Returns its symbol.
   Symbol control(NodeId from, const std::string& text, NodeId to);
+  /// Adds an edge for each byte; next(byte) is where it leads.
+  template <class Next>
+  void all_bytes(NodeId from, Next&& next) {
+    for (int low = 0; low < 256;) {
+      int high = low;
+      while (high + 1 < 256 && next(high + 1) == next(low)) ++high;
+      edge(from, static_cast<Symbol>(low), static_cast<Symbol>(high), next(low));
+      low = high + 1;
+    }
+  }
+  /// Adds edges for all control tokens but one.
+  void other_controls(NodeId from, Symbol but, NodeId to);
+  /// Adds any text, complete at `end` everywhere, until the marker or its control token leads to
+  /// `marked`. Without `marked`, neither can follow. A marker "<[ID]>" is only a control token.
+  /// may_be_empty: `from` becomes part of the text; else the text is not complete there.
+  void text_until(NodeId from, const std::string& marker, std::optional<NodeId> marked, NodeId end,
+                  bool may_be_empty = true);
 
   /// A rule that may call itself before it has read anything.
   [[nodiscard]] std::optional<RuleId> left_recursive() const;

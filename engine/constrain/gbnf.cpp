@@ -196,7 +196,7 @@ class GbnfGrammar {
       line_ended_ = in_.peek() == '\n' || in_.peek() == '\r';
       if (in_.ended() || line_ended_ || in_.peek() == '|' || in_.peek() == ')') break;
       if (depth == 0 && here != 0 && in_.at_rule()) break;
-      from = repeated(from, depth);
+      from = in_.take("!") ? without_token(from, depth) : repeated(from, depth);
     }
     builder_.silent(from, to);
   }
@@ -210,6 +210,27 @@ class GbnfGrammar {
       if (text.size() > 256) in_.fail("expected > behind the text of a token");
     }
     return text;
+  }
+
+  /// Reads <TEXT> or <[ID]> and returns it as it stands there.
+  std::string named_token() {
+    if (in_.take("<[")) return "<[" + token_element("]>") + "]>";
+    if (!in_.take("<")) in_.fail("expected a token, such as <think>");
+    return "<" + token_element(">") + ">";
+  }
+
+  /// Reads a token and * or + behind "!". It adds any text without the token: the automaton reads
+  /// bytes, so it cannot ask for a single token of any text.
+  NodeId without_token(NodeId from, std::size_t depth) {
+    const std::size_t at = in_.at();
+    const std::string token = named_token();
+    in_.space(depth > 0);
+    const bool some = in_.take("+");
+    if (!some && !in_.take("*")) in_.fail("expected * or + behind an excluded token", at);
+    const NodeId begin = builder_.node(), behind = builder_.node();
+    builder_.silent(from, begin);
+    builder_.text_until(begin, token, std::nullopt, behind, !some);
+    return behind;
   }
 
   /// An element as a rule of its own: it may stand there several times.
@@ -231,10 +252,12 @@ class GbnfGrammar {
       utf8_edges(builder_, from, bracket(), to);
     } else if (in_.take(".")) {
       utf8_edges(builder_, from, all_codes(), to);
-    } else if (in_.take("<[")) {
-      builder_.control(from, "<[" + token_element("]>") + "]>", to);
-    } else if (in_.take("<")) {
-      builder_.marker(from, "<" + token_element(">") + ">", to);
+    } else if (in_.peek() == '<') {
+      const std::string token = named_token();
+      if (token.starts_with("<["))
+        builder_.control(from, token, to);
+      else
+        builder_.marker(from, token, to);
     } else if (in_.take("(")) {
       in_.space(true);
       choice(from, to, depth + 1);

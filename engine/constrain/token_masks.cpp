@@ -50,6 +50,15 @@ TokenMasks::TokenMasks(const Automaton& automaton, const TokenTrie& trie)
                             : static_cast<Symbol>(256 + (found - automaton.markers.begin()));
     controls_.emplace_back(id, automaton.class_of[symbol]);
   }
+  for (std::size_t i = 0; i < automaton.markers.size(); ++i)
+    if (automaton.markers[i].starts_with("<[") &&
+        std::ranges::none_of(controls_, [&](const auto& control) {
+          return control.second == automaton.class_of[256 + i];
+        }))
+      throw ConstraintError("grammar: " + automaton.markers[i] +
+                                " is not a control token of this model; tokens of text are "
+                                "written as text",
+                            "");
   for (std::size_t kind = 0; kind < kPlainKinds; ++kind)
     plain_edges_.emplace_back(automaton, static_cast<PlainKind>(kind));
 }

@@ -242,7 +242,7 @@ class CallsBuilder {
     const NodeId text = b_.node(), marked = b_.node(), called = b_.node();
     b_.silent(b_.start(root), text);
     b_.silent(called, several_ ? text : b_.end(root));
-    free_text(text, text_.open, marked, b_.end(root));
+    b_.text_until(text, text_.open, marked, b_.end(root));
     if (text_.list) {
       list(marked, called);
       for (const CalledTool& tool : tools_) {  // newer models write NAME[ARGS]{…}
@@ -276,42 +276,6 @@ class CallsBuilder {
     b_.text(last, text_.grammar.list_close, to);
   }
 
-  /// Adds loops for control tokens other than `but`, which have no meaning in text.
-  void stay_with_controls(NodeId node, Symbol but) {
-    if (but > 256) b_.edge(node, 256, static_cast<Symbol>(but - 1), node);
-    b_.edge(node, static_cast<Symbol>(but + 1), Automaton::kOtherControl, node);
-  }
-
-  /// Adds edges for all bytes; next(byte) is where each leads.
-  template <class Next>
-  void all_bytes(NodeId from, Next&& next) {
-    for (int low = 0; low < 256;) {
-      int high = low;
-      while (high + 1 < 256 && next(high + 1) == next(low)) ++high;
-      b_.edge(from, static_cast<Symbol>(low), static_cast<Symbol>(high), next(low));
-      low = high + 1;
-    }
-  }
-
-  /// Adds any text, complete everywhere, until the marker or its control token. Each node is the
-  /// length of the marker's prefix that the text ends with.
-  void free_text(NodeId from, const std::string& marker, NodeId marked, NodeId end) {
-    const std::size_t n = marker.size();
-    std::vector<NodeId> nodes{from};
-    while (nodes.size() < n) nodes.push_back(b_.node());
-    nodes.push_back(marked);
-    for (std::size_t k = 0; k < n; ++k) {
-      b_.silent(nodes[k], end);
-      stay_with_controls(nodes[k], b_.control(nodes[k], marker, marked));
-      all_bytes(nodes[k], [&](int byte) {
-        const std::string seen = marker.substr(0, k) + static_cast<char>(byte);
-        std::size_t length = seen.size();
-        while (!seen.ends_with(marker.substr(0, length))) --length;
-        return nodes[length];
-      });
-    }
-  }
-
   /// The whole answer is calls if it begins with {"name": and the name of a tool, else any text.
   void llama_answer(NodeId root, NodeId end) {
     constexpr const char* kTag = "<|python_tag|>";  // has no meaning
@@ -332,8 +296,9 @@ class CallsBuilder {
     b_.silent(root, start);
     for (const auto& [node, next] : paths.nodes()) {
       b_.silent(node, end);
-      stay_with_controls(node, b_.control(node, kTag, node == start ? start : other));
-      all_bytes(node, [&table = next](int byte) { return table[static_cast<std::size_t>(byte)]; });
+      b_.other_controls(node, b_.control(node, kTag, node == start ? start : other), node);
+      b_.all_bytes(node,
+                   [&table = next](int byte) { return table[static_cast<std::size_t>(byte)]; });
     }
     b_.edge(other, 0, Automaton::kOtherControl, other);
     b_.silent(other, end);

@@ -64,6 +64,8 @@ TEST(Gbnf, ReportsThePlaceOfAnError) {
       {"root ::= \"a\")", "line 1, column 13"},
       {"root ::= \"a\"{2,1}", ""},
       {"root ::= \"a\" root", ""},
+      {"root ::= !<think>", "line 1, column 11"},
+      {"root ::= !\"a\"*", "line 1, column 11"},
       {"root ::= ((((\"a\"{1,9999}){1,9999}){1,9999}){1,999999})", ""},
       {"", ""},
   };

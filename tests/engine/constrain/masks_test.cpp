@@ -185,6 +185,41 @@ TEST(Masks, AllowTokensNamedByAGrammar) {
   EXPECT_EQ(run.forced(8), "ok");
 }
 
+TEST(Masks, RejectIdsOfTokensWithText) {
+  MaskRandom random(5);
+  const auto trie = made_vocabulary(random);
+  for (const char* const id : {"97", "999999", "a"}) {
+    const auto grammar = Constraint::gbnf("root ::= \"a\" <[" + std::string(id) + "]>");
+    EXPECT_THROW((void)grammar->state().masks(trie), ConstraintError) << id;
+  }
+}
+
+// !<…>* is text without the token, whether that is a control token or written in bytes.
+TEST(Masks, ExcludeATokenOfAGrammar) {
+  MaskRandom random(5);
+  const auto trie = made_vocabulary(random);
+  const TokenId call = trie->controls[0].first, end = trie->controls[1].first,
+                other = trie->controls[2].first;
+  const auto write = [](TokenMasks::Run& run, std::string_view text) {
+    return std::ranges::all_of(text, [&](char c) { return run.accept(static_cast<TokenId>(c)); });
+  };
+  const std::string by_id = "<[" + std::to_string(end) + "]>";
+  for (const std::string& named : {trie->controls[1].second, by_id}) {
+    const auto grammar = Constraint::gbnf("root ::= <tool_call> text " + named +
+                                          " \"ok\"\ntext ::= !" + named + "*");
+    TokenMasks::Run run(grammar->state().masks(trie), trie);
+    EXPECT_FALSE(run.accept(end));
+    EXPECT_TRUE(run.accept(call) && write(run, "a < b\n") && run.accept(other) && write(run, "c"));
+    EXPECT_TRUE(run.accept(end));
+    EXPECT_EQ(run.forced(8), "ok");
+  }
+  const auto some = Constraint::gbnf("root ::= !</tool_call>+ \"</tool_call>\"");
+  for (const char* const good : {"x</tool_call>", "</tool_cal</tool_call>"})
+    EXPECT_TRUE(some->accepts(good)) << good;
+  for (const char* const bad : {"</tool_call>", "x</tool_call></tool_call>", "x"})
+    EXPECT_FALSE(some->accepts(bad)) << bad;
+}
+
 constexpr const char* kDearGrammar = "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n";
 
 // One "a" of 65536 at most, and always the only byte: states are found until it costs too much.
