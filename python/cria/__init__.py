@@ -41,4 +41,4 @@ __all__ = [
 if not TYPE_CHECKING:  # checkers of types name unknown attributes themselves
 
     def __getattr__(name: str) -> Any:
-        _foreign.reject_attribute("module 'cria'", name)
+        _foreign.reject_import(name)

@@ -54,6 +54,9 @@ class Answer:
         def __getattr__(self, name: str) -> Any:
             _foreign.reject_attribute("'Answer' object", name)
 
+        def __getitem__(self, name: object) -> Any:
+            _foreign.reject_item(name)
+
 
 def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
     """Runs compute(). In the main thread it uses another thread, so that Ctrl-C cancels immediately.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Iterable, Mapping, NoReturn
 
 _CPU = "cria computes on the CPU; leave it out"
@@ -48,6 +49,10 @@ _ATTRIBUTES: Mapping[str, str] = {
     "LlamaGrammar": 'cria.Constraint("grammar", text) is a grammar, as is grammar= of an answer',
     "create_embedding": "use embed(text)",
     "encode": "use tokenize(text), or embed(text) for a vector",
+    "tokenizer": "use tokenize(text) and detokenize(tokens)",
+    "eval sample reset save_state load_state": "own_engine.sequence() is a state, in which own_engine.forward() evaluates tokens",
+    "set_seed": "chat() and generate() take seed=",
+    "set_cache": "common prefixes are kept without it (prefix_cache= of the model)",
     "decode": "use detokenize(tokens)",
     "apply_chat_template": "use apply_template(messages)",
     "n_ctx context_length": "own_engine.n_ctx is its context, and n_ctx_train the one that it was trained for",
@@ -55,7 +60,7 @@ _ATTRIBUTES: Mapping[str, str] = {
     "token_eos eos_token_id": "use eos",
     "metadata config": "cria.GGUFFile(FILE).fields has the metadata",
     "to cuda half": _CPU,
-    "choices content message": "use text",
+    "choices content message generated_text": "use text",
     "finish_reason": "use stop_reason",
     "usage": "use prompt_tokens and len(tokens)",
 }
@@ -79,3 +84,20 @@ def reject_attribute(owner: str, name: str) -> NoReturn:
     """Raises AttributeError, with the name that an attribute of another library has here."""
     hint = f"; {_attribute_hints[name]}" if name in _attribute_hints else ""
     raise AttributeError(f"{owner} has no attribute {name!r}{hint}")
+
+
+def reject_import(name: str) -> NoReturn:
+    """Raises AttributeError for an attribute of the package; ImportError with its hint in `from cria import NAME`."""
+    if name in _attribute_hints and sys._getframe(2).f_code.co_name == "_handle_fromlist":
+        raise ImportError(f"cannot import name {name!r} from 'cria'; {_attribute_hints[name]}", name=name)
+    reject_attribute("module 'cria'", name)
+
+
+def reject_call() -> NoReturn:
+    raise TypeError("'Model' object is not callable; use generate(prompt) or chat(messages)")
+
+
+def reject_item(name: object) -> NoReturn:
+    """Raises TypeError for answer["choices"]."""
+    hint = f"; {_attribute_hints[name]}" if isinstance(name, str) and name in _attribute_hints else ""
+    raise TypeError(f"'Answer' object is not subscriptable{hint}")

@@ -31,7 +31,7 @@ class Model(ModelFile, metaclass=_Named):
 
     def __init__(
         self,
-        path: Path,
+        path: Path = "",
         *,
         loras: Sequence[Union[Path, Tuple[Path, float]]] = (),
         mmap: bool = True,
@@ -40,6 +40,8 @@ class Model(ModelFile, metaclass=_Named):
     ) -> None:
         """loras: adapters, as files or (file, scale). engine_options: as in Engine."""
         _foreign.reject_arguments(engine_options)
+        if path == "":
+            raise TypeError("the file is missing: cria.Model(FILE)")
         inspect.signature(Engine).bind(self, **engine_options)  # a wrong one is told now
         super().__init__(path, loras, mmap, mlock)
         self._engine_options = engine_options
@@ -50,6 +52,9 @@ class Model(ModelFile, metaclass=_Named):
 
         def __getattr__(self, name: str) -> Any:
             _foreign.reject_attribute(f"{type(self).__name__!r} object", name)
+
+        def __call__(self, *prompt: Any, **options: Any) -> Any:
+            _foreign.reject_call()
 
     def __repr__(self) -> str:
         return f"<cria.Model {self.path}>"
