@@ -19,6 +19,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"tune", "did you mean bench --tune?"},
       {"benchmark,batched-bench,llama-batched-bench", "did you mean bench?"},
       {"export-lora,llama-export-lora", "did you mean merge? It takes --lora"},
+      {"convert_lora_to_gguf,convert_lora_to_gguf.py", "--lora takes the GGUF file that it makes"},
       {"import", "did you mean convert? A GGUF file needs no import: -m FILE"},
       {"gguf-set-metadata,gguf-new-metadata,set", "did you mean edit?"},
       {"detokenize,decode", "did you mean tokenize --decode?"},

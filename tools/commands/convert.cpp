@@ -34,13 +34,44 @@ std::string line(const ConvertedTensor& tensor) {
   return text;
 }
 
+/// "Llama-3.2-1B-Q8_0.gguf" next to the directory Llama-3.2-1B. Only a file that the user named is
+/// replaced.
+std::string output_for_directory(const std::string& directory, const std::string& type) {
+  std::filesystem::path path = std::filesystem::canonical(directory);
+  path += (type == "auto" ? "" : "-" + std::string(name(find_dtype(type)->id))) + ".gguf";
+  if (std::filesystem::exists(path))
+    throw Error(path.string(), "already exists; -o FILE replaces it");
+  return path;
+}
+
+/// Throws with the command that fetches USER/REPO.
+[[noreturn]] void fail_missing(const std::string& directory) {
+  const std::filesystem::path path(directory);
+  const bool repository = path.is_relative() && std::distance(path.begin(), path.end()) == 2 &&
+                          !directory.starts_with('.');
+  const std::string local = repository ? path.filename().string() : "DIR";
+  throw Error(directory, "no such directory; hf download " +
+                             (repository ? directory : "USER/REPO") + " --local-dir " + local +
+                             " fetches one");
+}
+
+/// Throws for what is not the directory of a model.
+void check_directory(const std::string& directory) {
+  std::error_code error;
+  if (!std::filesystem::exists(directory, error)) fail_missing(directory);
+  if (directory.ends_with(".gguf"))
+    throw Error(directory, "is a GGUF file already; cria quantize changes its type");
+  if (!std::filesystem::is_directory(directory, error))
+    throw Error(directory, "is a file; expected the directory of the model");
+  reject_peft(directory);
+}
+
 int run(ConvertCommand command) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   ConvertOptions& options = command.convert;
-  if (std::error_code error; !std::filesystem::exists(options.directory, error))
-    throw Error(options.directory,
-                "no such directory; hf download USER/REPO --local-dir DIR "
-                "fetches one");
+  check_directory(options.directory);
+  if (options.output.empty())
+    options.output = output_for_directory(options.directory, command.type);
   if (command.type != "auto") options.type = find_dtype(command.type)->id;
   options.threads = command.threads != 0 ? command.threads : usable_cores();
   options.kernels = &kernels_in_use();
@@ -101,11 +132,13 @@ void add_convert(Program& program) {
        "directory with config.json, *.safetensors and tokenizer.model or tokenizer.json",
        into::text(options->convert.directory),
        {.required = true}},
+      {"OUT", "", "the file to write (default: next to the directory, named after it and the type)",
+       into::output_file(options->convert.output)},
       {"-o,--output",
        "FILE",
-       "the file to write",
+       "the same",
        into::output_file(options->convert.output),
-       {.required = true}},
+       {.excludes = "OUT"}},
       {"--type", "",
        "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type",
        into::choice(options->type, {"auto", "f32", "f16", "bf16", "q8_0"})},

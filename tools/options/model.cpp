@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <type_traits>
 
@@ -37,9 +38,24 @@ void check_draft(const std::string& text) {
                         "; cria chooses how many tokens to draft");
 }
 
-/// A colon before a slash belongs to the path.
+}  // namespace
+
+void reject_peft(const std::string& directory) {
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::path(directory) / "adapter_config.json", error))
+    throw Error(directory,
+                "is an adapter of PEFT; convert_lora_to_gguf.py of llama.cpp makes the GGUF file "
+                "that --lora takes");
+}
+
+namespace {
+
+/// A colon before a slash belongs to the path. llama.cpp takes several files, separated by commas.
 LoraFile parse_lora(const std::string& text) {
   LoraFile file{text, 1};
+  if (text.find(".gguf,") != std::string::npos)
+    throw Error("", "expected one file, got " + text + "; give --lora once for each");
+  reject_peft(text);
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || text.find('/', colon) != std::string::npos) return file;
   const std::string number = text.substr(colon + 1);

@@ -57,6 +57,8 @@ Flag window_flag(std::uint32_t& window, std::uint32_t low = 1);
 /// --speculate, --draft
 Flags speculation_flags(ModelOptions& options, GenerateOptions& generate);
 
+/// Throws Error for a directory with an adapter of PEFT, which no command reads.
+void reject_peft(const std::string& directory);
 /// Throws Error for a scale that is not a finite number.
 std::vector<LoraFile> parse_loras(const Words& loras);
 /// Prints a warning if a BPE vocabulary names no pre-tokenizer.

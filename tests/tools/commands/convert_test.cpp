@@ -396,8 +396,32 @@ TEST(Convert, RejectsOtherDirectories) {
   EXPECT_EQ(cria({"convert", none, "-o", empty.path("x.gguf")}).err,
             "cria: error: " + none +
                 ": no such directory; hf download USER/REPO --local-dir DIR fetches one\n");
-  EXPECT_EQ(cria({"convert", empty.path()}).code, 2) << "no -o";
+  EXPECT_NE(cria({"convert", kDemo}).err.find("is a GGUF file already"), std::string::npos);
+  const TempDirectory adapter;
+  adapter.write("adapter_config.json", "{}");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"convert", adapter.path()},
+        {"run", "--lora", adapter.path(), "Hi"}})
+    EXPECT_NE(cria(command).err.find("convert_lora_to_gguf.py"), std::string::npos);
+  EXPECT_NE(cria({"convert", "no-org/no-name"})
+                .err.find("hf download no-org/no-name --local-dir no-name fetches one"),
+            std::string::npos);
   EXPECT_EQ(cria({"convert", empty.path(), "-o", "x", "--type", "q4_k"}).code, 2);
+}
+
+TEST(Convert, NamesTheFileAfterTheDirectory) {
+  const TempDirectory in;
+  const std::string directory = HfDirectory().write(in),
+                    made = std::filesystem::canonical(directory).string() + "-F16.gguf";
+  const std::vector<std::string> command = {"convert", directory, "--type", "f16"};
+  const Result result = cria(command);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(result.out.starts_with(made + ": ")) << result.out;
+  EXPECT_NE(cria(command).err.find("already exists; -o FILE replaces it"), std::string::npos);
+  const std::string other = in.path("x.gguf");
+  EXPECT_EQ(cria({"convert", directory, other, "--type", "f16"}).code, 0);
+  EXPECT_TRUE(read_file(other) == read_file(made));
+  std::filesystem::remove(made);
 }
 
 TEST(Convert, FailedWritesKeepTheOldFile) {
