@@ -59,6 +59,8 @@ class Fields {
   [[nodiscard]] const Json* object(std::string_view name) const;
   /// Returns the names of the members that no call has asked for, in their order.
   [[nodiscard]] std::vector<std::string> unknown() const;
+  /// Returns the names that a call has asked for.
+  [[nodiscard]] std::vector<std::string> known() const { return {asked_.begin(), asked_.end()}; }
   /// The limits are inclusive.
   [[nodiscard]] std::optional<double> number(std::string_view name, double low, double high) const;
   [[nodiscard]] std::optional<std::int64_t> integer(
@@ -76,6 +78,9 @@ class Fields {
 void reject_foreign_field(const Fields& fields, std::string_view name);
 /// The same for all members that no call has asked for.
 void reject_foreign_fields(const Fields& fields);
+/// Throws RequestError for a member that no call has asked for, if one letter more, less or other
+/// would make it a name that was asked for.
+void reject_typing_errors(const Fields& fields);
 
 /// Returns a whole number from low to high; path is for errors.
 std::int64_t read_integer(const Json& value, const std::string& path, std::int64_t low,

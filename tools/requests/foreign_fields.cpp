@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/file/json.h"
+#include "tools/cli/command_line.h"
 #include "tools/requests/fields.h"
 
 namespace cria::tools {
@@ -37,6 +38,7 @@ constexpr ForeignField kForeignFields[] = {
     {"max_length,max_tokens_to_sample", R"(use "max_tokens")"},
     {"maxTokens,maxOutputTokens,maxCompletionTokens,max-tokens", R"(use "max_tokens")", 0, true},
     {"temp", R"(use "temperature")", 0, true},
+    {"typical", R"(use "typical_p")", 1},
     {"topP,topK,minP,repeatPenalty,presencePenalty,frequencyPenalty,stopSequences",
      "names of fields have underscores here, as in \"top_p\"", 0, true},
     {"system,system_prompt,instructions,preamble", kSystem},
@@ -72,6 +74,15 @@ bool names_field(std::string_view names, std::string_view field) {
   return false;
 }
 
+/// Refuses a name with one wrong letter. Other unknown names are fields of newer clients.
+void reject_typing_error(const Fields& fields, const std::string& name) {
+  constexpr std::size_t kShortest = 6, kLongest = 64;  // short names resemble too many others
+  if (name.size() < kShortest || name.size() > kLongest) return;
+  for (const std::string& known : fields.known())
+    if (edit_distance(name, known) == 1 && name != known + "s")  // "models" is another field
+      refuse_unsupported(fields.path(name), "unknown field; did you mean \"" + known + "\"?");
+}
+
 }  // namespace
 
 void reject_foreign_field(const Fields& fields, std::string_view name) {
@@ -85,6 +96,13 @@ void reject_foreign_field(const Fields& fields, std::string_view name) {
 
 void reject_foreign_fields(const Fields& fields) {
   for (const std::string& name : fields.unknown()) reject_foreign_field(fields, name);
+}
+
+void reject_typing_errors(const Fields& fields) {
+  const std::vector<std::string> names = fields.unknown();
+  constexpr std::size_t kMaxChecked = 64;  // each is compared with all known names
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxChecked); ++i)
+    reject_typing_error(fields, names[i]);
 }
 
 }  // namespace cria::tools

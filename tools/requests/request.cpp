@@ -331,6 +331,7 @@ CompletionRequest read_chat_request(const Json& json, const GenerateOptions& def
   read_continuation(body, out);
   out.progress = body.flag("return_progress").value_or(false);
   reject_foreign_fields(body);
+  reject_typing_errors(body);
   out.ignored = ignored_fields(body);
   return out;
 }
@@ -354,6 +355,7 @@ CompletionRequest read_completion_request(const Json& json, const GenerateOption
   read_suffix(body, out);
   out.progress = body.flag("return_progress").value_or(false);
   reject_foreign_fields(body);
+  reject_typing_errors(body);
   out.ignored = ignored_fields(body);
   return out;
 }

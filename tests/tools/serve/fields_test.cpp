@@ -111,6 +111,10 @@ TEST(ServeFields, OfAChat) {
       {"echo", "true", "unsupported_parameter", "echo"},
       {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
       {"max_length", "5", "unsupported_parameter", "max_length"},
+      {"tempreature", "0", "unsupported_parameter", "tempreature"},
+      {"max_token", "5", "unsupported_parameter", "max_token"},
+      {"Stream", "true", "unsupported_parameter", "Stream"},
+      {"typical", "0.5", "unsupported_parameter", "typical"},
       {"think", "false", "unsupported_parameter", "think"},
       {"modalities", R"(["text","audio"])", "unsupported_parameter", "modalities"},
       {"guided_json", "{}", "unsupported_parameter", "guided_json"},
@@ -131,6 +135,25 @@ TEST(ServeFields, OfAChat) {
       {"cache_prompt", "1", "invalid_type", "cache_prompt"},
   };
   for (const Wrong& wrong : kWrong) expect_refused(demo, "/v1/chat/completions", kChat, wrong);
+}
+
+TEST(ServeFields, RejectGrammarsWithTokensOfText) {
+  ServedDemo demo;
+  Json body = kChat;
+  body["grammar"] = "root ::= \"a\" <[300]>";
+  const auto got = demo.answer("/v1/chat/completions", body);
+  EXPECT_EQ(got->status(), 400);
+  EXPECT_EQ(got->json().at("error").at("code"), "invalid_grammar");
+}
+
+// Fields of newer clients; "models" resembles "model".
+TEST(ServeFields, IgnoreUnknownNames) {
+  ServedDemo demo;
+  for (const char* const name : {"models", "tool", "provider", "session_id", "top_z"}) {
+    Json body = kChat;
+    body[name] = "x";
+    EXPECT_EQ(demo.answer("/v1/chat/completions", body)->status(), 200) << name;
+  }
 }
 
 TEST(ServeFields, OfTheOthers) {

@@ -161,6 +161,35 @@ TEST(ServeProtocols, ErrorsNameTheirOwnFields) {
   EXPECT_TRUE(lines["error"].get<std::string>().starts_with("\"options.temperature\"")) << lines;
 }
 
+// Ollama's answers have log-probabilities, for chats and for raw prompts.
+TEST(ServeProtocols, OllamaHasLogprobs) {
+  ServedDemo demo;
+  for (const bool raw : {false, true})
+    for (const bool stream : {false, true}) {
+      const auto got = demo.answer("/api/generate", {{"prompt", "The"},
+                                                     {"raw", raw},
+                                                     {"stream", stream},
+                                                     {"logprobs", true},
+                                                     {"top_logprobs", 2},
+                                                     {"options", {{"num_predict", 3}}}});
+      const std::vector<std::string> lines =
+          stream ? got->events() : std::vector<std::string>{got->body()};
+      std::string text, of_tokens;
+      for (const std::string& line : lines) {
+        const Json json = Json::parse(line);
+        text += json["response"].get<std::string>();
+        if (!json.contains("logprobs")) continue;
+        for (const Json& token : json["logprobs"]) {
+          of_tokens += token["token"].get<std::string>();
+          EXPECT_EQ(token["top_logprobs"].size(), 2U);
+          EXPECT_LE(token["logprob"].get<double>(), 0);
+        }
+      }
+      EXPECT_NE(text, "");
+      EXPECT_EQ(of_tokens, text);
+    }
+}
+
 // A field of another protocol is used, or the error says where it belongs.
 TEST(ServeProtocols, LoseNoFieldsOfOthers) {
   ServedDemo demo;
@@ -195,6 +224,9 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
        200},
       {"/api/generate", {{"prompt", "x"}, {"stream", false}, {"grammar", yes}}, "yes", 200},
       {"/v1/messages", {{"messages", talk}, {"grammar", yes}}, "yes", 200},
+      {"/v1/messages", {{"messages", talk}, {"logprobs", true}}, "\"logprobs\": this is not"},
+      {"/v1/messages", {{"messages", talk}, {"temprature", 0}}, "did you mean \"temperature\"?"},
+      {"/api/chat", {{"messages", talk}, {"options", {{"top_kk", 1}}}}, "did you mean \"top_k\"?"},
   };
   for (const Case& one : cases) {
     const auto got = demo.answer(one.path, one.body);

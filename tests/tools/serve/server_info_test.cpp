@@ -69,6 +69,9 @@ TEST(ServeInfo, PathsOfOtherServersHaveHints) {
   for (const auto& [path, hint] : {std::pair{"/completion", "use /v1/completions"},
                                    {"/embedding", "use /v1/embeddings"},
                                    {"/v1/chat", "use /v1/chat/completions"},
+                                   {"/v1/apply-template", "use /apply-template"},
+                                   {"/healthz", "/health"},
+                                   {"/v1/files", "keeps responses"},
                                    {"/v1/audio/speech", "text only"}}) {
     const auto answer = demo.answer(path, {{"prompt", "Hi"}});
     EXPECT_EQ(answer->status(), 404);

@@ -8,6 +8,8 @@
 #include <ctime>
 #include <utility>
 
+#include "engine/constrain/constraint_error.h"
+#include "engine/constrain/token_masks.h"
 #include "engine/lora/adapters.h"
 #include "model/plural.h"
 #include "tools/serve/api/decisions.h"
@@ -247,6 +249,9 @@ void detokenize(const std::shared_ptr<Exchange>& exchange, const Json& body,
 }
 
 constexpr const char* kTextOnly = "this server reads and writes text only";
+constexpr const char* kHealth = "/health says if the server is ready";
+constexpr const char* kBatch = "cria batch answers a file of requests";
+constexpr const char* kStateless = "this server keeps responses of /v1/responses, and nothing else";
 /// Paths of other servers, and what this one has instead.
 constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/completion", "use /v1/completions"},
@@ -254,22 +259,48 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/v1/chat", "use /v1/chat/completions"},
     {"/api/chat/completions", "use /v1/chat/completions"},
     {"/v1/complete", "use /v1/messages"},
+    {"/v1/chat/completion", "use /v1/chat/completions"},
+    {"/v1/completion", "use /v1/completions"},
     {"/v1/tokenize", "use /tokenize"},
+    {"/v1/detokenize", "use /detokenize"},
+    {"/v1/apply-template", "use /apply-template"},
+    {"/v1/infill", "use /infill"},
+    {"/v1/props", "use /props"},
     {"/generate", "use /v1/completions"},
     {"/generate_stream", "use /v1/completions"},
     {"/api/v1/generate", "use /v1/completions"},
     {"/invocations", "use /v1/chat/completions"},
     {"/embedding", "use /v1/embeddings"},
+    {"/embed", "use /v1/embeddings"},
+    {"/v1/embedding", "use /v1/embeddings"},
     {"/score", "use /v1/rerank"},
     {"/v1/score", "use /v1/rerank"},
     {"/v1/v1/{rest}", "leave /v1 out of the base URL"},
     {"/v1/api/{rest}", "leave /v1 out of the base URL"},
     {"/api/v0/{rest}", "use /v1, which has OpenAI's API"},
     {"/api/v1/{rest}", "use /v1, which has OpenAI's API"},
-    {"/v1/batches", "cria batch answers a file of requests"},
+    {"/healthz", kHealth},
+    {"/livez", kHealth},
+    {"/readyz", kHealth},
+    {"/ready", kHealth},
+    {"/live", kHealth},
+    {"/ping", kHealth},
+    {"/version", "/props and /metrics have the version"},
+    {"/info", "use /props"},
+    {"/get_model_info", "use /props"},
+    {"/slots/{id}", "slots are not kept in files; the prefix cache keeps prompts"},
+    {"/v1/batches", kBatch},
+    {"/v1/messages/batches", kBatch},
+    {"/v1/files", kStateless},
+    {"/v1/conversations", kStateless},
+    {"/v1/assistants", kStateless},
+    {"/v1/threads", kStateless},
     {"/v1/audio/speech", kTextOnly},
     {"/v1/audio/transcriptions", kTextOnly},
     {"/v1/images/generations", kTextOnly},
+    {"/v1/images/edits", kTextOnly},
+    {"/v1/audio/translations", kTextOnly},
+    {"/v1/moderations", "no model here judges texts; /v1/decisions asks the one that is served"},
 };
 
 Route other_path(const char* method, const char* path, const char* hint) {
@@ -377,6 +408,21 @@ CompletionRequest Api::read(const ServedModel& model, const EqualRequest& asked)
   return request;
 }
 
+namespace {
+
+/// A grammar may name tokens by their ids, which depend on the model.
+void check_token_ids(const CompletionRequest& request, const Model& model) {
+  if (request.constraint.kind != ConstraintFields::Kind::Grammar) return;
+  try {
+    (void)request.generate.constraint->state().masks(model.token_trie());
+  } catch (const ConstraintError& error) {
+    throw RequestError("invalid_grammar", request.constraint.path,
+                       "\"" + request.constraint.path + "\": " + error.what());
+  }
+}
+
+}  // namespace
+
 // A new constraint is compiled by post_long().
 void Api::ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model,
               EqualRequest asked) {
@@ -387,12 +433,14 @@ void Api::ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model
     asked.body = nullptr;
     if (constraints_.has(request, form)) {
       request.generate.constraint = constraints_.of(request, form);
+      check_token_ids(request, *model->model);
       return answer(exchange, model, asked, std::move(request));
     }
     post_long(exchange, [this, exchange, model, form, asked = std::move(asked),
                          request = std::move(request)]() mutable {
       with_own_names(asked.paths, [&] {
         request.generate.constraint = constraints_.of(request, form);
+        check_token_ids(request, *model->model);
         answer(exchange, model, asked, std::move(request));
       });
     });

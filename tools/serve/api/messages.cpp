@@ -205,7 +205,7 @@ EqualRequest read_messages_request(const Json& json) {
   if (body.has("thread"))
     throw RequestError("thread_unsupported_request", "thread",
                        "\"thread\": threads are not kept here; send the whole conversation");
-  for (const char* name : {"container", "mcp_servers"})
+  for (const char* name : {"container", "mcp_servers", "logprobs", "top_logprobs"})
     if (body.has(name)) refuse_unsupported(name, "this is not supported here");
   for (const char* name : {"cache_control", "metadata", "service_tier", "context_management"})
     (void)body.has(name);

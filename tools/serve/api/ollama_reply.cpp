@@ -47,14 +47,20 @@ void OllamaReply::write_thinking(Choice& /*choice*/, std::string_view piece) {
 }
 
 void OllamaReply::write_text(Choice& /*choice*/, const std::string& text,
-                             std::span<const TextToken> /*tokens*/) {
-  send(line(model_.id, generate_, text));
+                             std::span<const TextToken> tokens) {
+  Json json = line(model_.id, generate_, text);
+  add_logprobs(json, tokens);
+  send(json);
 }
 
 void OllamaReply::end_call(Choice& /*choice*/, const ToolCall& call) {
   Json json = line(model_.id, generate_, "");
   holder(json)["tool_calls"] = Json::array({call_json(call, calls_++)});
   send(json);
+}
+
+void OllamaReply::add_logprobs(Json& line, std::span<const TextToken> tokens) const {
+  if (wants_logprobs()) line["logprobs"] = chat_logprobs(tokenizer(), tokens)["content"];
 }
 
 void OllamaReply::add_end(Json& line) const {
@@ -83,13 +89,14 @@ void OllamaReply::end_stream() {
 
 // A call that the end has cut is left out.
 std::string OllamaReply::whole() {
-  const Choice& choice = choices_.front();
+  Choice& choice = choices_.front();
   const GenerateResult& result = choice.result;
   Json json = line(model_.id, generate_, result.text);
   if (!result.reasoning.empty()) holder(json)["thinking"] = result.reasoning;
   const std::size_t calls = result.tool_calls.size() - (choice.cut_call ? 1 : 0);
   for (std::size_t i = 0; i < calls; ++i)
     holder(json)["tool_calls"].push_back(call_json(result.tool_calls[i], i));
+  if (wants_logprobs()) add_logprobs(json, all_tokens(choice));
   add_end(json);
   return json_text(json);
 }

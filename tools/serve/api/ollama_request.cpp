@@ -108,6 +108,13 @@ void read_ollama_think(const Fields& body, EqualRequest& to) {
   if (effort) to.body["reasoning_effort"] = *think;
 }
 
+/// A completion has one field for log-probabilities: the number of alternatives.
+void read_raw_logprobs(const Fields& body, EqualRequest& to) {
+  constexpr std::int64_t kMaxAlternatives = 5;
+  const auto alternatives = body.integer("top_logprobs", 0, kMaxAlternatives);
+  if (body.flag("logprobs").value_or(false)) to.body["logprobs"] = alternatives.value_or(0);
+}
+
 /// Fields that all protocols share, and the number of tokens.
 void read_ollama_options(const Fields& body, EqualRequest& to) {
   const Json* const json = body.object("options");
@@ -178,6 +185,7 @@ EqualRequest read_ollama_generate(const Json& json) {
     to.body["prompt"] = prompt;
     if (!suffix.empty()) to.body["suffix"] = suffix;
     (void)body.has("think");
+    read_raw_logprobs(body, to);
   } else {
     MessageList messages(to, "prompt");
     if (system && !system->empty())

@@ -137,6 +137,7 @@ class OllamaReply final : public Reply {
 
   Json& holder(Json& line) const { return generate_ ? line : line["message"]; }
   void send(const Json& line);
+  void add_logprobs(Json& line, std::span<const TextToken> tokens) const;
   void add_end(Json& line) const;
 
   const bool generate_;
