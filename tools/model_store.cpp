@@ -248,6 +248,19 @@ std::string hub_command(const std::string& named) {
   return "hf download " + repository + " --include '*" + (tag.empty() ? "Q4_K_M" : tag) + "*'";
 }
 
+/// Other programs write "hf://USER/REPO", "hf://USER/REPO/FILE.gguf" and "ollama://NAME". Returns
+/// the name, or the URL of the file.
+std::string without_scheme(const std::string& named) {
+  for (const std::string_view scheme : {"hf://", "huggingface://", "ollama://"}) {
+    if (!named.starts_with(scheme)) continue;
+    const std::string rest = named.substr(scheme.size());
+    const std::size_t file = rest.find('/', rest.find('/') + 1);
+    if (!rest.ends_with(".gguf") || file == std::string::npos) return rest;
+    return "https://huggingface.co/" + rest.substr(0, file) + "/resolve/main" + rest.substr(file);
+  }
+  return named;
+}
+
 /// The command that fetches what a URL names: a file as it is, a page of Hugging Face by its
 /// repository.
 std::string url_command(const std::string& url) {
@@ -266,6 +279,13 @@ std::string url_command(const std::string& url) {
   if (slash != std::string::npos)
     repository.erase(std::min(repository.find('/', slash + 1), repository.size()));
   return hub_command(repository);
+}
+
+/// Says how to get what a URL names.
+std::string url_advice(const std::string& url) {
+  const bool fetchable = url.starts_with("http") || url.find("://") == std::string::npos;
+  return "cria does not download models; " + (fetchable ? "this command does: " + url_command(url)
+                                                        : "download the file, and name it with -m");
 }
 
 /// "README.md": a file's name rather than a model's.
@@ -322,10 +342,10 @@ KnownModel find_by_name(const std::string& named) {
 
 }  // namespace
 
-std::string find_model(const std::string& named) {
+std::string find_model(const std::string& typed) {
+  const std::string named = without_scheme(typed);
   std::error_code error;
-  if (is_url(named))
-    throw Error(named, "cria does not download models; this command does: " + url_command(named));
+  if (is_url(named)) throw Error(named, url_advice(named));
   if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
     throw Error(named, "is a Hugging Face model directory; cria convert makes a GGUF file of it");
   if (!named.empty())

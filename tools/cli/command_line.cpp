@@ -53,15 +53,20 @@ bool names_model(const std::string& word) {
          std::ranges::count(known_models(), word, &KnownModel::name) != 0;
 }
 
-/// Throws for an address where a server's model is expected: "8080", ":8080", "localhost:8080".
-void reject_address(const std::string& word) {
+/// "8080", ":8080", "localhost:8080" or a URL as options; "" for other words.
+std::string address_options(const std::string& word) {
   static const std::regex address(
       R"((https?://)?((localhost|\d+(\.\d+){3}|\[[\da-fA-F:]+\])?:)?(\d{2,5})/?)");
   std::smatch parts;
-  if (!std::regex_match(word, parts, address)) return;
+  if (!std::regex_match(word, parts, address)) return "";
   const std::string host = parts[3].str();
-  throw UsageError(word + " is an address, not a model; set it by" +
-                   (host.empty() ? "" : " --host " + host) + " --port " + parts[5].str());
+  return (host.empty() ? "" : "--host " + host + " ") + "--port " + parts[5].str();
+}
+
+/// Throws for an address where a server's model is expected.
+void reject_address(const std::string& word) {
+  if (const std::string options = address_options(word); !options.empty())
+    throw UsageError(word + " is an address, not a model; set it by " + options);
 }
 
 /// Reads the words of one command from left to right.
@@ -144,11 +149,22 @@ class Reader {
                               : suggestion(wanted, names)));
   }
 
+  static bool is_neutral(const ForeignName& foreign, const std::string& value) {
+    const Words values = parts_of(foreign.neutral);
+    return std::ranges::find(values, value) != values.end();
+  }
+
   /// False if the flag that means the same does not belong to this command.
   bool read_foreign(const ForeignName& foreign, const std::string& name, const std::string& word) {
     const bool on_terminal = is_terminal(stdin) && is_terminal(stdout);
     const bool has_value = word.size() > name.size();
     const std::string why(foreign.why), ours(foreign.ours);
+    if (is_neutral(foreign, has_value                 ? word.substr(name.size() + 1)
+                            : at_ + 1 < typed_.size() ? typed_[at_ + 1]
+                                                      : "")) {
+      if (!has_value) ++at_;
+      return true;
+    }
     if (foreign.harmless)
       print_note(name + (ours.empty() ? " is ignored: " : " is " + ours + " here: ") + why);
     else if (!why.empty() && !(foreign.pipe_only && on_terminal))
@@ -203,10 +219,21 @@ class Reader {
     if (at_ + 1 >= typed_.size() || (flag.is_number() && is_flag_word(typed_[at_ + 1])))
       throw UsageError(flag.shown_name(), "needs a value");
     give(flag, typed_[++at_]);
+    reject_scale_behind(flag);
     if (!flag.is_list()) return;
     while (at_ + 1 < typed_.size() && !is_flag_word(typed_[at_ + 1]) && typed_[at_ + 1] != "--" &&
            required_arguments() < typed_.size() - at_ - 1)
       give(flag, typed_[++at_]);
+  }
+
+  /// Other programs take the scale of an adapter as a word of its own: "--lora FILE 0.5".
+  void reject_scale_behind(const Flag& flag) const {
+    if (!flag.value.ends_with("[:SCALE]") || at_ + 1 >= typed_.size()) return;
+    const std::string& file = typed_[at_];
+    const std::string& next = typed_[at_ + 1];
+    if (next.empty() || next.find_first_not_of("0123456789.") != std::string::npos) return;
+    throw UsageError(flag.shown_name() + " " + file + " " + next + ": write " + file + ":" + next +
+                     (command_.find("PROMPT") != nullptr ? ", or -- before a text" : ""));
   }
 
   /// A text may be empty or end with a carriage return; other values may not. One that may be a
@@ -254,16 +281,22 @@ class Reader {
     note_file_names();
   }
 
-  /// "notes.txt" alone and "@notes.txt" are texts here.
+  /// "notes.txt" as a word of its own and "@notes.txt" in a text are texts here.
   void note_file_names() const {
-    for (const std::string& word : arguments_) {
-      const bool marked = word.starts_with('@');
-      const std::string file = word.substr(marked ? 1 : 0);
-      std::error_code error;
-      if ((marked || arguments_.size() == 1) && !file.empty() &&
-          std::filesystem::exists(file, error) && !std::filesystem::is_directory(file, error))
-        print_note(word + " is part of the prompt; -f " + file + " would read the file");
-    }
+    for (const std::string& argument : arguments_)
+      for (const std::string& word : parts_of(argument, ' ')) {
+        const bool marked = word.starts_with('@');
+        const std::string file = word.substr(marked ? 1 : 0);
+        const bool named =
+            marked ||
+            (word == argument && (arguments_.size() == 1 || word.find_first_of("./") != word.npos));
+        std::error_code error;
+        if (named && !file.empty() && std::filesystem::exists(file, error) &&
+            !std::filesystem::is_directory(file, error))
+          print_note(word + " is part of the prompt; " +
+                     (word == argument && arguments_.size() == 1 ? "-f " : "< ") + file +
+                     " would read the file");
+      }
   }
 
   static bool takes_prompt(const Flag* prompt) {
@@ -311,12 +344,20 @@ class Reader {
   std::vector<std::tuple<const Flag*, std::string, std::string>> foreign_;  // name, value
 };
 
-/// Other programs mean the default by 0 or -1.
-std::string default_hint(const Flag& flag) {
+/// Returns what may have been meant by the last value, which is invalid. Other programs take host
+/// and port in one, and mean the default by 0, -1 or "auto".
+std::string value_hint(const Flag& flag) {
   if (flag.given.empty()) return "";
+  const std::string& value = flag.given.back();
+  if (flag.names == "--host" || flag.names == "--port") {
+    const std::string options = address_options(value);
+    return options.empty() || is_whole_number(value) ? "" : "; write " + options;
+  }
+  if (value != "0" && value != "auto" && !value.starts_with("-")) return "";
+  if (!flag.target.default_text.empty()) return "; the default is " + flag.target.default_text;
   constexpr std::string_view kDefault = "(default: ";
   const std::size_t at = flag.help.find(kDefault);
-  if ((flag.given.back() != "0" && flag.given.back() != "-1") || at == std::string::npos) return "";
+  if (at == std::string::npos) return "";
   const std::size_t begin = at + kDefault.size();
   return "; the default is " + flag.help.substr(begin, flag.help.find(')', begin) - begin);
 }
@@ -391,7 +432,7 @@ void set_values(Command& command) {
     try {
       flag.target.set(flag.given);
     } catch (const Error& error) {
-      fail(error.what() + default_hint(flag));
+      fail(error.what() + value_hint(flag));
     }
   }
   for (const Flag& flag : command.flags) {

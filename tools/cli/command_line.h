@@ -64,6 +64,7 @@ struct ForeignName {
   std::string_view commands = {};  ///< the commands of this row; "": all that no row names
   bool pipe_only = false;          ///< `why` holds in a pipe; on a terminal cria always does so
   bool harmless = false;           ///< `why` is a note, not an error
+  std::string_view neutral = {};   ///< values that ask for what cria does
 };
 
 /// Null for an unknown name. Underscores count as hyphens.

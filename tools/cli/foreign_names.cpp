@@ -56,6 +56,12 @@ constexpr ForeignName refused(std::string_view names, std::string_view why,
   return {names, {}, why, 0, commands};
 }
 
+/// The same, but some values ask for what cria does.
+constexpr ForeignName refused_except(std::string_view neutral, std::string_view names,
+                                     std::string_view why, std::string_view commands = {}) {
+  return {names, {}, why, 0, commands, false, false, neutral};
+}
+
 // Rows of some commands stand before the rows of all others.
 constexpr ForeignName kForeignNames[] = {
     // A conversation
@@ -75,6 +81,7 @@ constexpr ForeignName kForeignNames[] = {
      "chat",
      true},
     usual("--no-context-shift"),
+    harmless("--no-color,--nocolor", "NO_COLOR=1 leaves styles out", 0),
     harmless("--color,-co", "a terminal shows messages and thinking dimmed", 0),
     usual("--nowordwrap,--simple-io,--no-display-prompt,--ascii,--nologo,--cli"),
     usual("-mli,--multiline-input", "run,chat"),
@@ -112,13 +119,21 @@ constexpr ForeignName kForeignNames[] = {
     refused("--infill", "cria serve fills in the middle at /infill"),
     refused("--server,--v2", "cria serve is the server", "run,chat"),
     // Thinking
-    refused("-rea,--reasoning,--reasoning-budget,--reasoning-budget-message,--reasoning-tokens",
+    refused_except("auto,-1", "-rea,--reasoning,--reasoning-budget",
+                   "requests turn thinking off, with reasoning_effort none", "serve"),
+    refused("--reasoning-budget-message,--reasoning-tokens",
             "requests turn thinking off, with reasoning_effort none", "serve"),
     refused("--reasoning-effort", "requests have reasoning_effort", "serve"),
-    refused("-rea,--reasoning,--reasoning-budget,--reasoning-budget-message,--reasoning-tokens",
+    refused_except("auto,-1", "-rea,--reasoning,--reasoning-budget",
+                   "--no-think turns thinking off; --think turns it on"),
+    refused("--reasoning-budget-message,--reasoning-tokens",
             "--no-think turns thinking off; --think turns it on"),
-    refused("--reasoning-format", "answers have the thinking in reasoning_content", "serve"),
-    refused("--reasoning-format", "--json puts the thinking into reasoning_content"),
+    refused_except("auto,deepseek", "--reasoning-format",
+                   "answers have the thinking in reasoning_content", "serve"),
+    refused_except("auto,deepseek", "--reasoning-format",
+                   "thinking is dimmed, and --hide-thinking hides it", "chat"),
+    refused_except("auto,deepseek", "--reasoning-format",
+                   "--json puts the thinking into reasoning_content, and --show-thinking shows it"),
     harmless("--reasoning-parser,--tool-call-parser",
              "cria finds the form in the chat template (see --tool-format)", 1),
     harmless("--reasoning-preserve,--no-reasoning-preserve", kTemplate, 0),
@@ -137,8 +152,9 @@ constexpr ForeignName kForeignNames[] = {
     same("--reverse-prompt,-r", "--stop"),
     refused("--sampling-seq,--sampler-seq", "--samplers \"top_k;top_p;temperature\" is an order"),
     same("-l", "--logit-bias"),
-    refused("--tfs,--adaptive-target,--adaptive-decay,--adaptive-updt-w-cur,--penalize-nl,"
-            "--cfg-scale,--cfg-negative-prompt,--cfg-negative-prompt-file",
+    refused_except("1,1.0", "--tfs,--cfg-scale", kNoSampler),
+    refused("--adaptive-target,--adaptive-decay,--adaptive-updt-w-cur,--penalize-nl,"
+            "--cfg-negative-prompt,--cfg-negative-prompt-file",
             kNoSampler),
     refused("--banned-string-file,--banned-n,--allowlist-unicode-rule,--allowlist-pieces,"
             "--allowlist-keyword,--allowlist-keyword-delay,--expiring-logit-bias-file",
@@ -188,8 +204,10 @@ constexpr ForeignName kForeignNames[] = {
     same("--ctx-size,--max-model-len,--context-length,--num-ctx,--n-ctx,--ctx-len", "--ctx"),
     same("--cache-type-k,-ctk,--cache-type-v,-ctv", "--kv-type"),
     refused("--kv-cache-dtype", "--kv-type sets the type of the KV cache"),
-    refused("-gan,--grp-attn-n,-gaw,--grp-attn-w", "--rope-scale extends the context"),
-    refused("--yarn-ext-factor", "YaRN's frequencies are mixed as its paper says"),
+    refused_except("1", "-gan,--grp-attn-n", "--rope-scale extends the context"),
+    refused("-gaw,--grp-attn-w", "--rope-scale extends the context"),
+    refused_except("-1,-1.0", "--yarn-ext-factor",
+                   "YaRN's frequencies are mixed as its paper says"),
     harmless("--keep", "a context shift keeps the system message and what begins a text", 1),
     same("-cram,--cache-ram", "--cache-mib", "serve"),
     refused("--no-cache-prompt,--no-enable-prefix-caching", "--cache-mib 0 turns the cache off",
@@ -319,7 +337,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--models-preset", "--preset NAME takes options from the configuration file", "serve"),
     refused("--no-models-autoload", "models of --models are loaded when a request names them",
             "serve"),
-    refused("--listen,--uds", "--host and --port set the address", "serve"),
+    refused("--listen,--uds,--addr,--address,--url,-p", "--host and --port set the address",
+            "serve"),
     harmless("--keepalive", "the model is loaded for one command", 1),
     refused("-f,--file", "-p \"$(cat FILE)\" is a message; --messages FILE is a conversation",
             "template"),
@@ -341,11 +360,13 @@ constexpr ForeignName kForeignNames[] = {
     same("-d", "--decode", "tokenize"),
     refused("--show-count,--count", "cria tokenize --ids … | wc -w counts the tokens", "tokenize"),
     // Vectors
-    refused("--embd-normalize", "vectors have length 1"),
+    refused_except("2", "--embd-normalize", "vectors have length 1"),
     refused("--embd-output-format,--embd-separator", kPerLine),
     refused("--dimensions", "vectors have all dimensions of the model", "embed"),
     usual("--truncate,--embedding,--embeddings", "embed"),
     // Perplexity and importance matrices
+    harmless("--seed,--temp", "nothing is sampled here", 1,
+             "perplexity,imatrix,embed,rerank,logits,bench,sweep"),
     refused("-p,--prompt", "-f FILE is the text (-f -: stdin)", "perplexity,imatrix,sweep"),
     same("--ppl-stride", "--stride"),
     same("--kl-divergence-base", "--compare"),

@@ -259,7 +259,8 @@ void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
                   {"test", row.test},
                   {"tokens_per_second", row.tokens_per_second},
                   {"stddev", row.stddev},
-                  {"gbytes_per_second", row.gbytes_per_second},
+                  {"gbytes_per_second",
+                   row.gbytes_per_second > 0 ? Json(row.gbytes_per_second) : Json(nullptr)},
                   {"gmac_per_second", row.gmac_per_second}};
     entry["roofline_fraction"] = row.roofline_fraction < 0 ? Json() : Json(row.roofline_fraction);
     if (row.gathers) add_members(entry, *row.gathers);

@@ -28,6 +28,23 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+void note_escapes(const RunOptions& options) {
+  const auto note = [](const std::string& text, const std::string& where) {
+    if (text.find("\\n") != std::string::npos)
+      print_note("\\n in " + where + " is two characters; -e makes it a newline");
+  };
+  note(options.prompt.text.value_or(""), "the prompt");
+  note(options.system, "the system message");
+}
+
+void unescape(RunOptions& options) {
+  if (options.prompt.text) options.prompt.text = unescaped(*options.prompt.text);
+  options.system = unescaped(options.system);
+  GenerateOptions& generate = options.sampling.generate;
+  for (std::string& text : generate.stop) text = unescaped(text);
+  for (std::string& text : generate.sampler.dry_sequence_breakers) text = unescaped(text);
+}
+
 /// Returns the prompt with what comes from a pipe before it, a blank line between them:
 /// `cria run "Summarize this:" < notes.txt`.
 std::string read_prompt_text(const RunOptions& options) {
@@ -207,7 +224,8 @@ Flags prompt_flags(RunOptions& o) {
         into::once(into::text(o.messages)),
         {.excludes = "--prompt,--file,PROMPT"}},
        {"-e,--escape", "",
-        "in the prompt and the system message on the command line, \\n means a newline, \\t a tab",
+        "in the prompt, the system message and stop strings on the command line, \\n means a "
+        "newline, \\t a tab",
         into::flag(o.escapes)},
        {"--raw",
         "",
@@ -284,13 +302,7 @@ void add_run(Program& program) {
       "  cria run \"Summarize this in one sentence.\" < notes.txt";
   command.run = [options] {
     if (options->prompt.text == "-") options->prompt = {.text = std::nullopt, .files = {"-"}};
-    if (!options->escapes && options->prompt.text &&
-        options->prompt.text->find("\\n") != std::string::npos)
-      print_note("\\n in the prompt is two characters; -e makes it a newline");
-    if (options->escapes) {
-      if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);
-      options->system = unescaped(options->system);
-    }
+    options->escapes ? unescape(*options) : note_escapes(*options);
     return run(*options);
   };
 }

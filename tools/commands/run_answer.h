@@ -11,6 +11,7 @@
 #include "tools/options/model.h"
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
+#include "tools/terminal/terminal.h"
 #include "tools/terminal/wrap.h"
 
 namespace cria::tools {
@@ -43,7 +44,7 @@ class RunOutput {
  public:
   /// notes: of the template, said on stderr before the first piece.
   RunOutput(const RunOptions& options, const AnswerFacts& facts, std::vector<std::string>& notes)
-      : options_(options), facts_(facts), notes_(notes) {}
+      : options_(options), facts_(facts), notes_(notes), view_(is_terminal(stdout) && facts.chat) {}
 
   void show(AnswerPart part, std::string_view piece);
   void show(const ToolCall& call);
@@ -55,7 +56,7 @@ class RunOutput {
   const RunOptions& options_;
   const AnswerFacts& facts_;
   std::vector<std::string>& notes_;
-  AnswerView view_{false};
+  AnswerView view_;  // a terminal shows whole words; a raw text has the model's lines
   std::size_t calls_ = 0;
 };
 

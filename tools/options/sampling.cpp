@@ -94,6 +94,13 @@ struct SamplerFlag {
   }
 };
 
+/// llama.cpp takes \n in these texts for a newline.
+void note_newlines(const std::string& flag, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts)
+    if (text.find("\\n") != std::string::npos)
+      print_note("\\n in " + flag + " is two characters; " + flag + " $'\\n' is a newline in bash");
+}
+
 }  // namespace
 
 Flags SamplingOptions::constraint_flags() {
@@ -143,6 +150,8 @@ GenerateOptions SamplingOptions::resolve() const {
   GenerateOptions options = generate;
   if (options.sampler.dry_sequence_breakers == std::vector<std::string>{"none"})
     options.sampler.dry_sequence_breakers.clear();
+  note_newlines("--stop", options.stop);
+  note_newlines("--dry-sequence-breaker", options.sampler.dry_sequence_breakers);
   for (const std::string& bias : biases) options.sampler.logit_bias.push_back(parse_bias(bias));
   try {
     check(options.sampler, std::numeric_limits<std::size_t>::max());

@@ -66,13 +66,38 @@ std::string mix_of_bits(const std::string& name) {
   return found == std::end(kMixes) ? "" : std::string(found->second);
 }
 
+/// The name in capitals, without the "UD-" of Unsloth's mixes.
+std::string without_prefix(const std::string& name) {
+  constexpr std::string_view kDynamic = "UD-";
+  const std::string capitals = upper(name);
+  return capitals.substr(capitals.starts_with(kDynamic) ? kDynamic.size() : 0);
+}
+
+/// Returns the mix nearest to one of others that has a suffix, and what the suffix means; "" for
+/// other names.
+std::string suffixed_mix(const std::string& name) {
+  constexpr std::string_view kLarger = "--token-embedding-type Q8_0 makes its embeddings larger",
+                             kRows = "cria interleaves rows itself";
+  constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
+      {"_XL", kLarger}, {"_L", kLarger},
+      {"_R4", kRows},   {"_R8", kRows},
+      {"_4_4", kRows},  {"_4_8", kRows},
+      {"_8_8", kRows},  {"_MOE", "for experts alone: Q8_0 --tensor-type exps=MXFP4"}};
+  for (const auto& [suffix, meaning] : kSuffixes) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string plain = name.substr(0, name.size() - suffix.size());
+    const Mix* const mix = find_mix(plain == "Q8_K" ? "Q8_0" : plain);
+    if (mix != nullptr)
+      return "; did you mean " + std::string(mix->name) + "? (" + std::string(meaning) + ")";
+  }
+  return "";
+}
+
 std::string unknown_text(const std::string& what, const std::string& name,
                          const std::vector<std::string>& names) {
-  constexpr std::string_view kDynamic = "UD-";  // mixes of Unsloth
-  const std::string plain = name.substr(upper(name).starts_with(kDynamic) ? kDynamic.size() : 0);
+  const std::string plain = without_prefix(name);
   const auto same = std::ranges::find(names, squeezed(plain), squeezed);
-  return "unknown " + what + " " + name +
-         suggestion(same == names.end() ? upper(plain) : *same, names) +
+  return "unknown " + what + " " + name + suggestion(same == names.end() ? plain : *same, names) +
          " (known: " + joined(names) + ")";
 }
 
@@ -108,6 +133,8 @@ std::string unknown_mix_text(const std::string& name) {
   if (!mix.empty())
     return "unknown quantization " + name + "; did you mean " + mix +
            "? (cria quantize --mixes lists them)";
+  if (const std::string near = suffixed_mix(without_prefix(name)); !near.empty())
+    return "unknown quantization " + name + near;
   return unknown_text("quantization", name, mix_names());
 }
 

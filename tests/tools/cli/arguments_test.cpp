@@ -192,9 +192,12 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"quantize", "Q4_K_M", "a", "b"}, {"the order is IN OUT TYPE"});
   expect_usage_error({"quantize", kDemo, "b.gguf", "15"}, {"did you mean Q4_K_M?"});
   const std::pair<const char*, const char*> mixes[] = {
-      {"q4km", "Q4_K_M"}, {"int4", "Q4_K_M"},       {"4bit", "Q4_K_M"},       {"4", "Q4_K_M"},
-      {"AWQ", "Q4_K_M"},  {"W8A8", "Q8_0"},         {"fp16", "F16"},          {"bfloat16", "BF16"},
-      {"int8", "Q8_0"},   {"UD-Q4_K_XL", "Q4_K_M"}, {"ud-iq2_xxs", "IQ2_XXS"}};
+      {"q4km", "Q4_K_M"},       {"int4", "Q4_K_M"},        {"4bit", "Q4_K_M"},
+      {"4", "Q4_K_M"},          {"AWQ", "Q4_K_M"},         {"W8A8", "Q8_0"},
+      {"fp16", "F16"},          {"bfloat16", "BF16"},      {"int8", "Q8_0"},
+      {"UD-Q4_K_XL", "Q4_K_M"}, {"ud-iq2_xxs", "IQ2_XXS"}, {"Q6_K_L", "Q6_K"},
+      {"UD-Q8_K_XL", "Q8_0"},   {"q5_k_l", "Q5_K_M"},      {"Q4_0_4_4", "Q4_0"},
+      {"IQ2_K_R4", "IQ2_K"},    {"MXFP4_MOE", "MXFP4"}};
   for (const auto& [theirs, ours] : mixes)
     expect_usage_error({"quantize", kDemo, "b.gguf", theirs},
                        {"did you mean " + std::string(ours) + "?"});
@@ -204,8 +207,16 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"serve", ":8081"}, {"set it by --port 8081"});
   expect_usage_error({"serve", "http://localhost:8081/"}, {"--host localhost --port 8081"});
   expect_usage_error({"serve", "--host", "localhost:8081"},
-                     {"without the port, which --port sets"});
+                     {"without the port, which --port sets", "; write --host localhost --port"});
   expect_usage_error({"serve", "--host", "[::1]:8081"}, {"without the port, which --port sets"});
+  expect_usage_error({"serve", "--port", "localhost:8081"},
+                     {"; write --host localhost --port 8081"});
+  expect_usage_error({"serve", "--port", ":8081"}, {"; write --port 8081"});
+  expect_usage_error({"serve", "-p", "8081"}, {"--host and --port set the address"});
+  expect_usage_error({"serve", "-np", "-1"}, {"; the default is 4"});
+  expect_usage_error({"serve", "--slots", "auto"}, {"; the default is 4"});
+  expect_usage_error({"run", "--lora-scaled", "a.gguf", "0.5"}, {"write a.gguf:0.5"});
+  expect_usage_error({"run", "--lora", "a.gguf,b.gguf"}, {"give --lora once for each"});
   const TempDirectory directory;
   const std::string out = directory.path("out.gguf");
   EXPECT_EQ(cria({"edit", kDemo, "-o", out, "--set", "x=u8:1"}).code, 0);
@@ -283,7 +294,16 @@ TEST(Arguments, NotesNamesOfFilesInPrompts) {
                   .err.find("note: " + word + " is part of the prompt; -f " + file +
                             " would read the file"),
               std::string::npos);
-  EXPECT_EQ(cria({"run", "Summarize", file, "-n", "1"}).err, "");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"Summarize", file}, {"Summarize @" + file + " now"}})
+    EXPECT_NE(cria([&] {
+                std::vector<std::string> all = {"run", "-n", "1"};
+                all.insert(all.end(), words.begin(), words.end());
+                return all;
+              }())
+                  .err.find("is part of the prompt; < " + file + " would read the file"),
+              std::string::npos);
+  EXPECT_EQ(cria({"run", "Summarize " + file, "-n", "1"}).err, "");
   EXPECT_EQ(cria({"run", "-n", "1"}, "\n").err, "cria: note: the prompt is empty\n");
 }
 

@@ -115,11 +115,12 @@ constexpr PeerFlags kPeers[] = {
     {"serve", kLlamaServer},
     {"serve", kVllm},
     {"run,serve", kIkLlama},
-    {"serve", "--nobrowser --unsecure --gpu --listen"},
+    {"serve", "--nobrowser --unsecure --gpu --listen -p --addr --url"},
+    {"perplexity,imatrix,embed,rerank,logits,bench,sweep", "--seed --temp"},
     {"run", "--prompt-cache --prompt-cache-all --prompt-cache-ro -f --file -bf -e --escape"},
     {"run,chat,serve",
      "--max-new-tokens --num-predict --num-ctx --n-ctx --repetition-penalty --stop-sequences "
-     "--model-path --num-threads --stream --quiet -q --log-level"},
+     "--model-path --num-threads --stream --quiet -q --log-level --no-color"},
     {"run,chat", "--no-stream --response-format -o --output --prompt-file --context-length"},
     {"serve", "--context-length --identifier --uds --bind --cors --workers"},
     {"rerank", "-q --query -d --documents"},
@@ -195,6 +196,14 @@ TEST(ForeignNames, AreIgnoredOrRefusedWithAReason) {
   EXPECT_NE(err({"serve", "--models-dir", "/nowhere"}).find("--models: "), std::string::npos);
   EXPECT_NE(err({"serve", "--max-model-len", "x"}).find("--ctx: "), std::string::npos);
   EXPECT_NE(err({"bench", "-o", "json"}).find("--json, --csv and --md"), std::string::npos);
+  // Values that ask for what cria does are taken.
+  const Result usual = cria({"run", "-n", "4", "--temp", "0", "--reasoning-format", "deepseek",
+                             "--reasoning-budget=-1", "--yarn-ext-factor", "-1.0", "a"});
+  EXPECT_EQ(usual.code, 0) << usual.err;
+  EXPECT_EQ(usual.out, noted.out);
+  EXPECT_NE(err({"run", "--reasoning-format", "none", "a"}).find("--show-thinking"),
+            std::string::npos);
+  EXPECT_NE(err({"run", "--reasoning-budget", "0", "a"}).find("--no-think"), std::string::npos);
   const Result chat = cria({"run", "-cnv", "-p", "a", "-n", "4", "--temp", "0"});
   EXPECT_EQ(chat.code, 0) << chat.err;
   EXPECT_NE(chat.err.find("note: -cnv is --chat here: "), std::string::npos) << chat.err;

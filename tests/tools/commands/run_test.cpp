@@ -508,6 +508,14 @@ TEST(Run, NotesUnusedSettings) {
   const Result escaped = cria({"run", "one\\ntwo", "-n", "1"});
   EXPECT_NE(escaped.err.find("note: \\n in the prompt is two characters; -e"), std::string::npos)
       << escaped.err;
+  const Result system = cria({"run", "one", "-s", "a\\nb", "-n", "1"});
+  EXPECT_NE(system.err.find("\\n in the system message is two"), std::string::npos) << system.err;
+  const Result stop = cria({"run", "one", "--stop", "\\n", "-n", "1"});
+  EXPECT_NE(stop.err.find("note: \\n in --stop is two characters; --stop $'\\n'"),
+            std::string::npos)
+      << stop.err;
+  EXPECT_EQ(cria({"run", "--raw", "-e", "The", "--stop", "\\x \\n", "--seed", "1", "-n", "2"}).err,
+            "");
   EXPECT_EQ(cria({"run", "-p", "-", "--temp", "0"}, "Hi").out,
             cria({"run", "Hi", "--temp", "0"}).out);
 }

@@ -150,6 +150,15 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
       std::string::npos);
   for (const char* const tag : {"user/model:latest", "user/model:8b", "user/model:1.5b-instruct"})
     EXPECT_NE(tokenize(tag).err.find("ollama pull " + std::string(tag)), std::string::npos) << tag;
+  EXPECT_NE(tokenize("hf://Org/Elsewhere-GGUF").err.find("hf download Org/Elsewhere-GGUF"),
+            std::string::npos);
+  EXPECT_NE(tokenize("hf://Org/Name/x.gguf")
+                .err.find("curl -L -O 'https://huggingface.co/Org/Name/resolve/main/x.gguf'"),
+            std::string::npos);
+  EXPECT_NE(tokenize("ollama://qwen9").err.find("ollama pull qwen9\n"), std::string::npos);
+  const Result bucket = tokenize("s3://bucket/x.gguf");
+  EXPECT_NE(bucket.err.find("download the file"), std::string::npos) << bucket.err;
+  EXPECT_EQ(bucket.err.find("curl"), std::string::npos) << bucket.err;
   EXPECT_EQ(tokenize("NOTES.md").err.find("pull"), std::string::npos);
   const Result unknown = tokenize("qwen9");
   EXPECT_EQ(unknown.code, 1);

@@ -117,6 +117,7 @@ TEST(Columns, MessagesFit) {
     expect_fits(columns, {"run", "-m", "no-such-model-at-all", "-p", "a"});
     expect_fits(columns, {"bench", "--synthetic", "0.5b:Q9_Z"});
     expect_fits(columns, {"run", "-m", demo, "-v", "-p", "The", "-n", "1", "--temp", "0"});
+    expect_fits(columns, {"run", "-m", demo, "Tell me a story.", "--temp", "0"});
   }
 }
 
