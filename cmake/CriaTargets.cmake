@@ -6,6 +6,8 @@ add_library(cria_flags INTERFACE)
 target_compile_options(cria_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${CRIA_WERROR}>:-Werror> -ffp-contract=off)
 # GCC 12 warns of overlapping copies in "text" + std::string (GCC bug 105651).
 target_compile_options(cria_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# GCC collects garbage from 512 MiB on instead of 128 MiB: a tenth less time for some more memory.
+target_compile_options(cria_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(cria_flags INTERFACE -march=x86-64-v2)
 endif()
