@@ -1,5 +1,5 @@
-// Integer dot products of attention over a Q8_0 cache: int8 columns in lanes times operands of int8
-// (queries) or int16 (weights), exact in int32. IntDots<Isa> works on the layout of attention.h.
+// Integer dot products of attention over a Q8_0 cache: int8 columns in lanes times int16 operands,
+// exact in int32. IntDots<Isa> works on the layout of attention.h.
 #pragma once
 
 #include <bit>
@@ -15,33 +15,31 @@
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
-/// The largest integer of a weight: 127·256, so that its high byte, rounded, stays within ±127.
-inline constexpr float kWeightSteps = 32512;
+/// The largest integer of an operand: 127·256, so that its high byte, rounded, stays within ±127.
+inline constexpr float kOperandSteps = 32512;
 
-/// The operand: 32 dims of a query as int8 (times keys), or the nonnegative weights of the keys of
-/// a tile as int16 (times values).
+/// The int16 operand: a block of 32 dims of a query (times keys), or the nonnegative weights of the
+/// keys of a tile (times values).
 enum class Operand : std::uint8_t { Query, Weights };
 template <Operand kind>
 inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKeyTile;
 
 /// Members:
-/// - kQueries, kGroups: queries and groups of 16 columns whose sums, and scores, stay in registers
+/// - kQueries, kGroups: queries and groups of 16 columns whose sums stay in registers
 /// - kSigned<kind>: true if the bytes are converted back to signed, and sums begin with 0
-/// - kQueryBytes: bytes of a query's operand, at most kMaxQueryBytes; a weight's has 2·kKeyTile
-/// - store_query(q, to): stores 32 int8 in the layout of multiply()
-/// - encode_weights(x, factors, to): stores kKeyTile values as integers r = round(x*factor), 0 <= r
-///   <= kWeightSteps, in the layout of multiply(). Returns lanes whose sum is Σr (kSigned:
-///   unspecified). If a product is larger or NaN, the integers are unspecified.
+/// - encode<kind>(x, factors, to): stores n = kOperandValues<kind> values as integers r =
+///   round(x*factor), |r| <= kOperandSteps, in 2n bytes, in the layout of multiply(). Returns lanes
+///   whose sum is Σr (kSigned: unspecified). If a product is larger or NaN, the integers are
+///   unspecified.
 /// - multiply<kind, Queries, Groups>(bytes, a, start, put): bytes: [Groups][n/4][16 columns][4]; a:
 ///   contiguous operands; calls put(query, group, V) with start[query] + Σ r·byte (kSigned: Σ
 ///   r·(byte - kQ8Bias)) as floats
 template <class Isa>
 struct IntDots;
-inline constexpr std::size_t kMaxQueryBytes = 2 * kOperandValues<Operand::Query>;
 
-/// A weight's integer in the low half of every lane's bits.
+/// r in the low half of every lane's bits.
 template <class V>
-[[gnu::always_inline]] inline V weight_bits(const V& x, const V& factor) {
+[[gnu::always_inline]] inline V operand_bits(const V& x, const V& factor) {
   return fma(x, factor, V::broadcast(kRoundMagic));
 }
 
@@ -51,12 +49,12 @@ struct IntDots<ScalarIsa> {
   static constexpr std::size_t kQueries = 1, kGroups = 1;
   template <Operand>
   static constexpr bool kSigned = true;
-  static constexpr std::size_t kQueryBytes = kOperandValues<Operand::Query>;
 
-  static void store_query(const std::int8_t* q, std::byte* to) { std::memcpy(to, q, kQueryBytes); }
-  static V encode_weights(const V* x, const V* factors, std::byte* to) {
-    for (std::size_t i = 0; i < kKeyTile; i += kFloatLanes) {
-      const V bits = weight_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
+  template <Operand kind>
+  static V encode(const V* x, const V* factors, std::byte* to) {
+    constexpr std::size_t n = kOperandValues<kind>;
+    for (std::size_t i = 0; i < n; i += kFloatLanes) {
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       for (std::size_t j = 0; j < kFloatLanes; ++j) {
         const auto r =
             static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(bits.part[j]) & 0xFFFF);
@@ -71,7 +69,7 @@ struct IntDots<ScalarIsa> {
                        Put put) {
     static_assert(Queries == 1 && Groups == 1);
     constexpr std::size_t n = kOperandValues<kind>;
-    std::conditional_t<kind == Operand::Query, std::int8_t, std::int16_t> r[n];
+    std::int16_t r[n];
     std::memcpy(r, a, sizeof r);
     V sums;
     for (std::size_t column = 0; column < kFloatLanes; ++column) {
@@ -94,23 +92,21 @@ struct IntDots<Avx2> {
   static constexpr std::size_t kQueries = 4, kGroups = 1;
   template <Operand>
   static constexpr bool kSigned = false;
-  static constexpr std::size_t kQueryBytes = 2 * kOperandValues<Operand::Query>;
 
-  static void store_query(const std::int8_t* q, std::byte* to) {
-    for (std::size_t i = 0; i < kOperandValues<Operand::Query>; i += kFloatLanes)
-      store(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i))),
-            to + 2 * i);
-  }
-  static V encode_weights(const V* x, const V* factors, std::byte* to) {
+  template <Operand kind>
+  static V encode(const V* x, const V* factors, std::byte* to) {
+    constexpr std::size_t n = kOperandValues<kind>;
     __m256i sums = _mm256_setzero_si256();
-    for (std::size_t i = 0; i < kKeyTile; i += kFloatLanes) {
-      const V bits = weight_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
+    for (std::size_t i = 0; i < n; i += kFloatLanes) {
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       const auto low = [&](std::size_t part) {
         return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(bits.part[part]), 16), 16);
       };
       const __m256i r = _mm256_permute4x64_epi64(_mm256_packs_epi32(low(0), low(1)), 0xD8);
       sums = _mm256_add_epi32(sums, _mm256_madd_epi16(r, _mm256_set1_epi16(1)));
-      store(r, to + 2 * i);
+      const __m256i order = _mm256_broadcastsi128_si256(
+          _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 2 * i), _mm256_shuffle_epi8(r, order));
     }
     V lanes = V::broadcast(0);
     lanes.part[0] = _mm256_cvtepi32_ps(sums);
@@ -153,12 +149,6 @@ struct IntDots<Avx2> {
   static __m256i load(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
-  /// Sixteen integers in the order of operands.
-  static void store(__m256i r, std::byte* to) {
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_shuffle_epi8(r, order));
-  }
   static __m256i four(const std::byte* p) {
     int pair;
     std::memcpy(&pair, p, sizeof pair);
@@ -168,21 +158,20 @@ struct IntDots<Avx2> {
 #endif
 
 #if defined(__aarch64__)
-/// Weights are two planes of signed bytes, the lower first: r = high*256 + low.
+/// Operands are two planes of signed bytes, the lower first: r = high*256 + low.
 template <>
 struct IntDots<Neon> {
   using V = F32x16<Neon>;
   static constexpr std::size_t kQueries = 2, kGroups = 1;
   template <Operand>
   static constexpr bool kSigned = true;
-  static constexpr std::size_t kQueryBytes = kOperandValues<Operand::Query>;
 
-  static void store_query(const std::int8_t* q, std::byte* to) { std::memcpy(to, q, kQueryBytes); }
-  static V encode_weights(const V* x, const V* factors, std::byte* to) {
-    constexpr std::size_t n = kKeyTile;
+  template <Operand kind>
+  static V encode(const V* x, const V* factors, std::byte* to) {
+    constexpr std::size_t n = kOperandValues<kind>;
     auto* const out = reinterpret_cast<std::int8_t*>(to);
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = weight_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       const auto words = [&](std::size_t part) {
         return vmovn_s32(vreinterpretq_s32_f32(bits.part[part]));
       };
@@ -200,15 +189,12 @@ struct IntDots<Neon> {
   static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
                        Put put) {
     static_assert(Groups == 1);
-    constexpr std::size_t kPlane = kOperandValues<kind>, kPlanes = kind == Operand::Query ? 1 : 2;
-    int32x4_t sums[kPlanes][Queries][4];
+    constexpr std::size_t kPlane = kOperandValues<kind>;
+    int32x4_t low[Queries][4], high[Queries][4];
     CRIA_UNROLL
-    for (auto& plane : sums) {
+    for (std::size_t q = 0; q < Queries; ++q) {
       CRIA_UNROLL
-      for (std::size_t q = 0; q < Queries; ++q) {
-        CRIA_UNROLL
-        for (std::size_t i = 0; i < 4; ++i) plane[q][i] = vdupq_n_s32(0);
-      }
+      for (std::size_t i = 0; i < 4; ++i) low[q][i] = high[q][i] = vdupq_n_s32(0);
     }
     for (std::size_t step = 0; step < kPlane / 4; ++step, bytes += 64, a += 4) {
       int8x16_t row[4];
@@ -219,12 +205,12 @@ struct IntDots<Neon> {
       }
       CRIA_UNROLL
       for (std::size_t q = 0; q < Queries; ++q) {
+        const int8x16_t lower = four(a + q * 2 * kPlane),
+                        higher = four(a + q * 2 * kPlane + kPlane);
         CRIA_UNROLL
-        for (std::size_t plane = 0; plane < kPlanes; ++plane) {
-          const int8x16_t values = four(a + (q * kPlanes + plane) * kPlane);
-          CRIA_UNROLL
-          for (std::size_t i = 0; i < 4; ++i)
-            sums[plane][q][i] = vdotq_s32(sums[plane][q][i], row[i], values);
+        for (std::size_t i = 0; i < 4; ++i) {
+          low[q][i] = vdotq_s32(low[q][i], row[i], lower);
+          high[q][i] = vdotq_s32(high[q][i], row[i], higher);
         }
       }
     }
@@ -232,11 +218,8 @@ struct IntDots<Neon> {
     for (std::size_t q = 0; q < Queries; ++q) {
       V v;
       CRIA_UNROLL
-      for (std::size_t i = 0; i < 4; ++i) {
-        int32x4_t sum = sums[0][q][i];
-        if constexpr (kPlanes == 2) sum = vaddq_s32(sum, vshlq_n_s32(sums[1][q][i], 8));
-        v.part[i] = vcvtq_f32_s32(sum);
-      }
+      for (std::size_t i = 0; i < 4; ++i)
+        v.part[i] = vcvtq_f32_s32(vaddq_s32(low[q][i], vshlq_n_s32(high[q][i], 8)));
       put(q, std::size_t{0}, v);
     }
   }
@@ -262,46 +245,64 @@ struct LowInt16AsBytes {
   }
 };
 
-/// vpdpbusd multiplies unsigned by signed bytes: a query's bytes are signed and the keys' are not.
-/// 32 weights are 32 bytes of r modulo 256, then 32 high bytes, unsigned, and the values' bytes are
-/// signed.
+/// 32 values are 32 bytes of r modulo 256, then 32 high bytes. vpdpbusd multiplies unsigned by
+/// signed bytes: a query's bytes are signed (r = high*256 + low) and the keys' are not; weights are
+/// unsigned and the values' bytes signed.
 template <>
 struct IntDots<Avx512> {
   using V = F32x16<Avx512>;
   static constexpr std::size_t kQueries = 6, kGroups = 2;
   template <Operand kind>
   static constexpr bool kSigned = kind == Operand::Weights;
-  static constexpr std::size_t kQueryBytes = kOperandValues<Operand::Query>;
 
-  static void store_query(const std::int8_t* q, std::byte* to) { std::memcpy(to, q, kQueryBytes); }
-  static V encode_weights(const V* x, const V* factors, std::byte* to) {
+  template <Operand kind>
+  static V encode(const V* x, const V* factors, std::byte* to) {
     alignas(64) static constexpr LowInt16AsBytes kBytes;
     const __m512i bytes = _mm512_load_si512(kBytes.at);
-    unroll<kKeyTile / 32>([&](auto i) CRIA_INLINE {
-      const auto r = [&](std::size_t j) CRIA_INLINE {
-        return _mm512_castps_si512(weight_bits(x[j], factors[j]).part[0]);
-      };
-      _mm512_storeu_si512(to + 64 * i, _mm512_permutex2var_epi8(r(2 * i), bytes, r(2 * i + 1)));
+    V lanes = V::broadcast(0);
+    unroll<kOperandValues<kind> / 32>([&](auto i) CRIA_INLINE {
+      const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], factors[2 * i]).part[0]),
+                    r1 =
+                        _mm512_castps_si512(operand_bits(x[2 * i + 1], factors[2 * i + 1]).part[0]);
+      __m512i both = _mm512_permutex2var_epi8(r0, bytes, r1);
+      if constexpr (kind == Operand::Query) {
+        const __m512i half =
+            _mm512_set1_epi32(128);  // for the upper bytes: the lower ones are signed
+        const __m512i upper =
+            _mm512_permutex2var_epi8(_mm512_add_epi32(r0, half), bytes, _mm512_add_epi32(r1, half));
+        both = _mm512_mask_mov_epi32(both, 0xFF00, upper);
+        const __m512i one = _mm512_set1_epi32(1);  // the words r, others times zero
+        lanes.part[0] = _mm512_cvtepi32_ps(
+            _mm512_add_epi32(_mm512_madd_epi16(r0, one), _mm512_madd_epi16(r1, one)));
+      }
+      _mm512_storeu_si512(to + 64 * i, both);
     });
-    return V::broadcast(0);
+    return lanes;
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
   [[gnu::always_inline]] static void multiply(const std::byte* bytes, const std::byte* a,
                                               const std::int32_t* start, Put put) {
-    constexpr std::size_t kOperand = kind == Operand::Query ? kQueryBytes : 2 * kKeyTile;
-    __m512i low[Queries][Groups];
-    each(low, [&](std::size_t q) CRIA_INLINE {
+    constexpr std::size_t kOperand = 2 * kOperandValues<kind>;
+    __m512i high[Queries][Groups], low[Queries][Groups];
+    each(high, [](std::size_t) CRIA_INLINE { return _mm512_setzero_si512(); });
+    const auto begin = [&](std::size_t q) CRIA_INLINE {
       return kSigned<kind> ? _mm512_setzero_si512() : _mm512_set1_epi32(start[q]);
-    });
-    if constexpr (kind == Operand::Query) {
+    };
+    if constexpr (kind == Operand::Query &&
+                  Queries > 4) {  // one after the other: the caller keeps sums, too
+      steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
+        unroll<Queries>(
+            [&](auto q) CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
+      });
+      each(low, begin);
+      add_shifted(low, high);
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
         unroll<Queries>([&](auto q)
                             CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
       });
     } else {
-      __m512i high[Queries][Groups];
-      each(high, [](std::size_t) CRIA_INLINE { return _mm512_setzero_si512(); });
+      each(low, begin);
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
         unroll<Queries>([&](auto q) CRIA_INLINE {
           const std::byte* const p = a + q * kOperand + at;

@@ -1,6 +1,6 @@
-// Attention over a Q8_0 cache by integer dot products. Queries are quantized as keys are. The
-// weights of a tile, times the scales of its values, are rounded to sixteen bits. Contract:
-// attention.h; numerics: kernels/README.md.
+// Attention over a Q8_0 cache by integer dot products: queries and the weights of a tile, times the
+// scales of its values, are rounded to sixteen bits. Contract: attention.h; numerics:
+// kernels/README.md.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include "kernels/attention/int_dots.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
-#include "kernels/attention/store_kv.h"
 #include "kernels/simd/namespace.h"
+#include "kernels/simd/outer_product.h"
 #include "kernels/simd/round.h"
 #include "kernels/simd/row_lanes.h"
 
@@ -19,24 +19,23 @@ inline namespace CRIA_ISA_NAMESPACE {
 
 /// Per-thread work memory behind AttentionScratch.
 struct IntAttentionScratch {
-  static constexpr std::size_t kChunk = 96;  ///< queries under way, at most
-  std::byte* queries;                        ///< [blocks of dims][kChunk] operands
-  std::byte* values;                         ///< a tile of latent values
-  float* scales;                             ///< [blocks of dims][kChunk]: d of the queries
-  std::int32_t* starts;                      ///< [blocks of dims][kChunk]: of the queries' sums
-  std::byte* weights;                        ///< memory of IntWeights
+  static constexpr std::size_t kChunk = 96;           ///< queries under way, at most
+  static constexpr std::size_t kQueryBytes = 2 * 32;  ///< an operand of 32 dims
+  std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
+  std::byte* values;                                  ///< a tile of latent values
+  std::int32_t* starts;  ///< [blocks of dims][kChunk]: of the queries' sums
+  std::byte* weights;    ///< memory of IntWeights
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
-    return blocks(head_dim) * kChunk * (kMaxQueryBytes + sizeof(float) + sizeof(std::int32_t)) +
+    return blocks(head_dim) * kChunk * (kQueryBytes + sizeof(std::int32_t)) +
            blocks(value_dim) * kQ8BlockBytes +
            IntWeights<ScalarIsa>::scratch_bytes(blocks(value_dim));
   }
   IntAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : queries(memory),
-        values(queries + blocks(head_dim) * kChunk * kMaxQueryBytes),
-        scales(reinterpret_cast<float*>(values + blocks(value_dim) * kQ8BlockBytes)),
-        starts(reinterpret_cast<std::int32_t*>(scales + blocks(head_dim) * kChunk)),
+        values(queries + blocks(head_dim) * kChunk * kQueryBytes),
+        starts(reinterpret_cast<std::int32_t*>(values + blocks(value_dim) * kQ8BlockBytes)),
         weights(reinterpret_cast<std::byte*>(starts + blocks(head_dim) * kChunk)) {}
 };
 
@@ -51,6 +50,10 @@ class IntAttention : AttentionQueries<Isa> {
   using Weights = typename IntWeights<Isa>::Operands;
   static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes,
                                kChunk = IntAttentionScratch::kChunk;
+  static constexpr std::size_t kQueriesInRegisters =
+      4;  ///< queries whose products and scores fit in 32 registers
+  template <Operand kind>
+  static constexpr bool kSigned = Dots::template kSigned<kind>;
 
  public:
   IntAttention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
@@ -71,7 +74,7 @@ class IntAttention : AttentionQueries<Isa> {
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = divide_up(n, kBlockQueries);
     this->start(begin, n);
-    encode_queries(n);
+    for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
     this->walk(fetches(n, blocks), [&](std::size_t tile) CRIA_INLINE {
       step.kv = load_tile(tile);
@@ -98,20 +101,29 @@ class IntAttention : AttentionQueries<Isa> {
     Weights weights;                        ///< for the block of values under way
   };
 
-  /// Queries in slots [0, n). Heads of a token that are whole blocks are quantized together.
-  void encode_queries(std::size_t n) {
-    for (std::size_t first = 0, end; first < n; first = end) {
-      end = first + 1;
-      if (job_.head_dim % 32 == 0)
-        while (end < n && this->rows_[end] == this->rows_[end - 1] + job_.head_dim) ++end;
-      quantize_head<Isa>(
-          this->rows_[first], (end - first) * job_.head_dim,
-          [&](std::size_t block, float d, const std::int8_t* q, int sum) CRIA_INLINE {
-            const std::size_t at = block % key_blocks_ * kChunk + first + block / key_blocks_;
-            Dots::store_query(q, work_.queries + at * Dots::kQueryBytes);
-            work_.scales[at] = d;
-            work_.starts[at] = -kQ8Bias * sum;
-          });
+  void encode_query(std::size_t slot) {
+    const float* const q = this->rows_[slot];
+    V largest = V::broadcast(0);
+    for (std::size_t i = 0; i < job_.head_dim; i += kFloatLanes)
+      largest = max_magnitude(
+          largest, abs(load_group<Isa>(
+                       q + i, job_.head_dim - i < kFloatLanes ? job_.head_dim - i : kFloatLanes)));
+    alignas(64) float scale[kFloatLanes], factor[kFloatLanes];
+    V factors;
+    operand_scale(V::broadcast(largest.max_magnitude_lane()), factors).store(scale);
+    factors.store(factor);
+    scratch_.factor[slot] = scale[0] * job_.scale;
+    for (std::size_t b = 0; b < key_blocks_; ++b) {
+      alignas(64) float values[32] = {};
+      const std::size_t left = job_.head_dim - 32 * b;
+      __builtin_memcpy(values, q + 32 * b, (left < 32 ? left : 32) * sizeof(float));
+      const V x[2] = {V::load(values), V::load(values + kFloatLanes)};
+      const V steps[2] = {V::broadcast(factor[0]), V::broadcast(factor[0])};
+      const std::size_t at = b * kChunk + slot;
+      const V sums = Dots::template encode<Operand::Query>(
+          x, steps, work_.queries + at * IntAttentionScratch::kQueryBytes);
+      if constexpr (!kSigned<Operand::Query>)
+        work_.starts[at] = -kQ8Bias * static_cast<std::int32_t>(sums.sum());
     }
   }
 
@@ -190,19 +202,35 @@ class IntAttention : AttentionQueries<Isa> {
   template <std::size_t Groups, std::size_t Queries>
   [[gnu::noinline]] void score_groups(const Tile& kv, std::size_t group, std::size_t slot,
                                       float (*scores)[kKeyTile]) {
-    V s[Queries][Groups];
-    const auto each = [&](auto f) CRIA_INLINE {
-      unroll<Queries>([&](auto q)
-                          CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
-    };
-    each([&](auto q, auto g) CRIA_INLINE { s[q][g] = V::broadcast(0); });
-    for (std::size_t b = 0; b < key_blocks_; ++b)
-      multiply_keys<Groups, Queries>(kv, b, group, slot,
-                                     [&](std::size_t q, std::size_t g, const V& d, const V& sums)
-                                         CRIA_INLINE { s[q][g] = fma(d, sums, s[q][g]); });
-    each([&](auto q, auto g) CRIA_INLINE { s[q][g].store(scores[q] + (group + g) * kFloatLanes); });
+    const auto at = [&](std::size_t q, std::size_t g)
+                        CRIA_INLINE { return scores[q] + (group + g) * kFloatLanes; };
+    if constexpr (Queries <= kQueriesInRegisters) {  // registers hold their scores, too
+      V s[Queries][Groups];
+      const auto each = [&](auto f) CRIA_INLINE {
+        unroll<Queries>([&](auto q)
+                            CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
+      };
+      each([&](auto q, auto g) CRIA_INLINE { s[q][g] = V::broadcast(0); });
+      for (std::size_t b = 0; b < key_blocks_; ++b)
+        multiply_keys<Groups, Queries>(kv, b, group, slot,
+                                       [&](std::size_t q, std::size_t g, const V& d, const V& sums)
+                                           CRIA_INLINE { s[q][g] = fma(d, sums, s[q][g]); });
+      each([&](auto q, auto g) CRIA_INLINE { s[q][g].store(at(q, g)); });
+    } else {
+      const float* before = kZeros;
+      std::size_t stride = 0;
+      for (std::size_t b = 0; b < key_blocks_; ++b) {
+        multiply_keys<Groups, Queries>(
+            kv, b, group, slot,
+            [&](std::size_t q, std::size_t g, const V& d, const V& sums) CRIA_INLINE {
+              fma(d, sums, V::load(before + q * stride + g * kFloatLanes)).store(at(q, g));
+            });
+        before = at(0, 0);
+        stride = kKeyTile;
+      }
+    }
   }
-  /// add(query, group, d_q*d_k, Σ q_q*q_k) of the b-th block of dims.
+  /// add(query, group, d_k, Σ r*q_k) of the b-th block of dims.
   template <std::size_t Groups, std::size_t Queries, class Add>
   [[gnu::always_inline]] void multiply_keys(const Tile& kv, std::size_t b, std::size_t group,
                                             std::size_t slot, Add add) {
@@ -214,9 +242,9 @@ class IntAttention : AttentionQueries<Isa> {
     for (std::size_t g = 0; g < Groups; ++g)
       d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
     Dots::template multiply<Operand::Query, Queries, Groups>(
-        block + q8_key_offset(key, 0), work_.queries + at * Dots::kQueryBytes, work_.starts + at,
-        [&](std::size_t q, std::size_t g, const V& sums)
-            CRIA_INLINE { add(q, g, d[g] * V::broadcast(work_.scales[at + q]), sums); });
+        block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
+        work_.starts + at,
+        [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE { add(q, g, d[g], sums); });
   }
 
   /// Turns scores into weights relative to the tile's largest score, and rescales sums and outputs

@@ -12,12 +12,12 @@
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
-/// amax/kWeightSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity:
+/// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity:
 /// NaN.
 template <class V>
 inline V operand_scale(const V& largest, V& factor) {
   // NOLINTNEXTLINE(misc-redundant-expression): NaN where largest is infinite
-  const V amax = largest + (largest - largest), steps = V::broadcast(kWeightSteps),
+  const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps),
           zero = V::broadcast(0);
   const V inverse = steps / amax, most = V::broadcast(__FLT_MAX__);
   factor = select_less(most, inverse, zero, inverse);
@@ -134,7 +134,7 @@ class IntWeights {
         w[g] = w[g] * d[g];
       }
       products.lanes[i] =
-          is_uneven(-lowest[i], highest[i]) ? largest(w) : V::broadcast(kWeightSteps);
+          is_uneven(-lowest[i], highest[i]) ? largest(w) : V::broadcast(kOperandSteps);
     }
     unit = unit * operand_scale(V::max_magnitudes(products), factors);
     factors.store(factor);
@@ -155,7 +155,7 @@ class IntWeights {
         w[g] = V::load(weights[i] + g * kFloatLanes);
         factors[g] = V::load(steps(i) + g * kFloatLanes);
       }
-      sums.lanes[i] = Dots::encode_weights(w, factors, to.bytes + i * kBytes);
+      sums.lanes[i] = Dots::template encode<Operand::Weights>(w, factors, to.bytes + i * kBytes);
     }
     if constexpr (!kSigned) {
       alignas(64) float sum[kFloatLanes];
@@ -165,9 +165,10 @@ class IntWeights {
     }
   }
 
-  float *steps_,  ///< [blocks of values][kKeyTile]: d/e·kWeightSteps, e the largest d of the block,
-      *units_,    ///< [blocks of values]: e/kWeightSteps
-      *uneven_;   ///< [blocks of values]: is_uneven(), as 0 or 1
+  float
+      *steps_,  ///< [blocks of values][kKeyTile]: d/e·kOperandSteps, e the largest d of the block,
+      *units_,  ///< [blocks of values]: e/kOperandSteps
+      *uneven_;  ///< [blocks of values]: is_uneven(), as 0 or 1
 };
 
 }  // namespace CRIA_ISA_NAMESPACE

@@ -9,34 +9,31 @@
 #include "kernels/rows/quantize.h"
 #include "kernels/simd/f32x16.h"
 #include "kernels/simd/namespace.h"
-#include "kernels/simd/round.h"
 
 namespace cria {
 inline namespace CRIA_ISA_NAMESPACE {
 
-/// Calls f(block, d, 32 × q, Σ q) for every 32 of n values, the last ones padded with zeros.
+/// Calls f(block, d, 32 × q) for every 32 of n values, the last ones padded with zeros.
 template <class Isa, class F>
 void quantize_head(const float* x, std::size_t n, F f) {
-  using Quantizer = BlockQuantizer<Isa, 2>;
-  constexpr std::size_t kBlocks = Quantizer::kBlocks;
+  constexpr std::size_t kBlocks = 4;  // a head of 128 at once
   for (std::size_t first = 0; first < n; first += kBlocks * 32) {
     const std::size_t count = n - first < kBlocks * 32 ? n - first : kBlocks * 32,
-                      blocks = divide_up(count, 32);
-    alignas(64) float padded[kBlocks * 32];
+                      blocks = (count + 31) / 32;
+    alignas(64) float padded[kBlocks * 32] = {};
     alignas(64) std::int8_t q[kBlocks * 32];
     std::int16_t sums[kBlocks];
     __builtin_memcpy(padded, x + first, count * sizeof(float));
-    for (std::size_t i = count; i < blocks * 32; ++i) padded[i] = 0;
-    const Quantizer quantizer(padded, 32, blocks);
+    const BlockQuantizer<Isa, 2> quantizer(padded, 32, blocks);
     quantizer.store(q, 32, sums, 1);
-    for (std::size_t b = 0; b < blocks; ++b) f(first / 32 + b, quantizer.d(b), q + b * 32, sums[b]);
+    for (std::size_t b = 0; b < blocks; ++b) f(first / 32 + b, quantizer.d(b), q + b * 32);
   }
 }
 
 /// Key or value `slot` of a Q8_0 tile; offset: where in a block its byte of a dim lies.
 template <class Isa, class Offset>
 void store_q8(const float* x, std::size_t n, std::byte* tile, std::size_t slot, Offset offset) {
-  quantize_head<Isa>(x, n, [&](std::size_t block, float d, const std::int8_t* q, int /*sum*/) {
+  quantize_head<Isa>(x, n, [&](std::size_t block, float d, const std::int8_t* q) {
     std::byte* const to = tile + block * kQ8BlockBytes;
     F32x16<Isa>::store_one_f16(to + slot * sizeof(F16Bits), d);
     for (std::size_t i = 0; i < 32; ++i)

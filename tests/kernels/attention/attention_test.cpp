@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
-#include "kernels/rows/activations.h"
 #include "kernels/simd/round.h"
 #include "tests/kernels/attention/head_bytes.h"
 #include "tests/kernels/kernel_test.h"
@@ -367,20 +366,6 @@ TEST(Attention, PagesGiveTheSameBits) {
   });
 }
 
-/// A head of a query as attention over a cache of that type reads it: Q8_0 quantizes it.
-std::vector<double> query_as_read(KvType type, const float* q, std::size_t n) {
-  std::vector<double> out(q, q + n);
-  if (type != KvType::Q8_0) return out;
-  const std::size_t cols = round_up(n, 32);
-  Buffer<float> padded(cols);
-  std::fill(std::copy(q, q + n, padded.begin()), padded.end(), 0.0F);
-  Buffer<std::byte> memory(Activations::bytes(ActType::Q8x32, 1, cols));
-  Activations bytes = Activations::place(ActType::Q8x32, 1, cols, memory.data());
-  scalar_kernels().quantize(padded.data(), cols, bytes, 0, 1, 0, cols);
-  for (std::size_t d = 0; d < n; ++d) out[d] = static_cast<double>(bytes.d[d / 32]) * bytes.q[d];
-  return out;
-}
-
 /// One query's softmax in double over the cached keys and values, and how far the kernel may be
 /// from it.
 class ExactAttention {
@@ -390,19 +375,26 @@ class ExactAttention {
     const AttentionShape& s = cache.shape;
     const std::size_t pos = s.first_pos + token;
     first_ = s.first_key(pos);
-    const std::vector<double> q =
-        query_as_read(cache.type, &queries.q[(token * s.heads + head) * s.head_dim], s.head_dim);
+    const float* q = &queries.q[(token * s.heads + head) * s.head_dim];
+    double step = 0;
+    for (std::size_t d = 0; d < s.head_dim; ++d) step = std::max(step, std::abs(q[d]) / kSteps);
     double top = s.sinks ? queries.sinks[head] : -std::numeric_limits<double>::infinity();
     for (std::size_t key = first_; key < s.end_key(pos); ++key) {
-      double score = 0;
-      for (std::size_t d = 0; d < s.head_dim; ++d) score += q[d] * cache.key(kv_head_, key, d);
+      double score = 0, size = 0;
+      for (std::size_t d = 0; d < s.head_dim; ++d) {
+        score += q[d] * cache.key(kv_head_, key, d);
+        size += std::abs(cache.key(kv_head_, key, d));
+      }
       score *= s.scale();
       weight_.push_back(s.softcap == 0 ? score : s.softcap * std::tanh(score / s.softcap));
       top = std::max(top, weight_.back());
+      score_error_ = std::max(score_error_, step / 2 * size * s.scale());
     }
-    double sum = s.sinks ? std::exp(queries.sinks[head] - top) : 0;
+    sink_ = s.sinks ? std::exp(queries.sinks[head] - top) : 0;
+    double sum = sink_;
     for (double& w : weight_) sum += w = std::exp(w - top);
     for (double& w : weight_) w /= sum;
+    sink_ /= sum;
   }
 
   [[nodiscard]] double value(std::size_t d) const {
@@ -421,13 +413,20 @@ class ExactAttention {
   }
 
   /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order
-  /// 1. Over a Q8_0 cache, weights times the scales of their values, d = |value|/|byte|, are
-  /// rounded by half a step of up to 16 times their maximum in the tile/32512.
-  [[nodiscard]] double tolerance(std::size_t d) const {
-    double size = 0, rounded = 0, largest = 0, bytes = 0;
+  /// 1. A Q8_0 cache adds the rounding to integers:
+  /// - A query is rounded by half a step of amax/32512 in every dim. A score is then wrong by up to
+  ///   e = step/2·Σ|key|·scale; a soft cap does not increase it. A weight over the sum of weights
+  ///   changes by a factor within exp(±2e). The weighted sum of values changes by up to
+  ///   (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0.
+  /// - Weights times the scales of their values, d = |value|/|byte|, are rounded by half a step of
+  ///   up to 16 times their maximum in the tile/32512.
+  [[nodiscard]] double tolerance(std::size_t d, double exact) const {
+    double spread = sink_ * std::abs(exact), size = 0, rounded = 0, largest = 0, bytes = 0;
     for (std::size_t i = 0; i < weight_.size(); ++i) {
       const std::size_t key = first_ + i;
-      size += weight_[i] * std::abs(cache_.value(kv_head_, key, d));
+      const double value = cache_.value(kv_head_, key, d);
+      spread += weight_[i] * std::abs(value - exact);
+      size += weight_[i] * std::abs(value);
       if (cache_.type != KvType::Q8_0) continue;
       const auto [scale, byte] = cache_.q8_value(kv_head_, key, d);
       largest = std::max(largest, weight_[i] * scale);
@@ -436,14 +435,17 @@ class ExactAttention {
       rounded += 16 * largest / kSteps / 2 * bytes;
       largest = bytes = 0;
     }
-    return 4e-5 * std::max(1.0, size) + rounded;
+    const double base = 4e-5 * std::max(1.0, size);
+    return cache_.type == KvType::Q8_0 ? base + std::expm1(2 * score_error_) * spread + rounded
+                                       : base;
   }
 
  private:
   static constexpr double kSteps = 32512;
   const Cache& cache_;
   std::size_t kv_head_, first_;
-  std::vector<double> weight_;  // the total is 1, or less with a sink
+  std::vector<double> weight_;  // the total with sink_ is 1
+  double sink_, score_error_ = 0;
 };
 
 void expect_softmax(const KernelSet& kernels, const Cache& cache, const Queries& queries) {
@@ -454,7 +456,7 @@ void expect_softmax(const KernelSet& kernels, const Cache& cache, const Queries&
       const ExactAttention exact(cache, queries, t, head);
       for (std::size_t d = 0; d < s.value_dim; ++d) {
         const double value = exact.value(d);
-        ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], value, exact.tolerance(d))
+        ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], value, exact.tolerance(d, value))
             << "token " << t << " head " << head << " dim " << d;
       }
     }
