@@ -38,6 +38,7 @@ AnswerSplitter::AnswerSplitter(AnswerFormat format, bool opened) : format_(std::
     case AnswerFormat::Kind::Channels:
       state_ = opened ? State::Text : State::Opening;
       if (opened) part_ = AnswerPart::Thinking;
+      thought_ = opened;
       break;
   }
 }
@@ -91,6 +92,14 @@ void AnswerSplitter::begin_message() {
           : word_after(header_, kChannel) == "analysis" ? AnswerPart::Thinking
                                                         : AnswerPart::Answer;
   state_ = State::Text;
+  separate();
+}
+
+// Several messages of one part are paragraphs of it.
+void AnswerSplitter::separate() {
+  if (part_ != AnswerPart::Thinking && part_ != AnswerPart::Answer) return;
+  bool& seen = part_ == AnswerPart::Thinking ? thought_ : answered_;
+  if (std::exchange(seen, true)) pending_ = "\n\n";
 }
 
 void AnswerSplitter::begin_text(bool thinking, const Sink& sink) {

@@ -64,6 +64,7 @@ class AnswerSplitter {
   bool until(std::string_view marker, AnswerPart part, const Sink& sink, bool ended);
   void emit(AnswerPart part, std::size_t bytes, const Sink& sink);
   void begin_message();
+  void separate();
   void begin_text(bool thinking, const Sink& sink);
 
   AnswerFormat format_;
@@ -73,6 +74,8 @@ class AnswerSplitter {
   AnswerPart part_ = AnswerPart::Answer;  ///< part of the current channel
   std::string receiver_;                  ///< recipient of the current channel
   bool at_start_ = true;                  ///< this part has emitted nothing
+  bool thought_ = false;                  ///< a message with thinking has begun
+  bool answered_ = false;                 ///< a message with an answer has begun
 };
 
 /// Emits text in complete UTF-8 characters, split by the model's format. Control tokens only count

@@ -166,6 +166,13 @@ TEST(AnswerSplitter, Channels) {
   EXPECT_EQ(channels("(channel)commentary(message)I will look.(end)"),
             (Said{"", "I will look.", "", ""}))
       << "a preamble is for the user";
+  EXPECT_EQ(channels("(channel)analysis(message)a(end)(start)assistant(channel)analysis(message)b"
+                     "(end)(start)assistant(channel)commentary(message)c(end)"
+                     "(start)assistant(channel)final(message)d"),
+            (Said{"a\n\nb", "c\n\nd", "", ""}))
+      << "messages of one part are paragraphs";
+  EXPECT_EQ(channels("a(end)(start)assistant(channel)analysis(message)b", true),
+            (Said{"a\n\nb", "", "", ""}));
   EXPECT_EQ(channels("(think)a(end)(begin)assistant(content)b(end)"), (Said{"a", "b", "", ""}))
       << "Solar";
 }
