@@ -39,6 +39,7 @@ int show(const std::string& text) {
 CommandSettings add_settings(const Program& program, Command& command, std::string& note) {
   const auto has_setting = [](const Flag& flag) { return !flag.setting_name().empty(); };
   if (std::ranges::none_of(command.flags, has_setting)) return {};
+  note_other_variables(program, command);
   const ConfigFile file = ConfigFile::read(program, ConfigFile::default_path());
   CommandSettings settings = settings_for(program, command, file);
   if (const TunedOptions tuned = add_tuned_settings(settings, command); !tuned.empty())

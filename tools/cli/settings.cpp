@@ -1,13 +1,16 @@
 #include "tools/cli/settings.h"
 
 #include <toml++/toml.h>
+#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "model/error.h"
@@ -248,6 +251,22 @@ std::string environment_name(const std::string& option) {
   for (const char c : option)
     name += c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return name;
+}
+
+void note_other_variables(const Program& program, const Command& command) {
+  std::set<std::string> known = {"CRIA_CONFIG", "CRIA_ISA", "CRIA_LIBRARY", "CRIA_MODELS"};
+  for (const Command& one : program.commands)
+    for (const Flag& flag : one.flags)
+      if (!flag.setting_name().empty()) known.insert(environment_name(flag.setting_name()));
+  const bool peers = command.name == "serve" || command.name == "config";
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string variable(*entry, std::strcspn(*entry, "="));
+    if (variable.starts_with("CRIA_") && !known.contains(variable))
+      print_note(variable + " is not the name of an option" +
+                 suggestion(variable, {known.begin(), known.end()}));
+    else if (peers && (variable.starts_with("LLAMA_ARG_") || variable == "OLLAMA_HOST"))
+      print_note(variable + " is ignored: cria reads the variables that begin with CRIA_");
+  }
 }
 
 std::vector<std::string> builtin_preset_names() {

@@ -44,6 +44,10 @@ class ConfigFile {
 /// CRIA_ and the flag's long name in capitals, hyphens as underscores: "CRIA_TOP_K".
 std::string environment_name(const std::string& name);
 
+/// Prints a note for each variable that begins with CRIA_ but names no option. `cria serve` and
+/// `cria config` also note variables of other programs.
+void note_other_variables(const Program& program, const Command& command);
+
 /// Presets that need no configuration file.
 std::vector<std::string> builtin_preset_names();
 

@@ -1,9 +1,5 @@
 // `cria config`: the values of options that are not typed, and their sources.
-#include <unistd.h>
-
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "model/file/json.h"
 #include "tools/cli/command_line.h"
@@ -58,20 +54,6 @@ std::string rows_text(const std::vector<Row>& rows) {
   return table.text(stdout);
 }
 
-/// Says which variables of the environment look like settings but are none.
-void note_other_variables(const Program& program) {
-  std::set<std::string> known = {"CRIA_CONFIG", "CRIA_ISA", "CRIA_MODELS"};
-  for (const Command& command : program.commands)
-    for (const Flag& flag : command.flags) known.insert(environment_name(flag.setting_name()));
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string variable(*entry, std::strcspn(*entry, "="));
-    if (variable.starts_with("CRIA_") && !known.contains(variable))
-      print_note(variable + " is not the name of an option");
-    else if (variable.starts_with("LLAMA_ARG_") || variable == "OLLAMA_HOST")
-      print_note(variable + " is ignored: cria reads the variables that begin with CRIA_");
-  }
-}
-
 int run(const Program& program, const ConfigOptions& options) {
   const ConfigFile file = ConfigFile::read(program, ConfigFile::default_path());
   std::vector<Row> rows;
@@ -84,7 +66,6 @@ int run(const Program& program, const ConfigOptions& options) {
   if (options.json) {
     write_stdout(rows_json(rows, file));
   } else {
-    note_other_variables(program);
     write_text((file.found() ? "read: " : "does not exist: ") + file.path() + "\n");
     if (rows.empty())
       write_text("Nothing is set: every option has its default.\n");

@@ -128,7 +128,15 @@ TEST_F(Settings, VariablesThatAreNoneAreNoted) {
   EXPECT_EQ(result.code, 0);
   EXPECT_NE(result.err.find("CRIA_TMEP is not the name of an option"), std::string::npos);
   EXPECT_NE(result.err.find("LLAMA_ARG_CTX_SIZE is ignored"), std::string::npos);
-  EXPECT_EQ(result.err.find("CRIA_TEMP"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("CRIA_TEMP "), std::string::npos) << result.err;
+  const std::string run =
+      cria({"run", "-n", "1", "a"}, "", {"CRIA_TMEP=1", "LLAMA_ARG_CTX_SIZE=3"}).err;
+  EXPECT_NE(run.find("CRIA_TMEP is not the name of an option; did you mean CRIA_TEMP?"),
+            std::string::npos)
+      << run;
+  EXPECT_EQ(run.find("LLAMA_ARG"), std::string::npos) << "for another program";
+  const std::string serve = cria({"serve", "-m", "/nowhere"}, "", {"LLAMA_ARG_CTX_SIZE=3"}).err;
+  EXPECT_NE(serve.find("LLAMA_ARG_CTX_SIZE is ignored"), std::string::npos) << serve;
 }
 
 TEST_F(Settings, AFileOfNoUseIsRefused) {
