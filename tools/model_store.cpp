@@ -348,6 +348,12 @@ std::string find_model(const std::string& typed) {
   if (is_url(named)) throw Error(named, url_advice(named));
   if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
     throw Error(named, "is a Hugging Face model directory; cria convert makes a GGUF file of it");
+  if (const fs::path file = named;
+      file.extension() == ".safetensors" || file.filename() == "config.json")
+    if (fs::exists(file.parent_path() / "config.json", error))
+      throw Error(named, "belongs to a Hugging Face model directory; cria convert " +
+                             (file.has_parent_path() ? file.parent_path().string() : ".") +
+                             " makes a GGUF file of it");
   if (!named.empty())
     return is_path(named) || fs::exists(named, error) ? named : find_by_name(named).path;
   if (const char* environment = std::getenv("CRIA_MODEL");

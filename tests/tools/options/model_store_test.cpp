@@ -174,6 +174,13 @@ TEST_F(ModelStore, NamesTheDownloadCommand) {
   EXPECT_EQ(other_form.code, 1);
   EXPECT_NE(other_form.err.find("cria convert makes a GGUF file of it"), std::string::npos)
       << other_form.err;
+  for (const char* const name : {"config.json", "model-00001-of-00002.safetensors"}) {
+    const std::string err = tokenize(directory.write(name, "{}")).err;
+    EXPECT_NE(
+        err.find("cria convert " + fs::path(directory.path()).parent_path().string() + " makes a"),
+        std::string::npos)
+        << err;
+  }
   // A path is a path: what is wrong is said of the file.
   EXPECT_NE(tokenize("./qwen9.gguf").err.find("./qwen9.gguf: "), std::string::npos);
 }
