@@ -194,7 +194,7 @@ std::vector<std::string> titles(bool roofline) {
 std::vector<std::string> cells(const BenchRow& row, bool roofline) {
   std::vector<std::string> all = {row.model,
                                   row.dtype,
-                                  number(static_cast<double>(row.weight_bytes) / 1e6, 1) + " MB",
+                                  human_bytes(row.weight_bytes),
                                   std::to_string(row.threads),
                                   row.test,
                                   number(row.tokens_per_second, 2) + " ± " + number(row.stddev, 2),

@@ -205,7 +205,7 @@ std::string speed_line(const GenerateResult& result) {
               ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
               : "") +
          (result.drafted > 0 ? "; " + std::to_string(result.accepted) + " of " +
-                                   counted(result.drafted, "guess", "guesses") + " right"
+                                   counted(result.drafted, "drafted token") + " kept"
                              : "");
 }
 
