@@ -169,12 +169,17 @@ class Reader {
       print_note(name + (ours.empty() ? " is ignored: " : " is " + ours + " here: ") + why);
     else if (!why.empty() && !(foreign.pipe_only && on_terminal))
       throw UsageError(name + " does not apply: " + why);
-    if (!has_value && foreign.harmless && foreign.values == 0 && at_ + 1 < typed_.size() &&
-        switch_value(typed_[at_ + 1] == "auto" ? "on" : typed_[at_ + 1]))
-      ++at_;             // -fa on
+    if (!has_value && foreign.harmless && foreign.values == 0 && at_ + 1 < typed_.size()) {
+      const auto is_state = [](const std::string& one) {
+        return one == "auto" || one == "always" || one == "never" || switch_value(one).has_value();
+      };
+      const Words states = parts_of(typed_[at_ + 1]);  // -fa on, -fa 0,1
+      if (!states.empty() && std::ranges::all_of(states, is_state)) ++at_;
+    }
     if (ours.empty()) {  // cria always does so
       if (!has_value && !foreign.harmless) reject_value_behind(name);
-      if (!has_value) at_ += foreign.values;
+      const bool has_next = at_ + 1 < typed_.size() && !is_flag_word(typed_[at_ + 1]);
+      if (!has_value && has_next) at_ += foreign.values;
       return true;
     }
     Flag* const flag = command_.find(ours);
@@ -205,6 +210,9 @@ class Reader {
     if (at_ + 1 >= typed_.size()) return;
     const std::string& next = typed_[at_ + 1];
     const std::string meant = lower_case(next);  // Python writes True
+    if (name == "--think" && (meant == "low" || meant == "medium" || meant == "high"))
+      throw UsageError(name + " " + next + ": write --reasoning-effort " + meant +
+                       (command_.find("PROMPT") != nullptr ? ", or -- before a text" : ""));
     constexpr std::string_view kValues[] = {"auto", "on", "off", "true", "false"};
     if (std::ranges::find(kValues, meant) == std::end(kValues)) return;
     throw UsageError(name + " " + next + ": write " + name +
@@ -309,6 +317,7 @@ class Reader {
       if (const Flag* const flag = command_.find(name); flag != nullptr && names_data(argument))
         return " (" + flag->all_names().front() + " FILE takes a file)";
     if (takes_prompt(command_.find("--prompt"))) return " (-p TEXT takes a text)";
+    if (command_.name == "merge") return " (the first part of a model names the others)";
     if (command_.find("--set") != nullptr) return " (--set KEY=TYPE:VALUE changes metadata)";
     if (is_whole_number(argument) && command_.find("--threads") != nullptr)
       return " (-t " + argument + " sets the threads)";
@@ -426,7 +435,8 @@ void set_values(Command& command) {
     if (const Words& choices = flag.target.choices; !choices.empty())
       for (const std::string& value : flag.given)
         if (std::ranges::count(choices, value) == 0)
-          fail("unknown value " + value + "; choose " + joined(choices));
+          fail("unknown value " + value + "; choose " + joined(choices) +
+               (flag.rules.other.empty() ? "" : "; " + std::string(flag.rules.other)));
     if (flag.target.takes == Target::Takes::Once && flag.given.size() > 1)
       fail("is given twice, and only one would count");
     try {
@@ -436,7 +446,10 @@ void set_values(Command& command) {
     }
   }
   for (const Flag& flag : command.flags) {
-    if (flag.rules.required && !flag.is_given) throw UsageError(flag.shown_name() + " is missing");
+    if (flag.rules.required && !flag.is_given)
+      throw UsageError(
+          flag.shown_name() + " is missing" +
+          (flag.target.choices.empty() ? "" : "; choose " + joined(flag.target.choices)));
     if (!flag.is_given) continue;
     const Words needs = parts_of(flag.rules.needs);
     if (!needs.empty() &&

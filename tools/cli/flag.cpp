@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "model/error.h"
+#include "model/file/utf8.h"
 
 namespace cria::tools {
 namespace {
@@ -184,7 +185,8 @@ std::optional<bool> switch_value(std::string_view word) {
 
 void Flag::give(const std::string& word) {
   if (!is_switch()) {
-    given.push_back(word);
+    const auto chosen = std::ranges::find(target.choices, lower_case(word), lower_case);
+    given.push_back(chosen == target.choices.end() ? word : *chosen);
     is_given = true;
     return;
   }

@@ -145,6 +145,7 @@ struct Rules {
   std::string_view excludes = {};  ///< flags that it cannot be used with
   std::string_view needs = {};     ///< flags without one of which it means nothing
   std::string_view group = {};     ///< heading in the help; empty: "Options"
+  std::string_view other = {};     ///< what to do for values that are not among its choices
 };
 
 /// A row of a command's table.

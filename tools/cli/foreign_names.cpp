@@ -1,4 +1,5 @@
-// The options of llama.cpp, ik_llama.cpp, llamafile, ollama and vLLM.
+// The options of llama.cpp, ik_llama.cpp, llamafile, llama-cpp-python, koboldcpp, ollama, LM Studio
+// and vLLM.
 #include <algorithm>
 
 #include "tools/cli/command_line.h"
@@ -33,7 +34,12 @@ constexpr std::string_view kTypes = "--tensor-type 'attn_q=Q6_K' sets the type o
 constexpr std::string_view kSystemFile = "-s \"$(cat FILE)\" takes the system message from a file";
 constexpr std::string_view kPerLine = "each line is a text; --json prints JSON";
 constexpr std::string_view kAnswerForm = "answers come as thinking, text and tool calls";
+constexpr std::string_view kSlotFiles = "slots are not kept in files; --cache-mib keeps prompts";
 constexpr std::string_view kMetadata = "cria edit changes metadata";
+constexpr std::string_view kSystemField =
+    "a request has its own: its first message, with the role \"system\"";
+constexpr std::string_view kModelArgument = "the model is an argument, without an option";
+constexpr std::string_view kSplitAfter = "cria split divides the file afterwards";
 constexpr std::string_view kSizes = "-p, -n and -d of cria bench take lists of sizes";
 
 /// The same option by another name.
@@ -86,31 +92,36 @@ constexpr ForeignName kForeignNames[] = {
     usual("--nowordwrap,--simple-io,--no-display-prompt,--ascii,--nologo,--cli"),
     usual("-mli,--multiline-input", "run,chat"),
     same("--verbose-prompt", "--show-prompt", "chat"),
-    harmless("--verbose-prompt", "cria template prints a prompt and cria tokenize its tokens", 0,
-             "run"),
+    harmless("--verbose-prompt,--show-prompt",
+             "cria template prints a prompt and cria tokenize its tokens", 0, "run"),
     harmless("-ptc,--print-token-count", "-v prints the number of tokens", 1, "run,chat"),
     same("--hidethinking", "--hide-thinking", "chat"),
     same("--raw", "--no-template", "chat"),
     refused("--json,--stream-json", "cria run prints JSON", "chat"),
     refused("-e,--escape", "-f FILE has a message of several lines", "chat"),
     usual("--hidethinking", "run"),
+    refused("-sys,--system-prompt,-sysf,--system-prompt-file,-s,--system", kSystemField,
+            "batch,serve"),
     same("--system-prompt,-sys", "--system"),
     refused("-sysf,--system-prompt-file", kSystemFile),
     refused("--in-prefix,--in-suffix,--in-prefix-bos", kTemplate),
     refused("--image,--audio,--video,--mmproj,-mm,--mmproj-url,-mmu,--media-path,"
             "--image-min-tokens,--image-max-tokens,--limit-mm-per-prompt,-mv,--model-vocoder,"
-            "--allowed-local-media-path",
+            "--allowed-local-media-path,--clip-model-path,--sdmodel,--whispermodel,--ttsmodel",
             kTextOnly),
     harmless("--no-mmproj,--mmproj-auto,--no-mmproj-auto,--mmproj-offload,--no-mmproj-offload",
              kTextOnly, 0),
     // Prompts
     usual("--jinja,--no-escape,--prompt-cache-all"),
     refused("--no-jinja", "chat templates are Jinja templates; --chat-template chatml is plain"),
-    same("--chat-template,--chat-template-file", "--template", "template"),
+    same("--chat-template,--chat-template-file", "--template", "template,edit"),
     same("--chat-template-file", "--chat-template"),
+    refused("--chat-format,--chatcompletionsadapter",
+            "--chat-template FILE or NAME sets the template"),
     refused("--default-chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
     refused("--chat-template-kwargs", "requests have chat_template_kwargs", "serve"),
     harmless("--chat-template-content-format", "cria finds out what the template takes", 1),
+    refused("--prompt-cache", kSlotFiles, "serve"),
     same("--prompt-cache", "--session"),
     refused("--prompt-cache-ro", "--session FILE is read and written"),
     same("-bf,--binary-file,--prompt-file", "--file"),
@@ -124,6 +135,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--reasoning-budget-message,--reasoning-tokens",
             "requests turn thinking off, with reasoning_effort none", "serve"),
     refused("--reasoning-effort", "requests have reasoning_effort", "serve"),
+    refused("--think,--no-think,--enable-thinking",
+            "requests have enable_thinking and reasoning_effort", "serve"),
     refused_except("auto,-1", "-rea,--reasoning,--reasoning-budget",
                    "--no-think turns thinking off; --think turns it on"),
     refused("--reasoning-budget-message,--reasoning-tokens",
@@ -137,11 +150,13 @@ constexpr ForeignName kForeignNames[] = {
     harmless("--reasoning-parser,--tool-call-parser",
              "cria finds the form in the chat template (see --tool-format)", 1),
     harmless("--reasoning-preserve,--no-reasoning-preserve", kTemplate, 0),
-    usual("--enable-auto-tool-choice,--enable-reasoning,--prefill-assistant,-ptcall,"
+    usual("--enable-auto-tool-choice,--enable-reasoning,--no-prefill-assistant,-ptcall,"
           "--parallel-tool-calls"),
-    refused("--no-prefill-assistant,--skip-chat-parsing", kAnswerForm),
+    refused("--prefill-assistant", "requests of cria serve have continue_final_message"),
+    refused("--skip-chat-parsing", kAnswerForm),
     // Sampling and the form of answers
-    same("--n-predict,--predict,--num-predict,--max-new-tokens,--max-length", "--max-tokens"),
+    same("--n-predict,--predict,--num-predict,--max-new-tokens,--max-length,--defaultgenamt",
+         "--max-tokens"),
     same("--repetition-penalty", "--repeat-penalty"),
     same("--stop-sequences,--stop-sequence,--stop-words", "--stop"),
     usual("--stream,--quiet,-q,--silent", "run,chat,serve"),
@@ -157,7 +172,8 @@ constexpr ForeignName kForeignNames[] = {
             "--cfg-negative-prompt,--cfg-negative-prompt-file",
             kNoSampler),
     refused("--banned-string-file,--banned-n,--allowlist-unicode-rule,--allowlist-pieces,"
-            "--allowlist-keyword,--allowlist-keyword-delay,--expiring-logit-bias-file",
+            "--allowlist-keyword,--allowlist-keyword-delay,--expiring-logit-bias-file,"
+            "--logits-processors",
             kConstrain),
     refused("-j,--json-schema,-jf,--json-schema-file,--grammar,--grammar-file",
             "requests have response_format and grammar", "serve"),
@@ -178,13 +194,17 @@ constexpr ForeignName kForeignNames[] = {
     same("-hf,-hfr,--hf-repo,--model-path", "--model"),
     same("-hfd,-hfrd,--hf-repo-draft,--spec-draft-hf", "--draft"),
     refused("-hff,--hf-file,-hft,--hf-token,-mu,--model-url,-dr,--docker-repo,"
-            "--download-dir,--revision",
+            "--download-dir,--revision,--hf-model-repo-id,--downloaddir,--gpt-oss-20b-default,"
+            "--gpt-oss-120b-default,--embd-gemma-default,--vision-gemma-4b-default,"
+            "--vision-gemma-12b-default,--fim-qwen-1.5b-default,--fim-qwen-3b-default,"
+            "--fim-qwen-7b-default,--fim-qwen-7b-spec,--fim-qwen-14b-spec,--fim-qwen-30b-default",
             kNoDownload),
     usual("--offline,--trust-remote-code,--warmup,--no-warmup,--insecure"),
     refused("-cl,--cache-list", "cria list shows the models on this machine"),
     refused("--list-devices", "cria inspect --cpu shows this machine"),
     refused("--tokenizer,--hf-config-path", kOneFile),
-    harmless("--tokenizer-mode,--load-format,--config-format,--tokenizer-revision,--dtype",
+    harmless("--tokenizer-mode,--load-format,--config-format,--tokenizer-revision,--dtype,"
+             "--model-impl",
              kOneFile, 1),
     refused("--hf-overrides", "--override-kv replaces a value of the metadata"),
     refused("--quantization", "cria quantize makes a smaller file", "run,chat,serve"),
@@ -197,37 +217,44 @@ constexpr ForeignName kForeignNames[] = {
             "cria has no control vectors; --lora adds an adapter"),
     refused("--check-tensors,-vq,--validate-quants", "cria inspect --check checks every value"),
     harmless("-lm,--load-mode,-lzm,--lazy-mode,--defer-experts", kMmap, 1),
-    harmless("--mmap,-dio,--direct-io,--no-direct-io,-ndio,-thp,--transparent-huge-pages", kMmap,
-             0),
+    harmless("--mmap,-dio,--direct-io,--no-direct-io,-ndio,-thp,--transparent-huge-pages,--usemmap",
+             kMmap, 0),
+    same("--usemlock", "--mlock"),
+    same("--nommap", "--no-mmap"),
     {"-mmp", {}, "--no-mmap reads the file into memory", 1},
     // Context and cache
-    same("--ctx-size,--max-model-len,--context-length,--num-ctx,--n-ctx,--ctx-len", "--ctx"),
+    same("--ctx-size,--max-model-len,--context-length,--num-ctx,--n-ctx,--ctx-len,--contextsize",
+         "--ctx"),
     same("--cache-type-k,-ctk,--cache-type-v,-ctv", "--kv-type"),
-    refused("--kv-cache-dtype", "--kv-type sets the type of the KV cache"),
+    refused_except("auto", "--kv-cache-dtype", "--kv-type q8_0 halves the KV cache"),
+    refused_except("0", "--quantkv", "--kv-type q8_0 halves the KV cache"),
+    refused("--ropeconfig", "--rope-scale N and --rope-freq-base N set it"),
+    refused("--context-shift", "an answer ends when the context is full", "serve"),
     refused_except("1", "-gan,--grp-attn-n", "--rope-scale extends the context"),
     refused("-gaw,--grp-attn-w", "--rope-scale extends the context"),
     refused_except("-1,-1.0", "--yarn-ext-factor",
                    "YaRN's frequencies are mixed as its paper says"),
     harmless("--keep", "a context shift keeps the system message and what begins a text", 1),
     same("-cram,--cache-ram", "--cache-mib", "serve"),
-    refused("--no-cache-prompt,--no-enable-prefix-caching", "--cache-mib 0 turns the cache off",
-            "serve"),
+    refused("--no-cache-prompt,--no-enable-prefix-caching,--nofastforward",
+            "--cache-mib 0 turns the cache off", "serve"),
     usual("--cache-prompt,--enable-prefix-caching,--enable-chunked-prefill"),
     harmless("-cram,--cache-ram,--cache-reuse,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,"
              "--checkpoint-min-step,-dt,--defrag-thold,--block-size,--swap-space,-crs,"
              "--cache-ram-similarity,-cram-n-min,--cache-ram-n-min,-ctx-ckpt,-ctx-ckpt-i,"
+             "--num-gpu-blocks-override,--cache,--cache-size,--cache-type,"
              "--ctx-checkpoints-interval,-ctx-ckpt-t,--ctx-checkpoints-tolerance,-ctx-ckpt-e,"
              "--ctx-checkpoints-eviction",
              kCache, 1),
     harmless("--swa-full,-kvu,--kv-unified,-no-kvu,--no-kv-unified,--cache-idle-slots,"
              "--no-cache-idle-slots,-dkvc,--dump-kv-cache,-khad,--k-cache-hadamard,-vhad,"
-             "--v-cache-hadamard,--swa-compress",
+             "--v-cache-hadamard,--swa-compress,--smartcontext,--smartcache,--useswa,--noshift",
              kCache, 0),
     // Threads and the way of computing
-    same("--batch-size", "--batch"),
+    same("--batch-size,--n-batch,--batchsize,--blasbatchsize", "--batch"),
     same("--num-threads,--n-threads", "--threads"),
-    same("--threads-batch,-tb", "--threads-prefill"),
-    harmless("-ub,--ubatch-size,--max-num-batched-tokens", kPhysicalBatch, 1),
+    same("--threads-batch,-tb,--n-threads-batch,--blasthreads,--batchthreads", "--threads-prefill"),
+    harmless("-ub,--ubatch-size,--n-ubatch,--max-num-batched-tokens", kPhysicalBatch, 1),
     harmless("--numa,--poll,--poll-batch,--prio,--prio-batch,-C,--cpu-mask,-Cr,--cpu-range,"
              "--cpu-strict,-Cb,--cpu-mask-batch,-Crb,--cpu-range-batch,--cpu-strict-batch",
              kSystemPlaces, 1),
@@ -236,31 +263,36 @@ constexpr ForeignName kForeignNames[] = {
              "--moe-cache-mib,-fit,--fit,-fitt,--fit-target,-fitc,--fit-ctx,--fit-margin,-mmdev,"
              "--mmproj-device,--gpu,--max-gpu,-gfm,--gpu-fit-margin,-cuda,--cuda-params,"
              "--gpu-memory-utilization,--cpu-offload-gb,--compilation-config,--offload-policy,-op,"
-             "-grt,--graph-reduce-type,-gap,--graph-attn-precision",
+             "-grt,--graph-reduce-type,-gap,--graph-attn-precision,--gpulayers,--maingpu,"
+             "--splitmode,--tensorsplit,--draftgpulayers,--max-seq-len-to-capture",
              kNoGpu, 1),
     harmless("-nkvo,--no-kv-offload,-kvo,--kv-offload,-cmoe,--cpu-moe,--op-offload,"
              "--no-op-offload,--no-host,--enforce-eager,--recompile,--tinyblas,-sas,"
              "--scheduler-async,-smgs,--split-mode-graph-scheduling,-smf16,--split-mode-f16,"
-             "-smf32,--split-mode-f32,-no-ooae,--no-offload-only-active-experts",
+             "-smf32,--split-mode-f32,-no-ooae,--no-offload-only-active-experts,--usecublas,"
+             "--usecuda,--usehipblas,--usevulkan,--usecpu,--noblas,--lowvram,--moecpu,"
+             "--disable-custom-all-reduce",
              kNoGpu, 0),
     harmless("-fa,--flash-attn,-no-fa,--no-flash-attn,--repack,-nr,--no-repack,-rtr,"
              "--run-time-repack,-fmoe,--fused-moe,-no-fmoe,--no-fused-moe,-ger,"
              "--grouped-expert-routing,-no-fug,--no-fused-up-gate,-no-mmad,"
              "--no-fused-mul-multiadd,-rcache,--rope-cache,-gr,--graph-reuse,-no-gr,"
              "--no-graph-reuse,-mqkv,--merge-qkv,-muge,--merge-up-gate-experts,-fidx,"
-             "--fused-indexer-topk,--fast,--precise,--async-scheduling",
+             "--fused-indexer-topk,--fast,--precise,--async-scheduling,--flashattention,--noavx2,"
+             "--failsafe,--use-v2-block-manager",
              kOneWay, 0),
     harmless("-mla,--mla-use,-amb,--attention-max-batch,-wgt,--worst-graph-tokens,-fdn,"
              "--fused-delta-net,-mea,--max-extra-alloc,--prefetch-experts,"
              "--prefetch-experts-threads,-ictk,--indexer-cache-type-k",
              kOneWay, 1),
-    refused("-ser,--smart-expert-reduction,-dsatk,--dsa-top-k",
-            "it changes answers, and cria computes what the model says"),
+    refused(
+        "-ser,--smart-expert-reduction,-dsatk,--dsa-top-k,--moeexperts,--disable-sliding-window",
+        "it changes answers, and cria computes what the model says"),
     harmless("--rpc,-rpc,-tp,--tensor-parallel-size,-pp,--pipeline-parallel-size,-dp,"
              "--data-parallel-size,--distributed-executor-backend",
              kRanks, 1),
     // Drafts
-    same("-md,--model-draft,--spec-draft-model", "--draft"),
+    same("-md,--model-draft,--spec-draft-model,--draftmodel,--draft-model", "--draft"),
     harmless("--draft-max,--draft-n,--draft-min,--draft-n-min,--draft-p-min,--draft-p-split,-ps,"
              "--p-split,--spec-draft-n-max,--spec-draft-n-min,--spec-draft-p-min,"
              "--spec-draft-p-split,--spec-type,--spec-draft-sampling,--spec-stage,"
@@ -276,7 +308,8 @@ constexpr ForeignName kForeignNames[] = {
              "-devd,--device-draft,--spec-draft-device,-otd,--override-tensor-draft,-ncmoed,"
              "--n-cpu-moe-draft,-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic,"
              "--speculative-config,--speculative-model,--num-speculative-tokens,"
-             "--suffix-pattern-len,--suffix-max-depth,--suffix-corpus,-draft,--draft-params",
+             "--suffix-pattern-len,--suffix-max-depth,--suffix-corpus,-draft,--draft-params,"
+             "--draftamount",
              kDrafts, 1),
     harmless("--spec-default,-cmoed,--cpu-moe-draft,-mtp,--multi-token-prediction,-no-mtp,"
              "--no-multi-token-prediction,--spec-autotune,--spec-draft-backend-sampling,"
@@ -284,7 +317,9 @@ constexpr ForeignName kForeignNames[] = {
              kDrafts, 0),
     // Messages and help
     same("--usage", "--help"),
-    same("--perf,--log-verbose", "--verbose"),
+    same("--perf,--log-verbose,--debugmode", "--verbose"),
+    refused("--config,--config-file",
+            "CRIA_CONFIG=FILE names a configuration file (see cria config)", "run,chat,serve"),
     refused("--completion-bash", "cria completion bash prints the script"),
     refused("--log-disable", "2>/dev/null silences what is written to stderr", "serve"),
     usual("--log-disable,--no-perf"),
@@ -299,8 +334,21 @@ constexpr ForeignName kForeignNames[] = {
     refused("--log-prompts-dir", "--log-prompts writes prompts to the log", "serve"),
     // The server
     same("-np,--parallel,--max-num-seqs", "--slots", "serve"),
+    refused("--multiuser,--max-concurrent-requests", "--slots N answers N requests at once",
+            "serve"),
+    refused("--admin,--admindir,--embeddingsmodel", "--models PLACE serves several models",
+            "serve"),
+    refused("--ttl", "--models PLACE --models-idle S unloads idle models", "serve"),
+    refused("--estimate-only", "cria plan predicts memory and speed", "serve"),
+    refused("--prompt,-f,--file", "cria run answers a prompt", "serve"),
+    refused("--benchmark", "cria bench measures the speed", "serve"),
+    refused("--onready", "/health says if the server is ready", "serve"),
+    refused("--remotetunnel", "--public-url is the address of a proxy in front", "serve"),
+    refused("--preloadstory,--savedatafile", "clients keep conversations", "serve"),
+    harmless("--launch", "the first line of the log has the address of the chat page", 0, "serve"),
     harmless("--workers", "one process answers all; --slots N is how many at once", 1, "serve"),
-    same("-a,--served-model-name,--identifier", "--alias", "serve"),
+    same("-a,--served-model-name,--identifier,--model-alias", "--alias", "serve"),
+    same("--password", "--api-key", "serve"),
     same("--no-webui,--no-ui", "--no-web", "serve"),
     same("--cors-origins,--cors-allow-origins", "--cors-origin", "serve"),
     refused("--cors", "--cors-origin ORIGIN allows a page of that origin", "serve"),
@@ -308,14 +356,17 @@ constexpr ForeignName kForeignNames[] = {
     same("--models-dir", "--models", "serve"),
     usual("-cb,--cont-batching,--embedding,--embeddings,--rerank,--reranking,--metrics,--ui,"
           "--webui,--models-autoload,--no-ui-mcp-proxy,--no-webui-mcp-proxy,-no-ag,--no-agent,"
-          "--nobrowser,--unsecure,--disable-frontend-multiprocessing",
+          "--nobrowser,--unsecure,--disable-frontend-multiprocessing,--skiplauncher,"
+          "--enable-prompt-tokens-details,--multiplayer",
           "serve"),
     harmless("--props,--cors-credentials,--no-cors-credentials,"
-             "--allow-credentials,--reuse-port,-nocb,--no-cont-batching",
+             "--allow-credentials,--reuse-port,-nocb,--no-cont-batching,--enable-sleep-mode,"
+             "--showgui,--highpriority,--foreground",
              "cria serve does not need it", 0, "serve"),
     harmless("--threads-http,-sps,--slot-prompt-similarity,--tags,--cors-methods,--cors-headers,"
              "--allowed-methods,--allowed-headers,--response-role,--api-server-count,--task,"
-             "--runner,--ui-config,--webui-config,--ui-config-file,--webui-config-file",
+             "--runner,--ui-config,--webui-config,--ui-config-file,--webui-config-file,"
+             "--interrupt-requests,--scheduling-policy,--hordemodelname",
              "cria serve does not need it", 1, "serve"),
     harmless("-to,--timeout", "--read-timeout, --write-timeout and --request-timeout limit times",
              1, "serve"),
@@ -323,8 +374,8 @@ constexpr ForeignName kForeignNames[] = {
     harmless("--sleep-idle-seconds", "--models PLACE --models-idle S unloads idle models", 1,
              "serve"),
     refused("--kv-unified-per-slot", "-c is the context of each slot", "serve"),
-    refused("--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs", kTls,
-            "serve"),
+    refused("--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,--ssl",
+            kTls, "serve"),
     refused("--path,--api-prefix,--root-path", "a proxy can add other paths (see --public-url)",
             "serve"),
     refused("--allowed-origins", "--cors-origin ORIGIN allows one; it may be repeated", "serve"),
@@ -333,7 +384,7 @@ constexpr ForeignName kForeignNames[] = {
             kRunsNoTools, "serve"),
     refused("--middleware", "a proxy can change requests", "serve"),
     refused("--no-slots", "--api-key protects /slots", "serve"),
-    refused("--slot-save-path", "slots are not kept in files; --cache-mib keeps prompts", "serve"),
+    refused("--slot-save-path", kSlotFiles, "serve"),
     refused("--models-preset", "--preset NAME takes options from the configuration file", "serve"),
     refused("--no-models-autoload", "models of --models are loaded when a request names them",
             "serve"),
@@ -348,8 +399,6 @@ constexpr ForeignName kForeignNames[] = {
             "chat"),
     same("-f,--file,--input-file", "--input", "batch"),
     same("--output-file", "--output", "batch"),
-    refused("-s,--system", "a request has its own: its first message, with the role \"system\"",
-            "batch,serve"),
     refused("-d,--documents",
             "-p TEXT is a document, and may be repeated; -f FILE has one per line", "rerank"),
     refused("-q,--query", "the query is an argument: cria rerank QUERY", "rerank"),
@@ -384,13 +433,20 @@ constexpr ForeignName kForeignNames[] = {
     harmless("--output-format", "the file is a GGUF file", 1, "imatrix"),
     refused("--parse-special", "control tokens in the text are read as text", "imatrix"),
     // Files
+    refused("--no-tensor-first-split,--split-max-size,--split-max-tensors", kSplitAfter, "convert"),
     same("--split-max-size", "--max-size"),
     same("--split-max-tensors", "--max-tensors"),
+    refused("-m,--model", kModelArgument, "merge,split,edit,convert,export"),
     usual("--split", "split"),
     usual("--merge", "merge"),
     refused("--merge", "cria merge joins the parts of a model", "split"),
     refused("--no-tensor-first-split", "the first part has tensors, too", "split"),
-    usual("-v,--verbose", "inspect"),
+    usual("-v,--verbose,--no-tensors", "inspect"),
+    refused("--json-array", "--json prints all elements of arrays", "inspect"),
+    same("--remove-metadata", "--remove", "edit"),
+    refused("--metadata,--general-name,--general-description,--pre-tokenizer,--special-token,"
+            "--special-token-by-id",
+            "--set KEY=TYPE:VALUE sets a key, such as general.name=string:cria", "edit"),
     refused("--modelfile,--parameters,--license,--system", "cria inspect shows them all",
             "inspect"),
     refused("--keep-split", "the output is one file; cria split divides it again"),
@@ -423,8 +479,11 @@ constexpr ForeignName kForeignNames[] = {
     refused("--vocab-only", "the file has the tokenizer and the tensors", "convert"),
     refused("--mistral-format", "cria reads config.json and *.safetensors as transformers does",
             "convert"),
-    refused("--no-tensor-first-split,--split-max-size,--split-max-tensors",
-            "cria split divides the file afterwards", "convert"),
+    refused("--print-supported-models", "cria convert --help lists them", "convert"),
+    refused("--base,--base-model-id,--lora",
+            "cria reads adapters that are GGUF files (--lora FILE)", "convert"),
+    refused("-q,--quantize,--q-bits", "cria quantize makes other types of the converted file",
+            "convert"),
     refused("--metadata", kMetadata, "convert"),
     // Measurements
     same("--n-prompt", "--prompt", "bench"),

@@ -139,9 +139,11 @@ void add_convert(Program& program) {
        "the same",
        into::output_file(options->convert.output),
        {.excludes = "OUT"}},
-      {"--type", "",
+      {"--type",
+       "",
        "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type",
-       into::choice(options->type, {"auto", "f32", "f16", "bf16", "q8_0"})},
+       into::choice(options->type, {"auto", "f32", "f16", "bf16", "q8_0"}),
+       {.other = "cria quantize makes other types of the converted file"}},
       {"--name", "NAME", "the model's name, general.name (default: the directory's)",
        into::text(options->convert.name)},
   });

@@ -215,7 +215,12 @@ Flags engine_flags(EngineOptions& session) {
        into::number(session.n_batch, 1, 4096)},
       {"-c,--ctx", "N", "context size in tokens (default: the model's, up to 4096)",
        std::move(context)},
-      {"--kv-type", "", "type of the KV cache", into::choice(session.kv_type, kKvTypes, "f16")}};
+      {"--kv-type",
+       "",
+       "type of the KV cache",
+       into::choice(session.kv_type, kKvTypes, "f16"),
+       {.other = "q8_0 is the smallest"}},
+  };
 }
 
 Flags model_flags(ModelOptions& options) {

@@ -59,6 +59,7 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
   EXPECT_EQ(cria({"tokenize", "- one"}).err.find("put --"), std::string::npos);
   expect_usage_error({"tokenize", "one"}, {"unexpected argument: one (-p TEXT takes a text)"});
+  expect_usage_error({"merge", "a", "b", "c"}, {"unexpected argument: c (the first part of a"});
   expect_usage_error({"list", "one", "two"}, {"unexpected argument: two (see cria list --help)"});
 }
 
@@ -124,6 +125,12 @@ TEST(Arguments, RejectsTwoValuesOfOneSetting) {
                      {"-ctk f32 and -ctv q8_0 differ", "--kv-type"});
   EXPECT_EQ(cria({"run", "-ctk", "f32", "-ctv", "f32", "-n", "1", "a"}).code, 0);
   EXPECT_EQ(cria({"run", "-ctk", "f32", "-ctk", "q8_0", "-n", "1", "a"}).code, 0) << "the last";
+}
+
+TEST(Arguments, SaysWhatToDoForOtherValues) {
+  expect_usage_error({"run", "-ctk", "q4_0", "a"}, {"f16, f32, q8_0", "q8_0 is the smallest"});
+  expect_usage_error({"convert", "d", "--outtype", "q4_k_m"}, {"q8_0", "cria quantize"});
+  expect_usage_error({"completion"}, {"SHELL is missing; choose bash, zsh, fish"});
 }
 
 TEST(Arguments, TakesAModelAsFirstArgument) {

@@ -23,6 +23,11 @@ struct FlagTable : ::testing::Test {
             {"-v,--verbose", "", "a switch", into::flag(verbose)},
             {"-t,--text", "TEXT", "a string", into::text(text), {.excludes = "--kind,WORD"}},
             {"--kind", "", "a choice", into::choice(kind, {"a", "b"})},
+            {"--type",
+             "",
+             "a choice",
+             into::choice(type, {"F16", "q8"}),
+             {.other = "see elsewhere"}},
             {"--each", "TEXT", "strings", into::each(each), {.needs = "--number,--text"}},
             {"WORD", "", "an argument", into::text(word)},
             {"REST", "", "more arguments", into::words(rest)},
@@ -44,7 +49,7 @@ struct FlagTable : ::testing::Test {
   std::vector<std::size_t> sizes{1, 2};
   std::optional<double> maybe;
   bool verbose = false;
-  std::string text, kind = "a", word;
+  std::string text, kind = "a", type = "q8", word;
   Words each, rest;
 };
 
@@ -90,6 +95,16 @@ TEST_F(FlagTable, NamesRequiredFlags) {
 
 TEST_F(FlagTable, NamesTheChoices) {
   EXPECT_EQ(error_of({"--kind", "c"}), "--kind: unknown value c; choose a, b");
+}
+
+TEST_F(FlagTable, SaysWhatToDoForOtherValues) {
+  EXPECT_EQ(error_of({"--type", "c"}), "--type: unknown value c; choose F16, q8; see elsewhere");
+}
+
+TEST_F(FlagTable, TakesChoicesInAnyCase) {
+  EXPECT_EQ(error_of({"--kind", "B", "--type", "f16"}), "");
+  EXPECT_EQ(kind, "b");
+  EXPECT_EQ(type, "F16");
 }
 
 TEST_F(FlagTable, NamesMissingValues) {

@@ -2,6 +2,8 @@
 // a note or an error that says what to do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/tools/process.h"
 #include "tools/cli/command_line.h"
 #include "tools/commands/commands.h"
@@ -107,7 +109,32 @@ constexpr std::string_view kIkLlama =
     "-cram -gan --grp-attn-n -gaw -dkvc --banned-string-file --banned-n --suffix-corpus "
     "--spec-autotune --tfs --penalize-nl --cfg-scale -ngld --draft-params";
 
+constexpr std::string_view kKoboldCpp =
+    "--model --port --host --launch --config --threads --usecuda --usecublas --usehipblas "
+    "--usevulkan --usecpu --contextsize --gpulayers --tensorsplit --maingpu --splitmode "
+    "--batchsize "
+    "--blasbatchsize --blasthreads --batchthreads --lora --noshift --nofastforward --useswa "
+    "--smartcontext --smartcache --ropeconfig --usemmap --usemlock --noavx2 --failsafe --debugmode "
+    "--onready --benchmark --prompt --cli --multiuser --multiplayer --remotetunnel --highpriority "
+    "--foreground --preloadstory --savedatafile --quiet --ssl --mmproj --draftmodel --draftamount "
+    "--draftgpulayers --password --chatcompletionsadapter --jinja --flashattention --lowvram "
+    "--quantkv --moeexperts --moecpu --defaultgenamt --showgui --skiplauncher --admin --admindir "
+    "--embeddingsmodel --sdmodel --whispermodel --ttsmodel --hordemodelname --downloaddir";
+constexpr std::string_view kLlamaCppPython =
+    "--model_alias --n_gpu_layers --split_mode --main_gpu --tensor_split --seed --n_ctx --n_batch "
+    "--n_ubatch --n_threads --n_threads_batch --flash_attn --embedding --lora --numa --chat_format "
+    "--clip_model_path --cache --cache_type --cache_size --hf_model_repo_id --draft_model "
+    "--verbose --host --port --api_key --interrupt_requests --config_file";
+
 constexpr PeerFlags kPeers[] = {
+    {"serve", kKoboldCpp},
+    {"serve", kLlamaCppPython},
+    {"serve", "--ttl --estimate-only --context-shift --think --no-think --gpt-oss-20b-default"},
+    {"merge,split,edit,convert,export", "-m --model"},
+    {"inspect", "--no-tensors --json --json-array --verbose"},
+    {"edit",
+     "--general-name --general-description --chat-template --chat-template-file --pre-tokenizer "
+     "--remove-metadata --special-token --special-token-by-id"},
     {"run,chat,serve,perplexity,imatrix,embed", kLlamaCommon},
     {"run,chat,serve", kLlamaSampling},
     {"run,chat,serve", kLlamaDrafts},
@@ -155,7 +182,8 @@ constexpr PeerFlags kPeers[] = {
      "--dry-run"},
     {"convert",
      "--outfile --outtype --model-name --dry-run --verbose --vocab-only --bigendian "
-     "--use-temp-file --no-lazy --remote --mistral-format --metadata"},
+     "--use-temp-file --no-lazy --remote --mistral-format --metadata --split-max-size "
+     "--split-max-tensors --print-supported-models --base -q"},
     {"bench",
      "-m --model -p --n-prompt -n --n-gen -d --n-depth -pg -b --batch-size -ub --ubatch-size -ctk "
      "--cache-type-k -t --threads -C --cpu-mask --cpu-strict --poll -ngl --n-gpu-layers -sm "
@@ -172,6 +200,9 @@ TEST(ForeignNames, EveryOptionOfPeersHasAMeaningOrAHint) {
       const tools::Command& command = *program.find(name);
       for (const std::string& flag : tools::parts_of(peer.flags, ' ')) {
         if (flag == "--version" || command.find(flag) != nullptr) continue;
+        std::string hyphens = flag;
+        std::ranges::replace(hyphens, '_', '-');
+        if (command.find(hyphens) != nullptr) continue;
         const tools::ForeignName* const foreign = tools::find_foreign_name(flag, name);
         EXPECT_NE(foreign, nullptr) << "cria " << name << " " << flag;
         EXPECT_TRUE(foreign == nullptr || foreign->ours.empty() ||
@@ -196,6 +227,19 @@ TEST(ForeignNames, AreIgnoredOrRefusedWithAReason) {
   EXPECT_NE(err({"serve", "--models-dir", "/nowhere"}).find("--models: "), std::string::npos);
   EXPECT_NE(err({"serve", "--max-model-len", "x"}).find("--ctx: "), std::string::npos);
   EXPECT_NE(err({"bench", "-o", "json"}).find("--json, --csv and --md"), std::string::npos);
+  // The value of an ignored option is dropped with it, but not another option behind it.
+  for (const tools::Words& words :
+       {tools::Words{"--color", "always"}, tools::Words{"-fa", "0,1"},
+        tools::Words{"--log-colors", "--seed", "1"}, tools::Words{"--numa", "distribute"}}) {
+    tools::Words all = {"run", "-n", "4", "--temp", "0"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.emplace_back("a");
+    EXPECT_EQ(cria(all).out, noted.out) << words.front();
+  }
+  EXPECT_NE(err({"run", "--think", "high", "a"}).find("write --reasoning-effort high"),
+            std::string::npos);
+  EXPECT_NE(err({"serve", "--system-prompt", "x"}).find("its first message"), std::string::npos);
+  EXPECT_NE(err({"convert", "d", "--split-max-size", "2G"}).find("cria split"), std::string::npos);
   // Values that ask for what cria does are taken.
   const Result usual = cria({"run", "-n", "4", "--temp", "0", "--reasoning-format", "deepseek",
                              "--reasoning-budget=-1", "--yarn-ext-factor", "-1.0", "a"});
@@ -215,7 +259,8 @@ TEST(ForeignNames, CommandsOfPeersHaveHints) {
         "search", "status", "gguf-dump", "export-lora", "batched-bench", "show",
         "ps",     "stop",   "pull",      "push",        "create",        "rm",
         "cp",     "server", "llama-cli", "complete",    "run-batch",     "collect-env",
-        "signin", "launch", "embedding", "gguf-split"})
+        "signin", "launch", "embedding", "gguf-split",  "webui",         "speculative",
+        "tts"})
     EXPECT_NE(tools::foreign_command_hint(name), "") << name;
   EXPECT_EQ(tools::foreign_command_hint("run"), "");
 }
