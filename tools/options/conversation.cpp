@@ -8,6 +8,7 @@
 #include "tokenizer/jinja/values/json.h"
 #include "tools/cli/command_line.h"
 #include "tools/options/values.h"
+#include "tools/requests/messages.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -49,6 +50,10 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
     return Error(path, std::string("\"") + key + "\": expected a string, got " + value.type_name(),
                  where);
   };
+  reject_lost_members(Fields(message, element_path("messages", index)));
+  for (const char* const name : {"prefix", "partial"})
+    if (const auto found = message.find(name); found != message.end() && *found == true)
+      throw Error(path, '"' + std::string(name) + "\": only cria serve continues a message", where);
   ChatMessage out;
   const Json& role = required("role");
   if (!role.is_string()) throw wrong_type("role", role);

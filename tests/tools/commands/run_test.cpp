@@ -247,6 +247,15 @@ TEST(Run, RefusesABadConversation) {
               std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
     EXPECT_EQ(result.out, "") << text;
   }
+  for (const auto& [text, message] :
+       {std::pair{R"([{"role":"user","content":"a","images":["x"]}])",
+                  R"("messages[0].images": only text is read)"},
+        {R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","prefix":true}])",
+         R"("prefix": only cria serve continues a message (message 1))"}}) {
+    const Result result = cria({"run", "--messages", "-"}, text);
+    EXPECT_EQ(result.code, 1) << text;
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+  }
   EXPECT_EQ(cria({"run", "--messages", "-"}, "{}").err,
             "cria: error: stdin: \"messages\" is missing\n");
   EXPECT_EQ(cria({"run", "--tools", "-", "hi"}, "5").err,
