@@ -45,10 +45,30 @@ std::optional<std::vector<std::string>> read_strings(const Fields& fields, std::
   return strings;
 }
 
-void read_bias(const Fields& fields, std::string_view name, std::size_t n_vocab,
-               std::vector<std::pair<TokenId, float>>& to) {
-  const Json* const bias = fields.object(name);
+/// Reads the bias of a token; false excludes it, as -100 does.
+float read_bias(const Json& value, const std::string& path) {
+  const double number = value == false ? -100 : read_number(value, path, -100, 100);
+  return number == -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(number);
+}
+
+/// OpenAI writes {"5": -100}, and llama.cpp also [[5, -100]].
+void read_biases(const Fields& fields, std::string_view name, std::size_t n_vocab,
+                 std::vector<std::pair<TokenId, float>>& to) {
+  const Json* const bias = fields.find(name);
   if (bias == nullptr) return;
+  if (!bias->is_structured())
+    refuse_type(fields.path(name), "an object of ids and numbers, or an array of such pairs",
+                *bias);
+  for (std::size_t i = 0; bias->is_array() && i < bias->size(); ++i) {
+    const Json& pair = (*bias)[i];
+    const std::string path = element_path(fields.path(name), i);
+    if (!pair.is_array() || pair.size() != 2)
+      refuse_type(path, "an array of a token id and a number", pair);
+    const auto most = static_cast<std::int64_t>(n_vocab) - 1;
+    const std::int64_t id = read_integer(pair[0], element_path(path, 0), 0, most);
+    to.emplace_back(static_cast<TokenId>(id), read_bias(pair[1], element_path(path, 1)));
+  }
+  if (bias->is_array()) return;
   for (const auto& [id, value] : bias->items()) {
     const std::string path = fields.path(std::string(name) + "." + printable(id.substr(0, 40)));
     TokenId token = 0;
@@ -57,9 +77,7 @@ void read_bias(const Fields& fields, std::string_view name, std::size_t n_vocab,
     if (bad != std::errc() || rest != end || token < 0 ||
         static_cast<std::size_t>(token) >= n_vocab)
       refuse_value(path, "the id of a token as the name", id);
-    const double number = read_number(value, path, -100, 100);
-    to.emplace_back(token, number == -100 ? -std::numeric_limits<float>::infinity()
-                                          : static_cast<float>(number));
+    to.emplace_back(token, read_bias(value, path));
   }
 }
 
@@ -111,7 +129,7 @@ struct SamplerField {
     }
   }
   void operator()(std::vector<std::pair<TokenId, float>> SamplerOptions::*member) const {
-    read_bias(fields, name, n_vocab, values.*member);
+    read_biases(fields, name, n_vocab, values.*member);
   }
 };
 
@@ -190,7 +208,10 @@ void set_schema(const Json& schema, std::string path, ConstraintFields& out) {
         "\"" + out.path + "\": expected at most 256 KiB, got " + counted(size, "byte"));
 }
 
+/// llama.cpp also takes the schema without OpenAI's "json_schema" around it.
 void read_json_schema(const Fields& format, ConstraintFields& out) {
+  if (const Json* const schema = format.find("schema"); schema && !format.has("json_schema"))
+    return set_schema(*schema, format.path("schema"), out);
   const Fields fields(format.require("json_schema", "an object"), format.path("json_schema"));
   if (const std::string name = fields.require_text("name"); !is_name(name))
     refuse_value(fields.path("name"), kNameForm, name);
@@ -202,7 +223,8 @@ void read_json_schema(const Fields& format, ConstraintFields& out) {
 void read_format(const Fields& body, ConstraintFields& out) {
   const Json* const json = body.find("response_format");
   if (json == nullptr) return;
-  const Fields format(*json, "response_format");
+  const Json short_form = {{"type", *json}};
+  const Fields format(json->is_string() ? short_form : *json, "response_format");
   const std::string type = format.require_text("type");
   if (type == "json_schema") {
     read_json_schema(format, out);
@@ -211,7 +233,8 @@ void read_format(const Fields& body, ConstraintFields& out) {
     if (const Json* const schema = format.find("schema"))
       set_schema(*schema, format.path("schema"), out);
   } else if (type != "text") {
-    refuse_value(format.path("type"), "\"text\", \"json_object\" or \"json_schema\"", type);
+    refuse_value(format.path("type"),
+                 R"("text", "json_object" or "json_schema" (a grammar goes into "grammar"))", type);
   }
 }
 

@@ -9,11 +9,13 @@
 namespace cria::tools {
 namespace {
 
+/// The values that ask for nothing. Empty also means false and 0, and One means 1 as well.
+enum class Neutral { Empty, One, MinusOne, True, None };
+
 struct ForeignField {
   std::string_view names;  ///< separated by commas; "guided_*" stands for all names that start so
   std::string_view hint;
-  double neutral = 0;   ///< a number that asks for nothing, as 0 does
-  bool strict = false;  ///< no value asks for nothing
+  Neutral neutral = Neutral::Empty;
 };
 
 constexpr std::string_view kNotHere = "this is not supported here";
@@ -24,44 +26,68 @@ constexpr std::string_view kSystem = R"(put it first among "messages", with the 
 
 // A protocol that knows a field asks for it, so its row applies to the others.
 constexpr ForeignField kForeignFields[] = {
-    {"functions,function_call", R"(use "tools", "tool_choice" and "tool_calls")", 0, true},
-    {"audio,web_search_options", kNotHere, 0, true},
+    {"functions,function_call", R"(use "tools", "tool_choice" and "tool_calls")", Neutral::None},
+    {"audio,web_search_options", kNotHere, Neutral::None},
     {"n_probs,post_sampling_probs,prompt_logprobs", R"(use "logprobs")"},
     {"top_a,smoothing_factor,epsilon_cutoff,eta_cutoff,use_beam_search,min_tokens,min_keep,"
      "stop_token_ids,bad_words,banned_strings,allowed_token_ids,logits_processors,"
-     "truncate_prompt_tokens",
+     "truncate_prompt_tokens,min_length,min_new_tokens,no_repeat_ngram_size,penalty_alpha,"
+     "negative_prompt,include_stop_str_in_output,safe_prompt,t_max_predict_ms,n_indent",
      kNotHere},
-    {"tfs_z,length_penalty", kNotHere, 1},
-    {"guided_*,json_schema,structured_outputs,regex,ebnf", kConstrains, 0, true},
-    {"format,response_json_schema,output_schema", R"(use "response_format")"},
-    {"stop_sequences,stop_words", R"(use "stop")"},
+    {"tfs_z,tfs,length_penalty,encoder_repetition_penalty,guidance_scale,num_beams", kNotHere,
+     Neutral::One},
+    {"adaptive_target", kNotHere, Neutral::MinusOne},
+    {"guided_*,json_schema,structured_outputs,regex,ebnf", kConstrains, Neutral::None},
+    {"format,response_json_schema,output_schema,response_mime_type,responseMimeType,"
+     "response_schema,responseSchema",
+     R"(use "response_format")"},
+    {"stop_sequences,stop_sequence,stop_words", R"(use "stop")"},
     {"max_length,max_tokens_to_sample", R"(use "max_tokens")"},
-    {"maxTokens,maxOutputTokens,maxCompletionTokens,max-tokens", R"(use "max_tokens")", 0, true},
-    {"temp", R"(use "temperature")", 0, true},
-    {"typical", R"(use "typical_p")", 1},
+    {"maxTokens,maxOutputTokens,maxCompletionTokens,max-tokens", R"(use "max_tokens")",
+     Neutral::None},
+    {"temp", R"(use "temperature")", Neutral::None},
+    {"do_sample", "\"temperature\": 0 always takes the most likely token", Neutral::True},
+    {"typical", R"(use "typical_p")", Neutral::One},
+    {"rep_pen", R"(use "repeat_penalty")", Neutral::One},
+    {"nsigma", R"(use "top_n_sigma")"},
+    {"mirostat_mode", R"(use "mirostat")"},
+    {"dynamic_temperature", R"(use "dynatemp_range")"},
+    {"random_seed,sampler_seed", R"(use "seed")", Neutral::MinusOne},
+    {"ban_eos_token", R"(use "ignore_eos")"},
+    {"banned_tokens,custom_token_bans", R"(use "logit_bias")"},
+    {"skip_special_tokens", "answers have no control tokens", Neutral::True},
+    {"parse_tool_calls", "tool calls are always read", Neutral::True},
     {"topP,topK,minP,repeatPenalty,presencePenalty,frequencyPenalty,stopSequences",
-     "names of fields have underscores here, as in \"top_p\"", 0, true},
-    {"system,system_prompt,instructions,preamble", kSystem},
+     "names of fields have underscores here, as in \"top_p\"", Neutral::None},
+    {"system,system_prompt,instructions,preamble,system_instruction,systemInstruction", kSystem},
     {"messages", "it belongs to /v1/chat/completions"},
     {"prompt", R"(put it into "messages"; /v1/completions takes a prompt)"},
     {"input", R"(put it into "messages"; /v1/responses takes it)"},
     {"contents,chat_history", R"(use "messages")"},
+    {"inputs,prompts", R"(use "messages"; /v1/completions takes a "prompt")"},
+    {"prompt_token_ids", R"(/v1/completions takes token ids as the "prompt")"},
+    {"memory", "put it first in the prompt"},
     {"suffix", "only completions fill in the middle"},
     {"echo", "only completions repeat the prompt"},
-    {"n,best_of", "a request has one answer here", 1},
+    {"n,best_of", "a request has one answer here", Neutral::One},
+    {"n_cmpl,num_return_sequences", R"(use "n")", Neutral::One},
     {"documents", "put documents into a message"},
-    {"images", "only text is read"},
-    {"extra_body,options", kUnpack},
-    {"think", R"(use "enable_thinking" or "reasoning_effort")", 0, true},
-    {"chat_template,template", "cria's option --chat-template sets the template"},
+    {"images,image_data", "only text is read"},
+    {"extra_body,options,parameters,sampling_params,generation_config,generationConfig", kUnpack},
+    {"think", R"(use "enable_thinking" or "reasoning_effort")", Neutral::None},
+    {"thinking_budget,thinking_budget_tokens,thinking_token_budget,reasoning_budget",
+     R"(use "enable_thinking" or "reasoning_effort")", Neutral::MinusOne},
+    {"chat_template,template,instruction_template",
+     "cria's option --chat-template sets the template"},
     {"lora", "adapters are chosen by the option --lora here"},
 };
 
-/// True for values that ask for nothing.
-bool is_neutral(const Json& value, double neutral) {
-  if (value == false || value == "") return true;
-  if (value.is_number()) return value == 0 || value == neutral;
-  return value.is_structured() && value.empty();
+bool is_neutral(const Json& value, Neutral neutral) {
+  if (neutral == Neutral::None) return false;
+  if (neutral == Neutral::True) return value == true;
+  if (neutral == Neutral::MinusOne) return value == -1;
+  if (value.is_number()) return value == 0 || (neutral == Neutral::One && value == 1);
+  return value == false || value == "" || (value.is_structured() && value.empty());
 }
 
 bool names_field(std::string_view names, std::string_view field) {
@@ -90,7 +116,7 @@ void reject_foreign_field(const Fields& fields, std::string_view name) {
       kForeignFields, [&](const ForeignField& one) { return names_field(one.names, name); });
   if (row == std::end(kForeignFields)) return;
   const Json* const value = fields.find(name);
-  if (value != nullptr && (row->strict || !is_neutral(*value, row->neutral)))
+  if (value != nullptr && !is_neutral(*value, row->neutral))
     refuse_unsupported(fields.path(name.substr(0, 64)), row->hint);
 }
 

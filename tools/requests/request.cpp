@@ -116,8 +116,18 @@ std::optional<std::string> read_thinking(const Fields& body, CompletionRequest& 
   return effort;
 }
 
+/// DeepSeek and Mistral mark the last message itself by "prefix", Qwen and Moonshot by "partial".
 void read_continuation(const Fields& body, CompletionRequest& out) {
   out.continue_last = body.flag("continue_final_message").value_or(false);
+  const Json& list = *body.array("messages");
+  const Fields marked(list.back(), element_path("messages", list.size() - 1));
+  for (const char* const name : {"prefix", "partial"})
+    if (marked.flag(name).value_or(false)) out.continue_last = true;
+  const bool begins = body.flag("add_generation_prompt").value_or(true);
+  if (!out.continue_last && !begins)
+    refuse_unsupported("add_generation_prompt",
+                       "false is for \"continue_final_message\": true; /v1/completions continues a "
+                       "text");
   if (!out.continue_last) return;
   const ChatMessage& last = out.messages.back();
   if (last.role != "assistant" || last.json.find("\"tool_calls\"") != std::string::npos)
@@ -196,9 +206,7 @@ Conversation read_batch_conversation(const Fields& body) {
   Json all = template_arguments(body);
   const Json tools = read_batch_tools(body);
   reject_foreign_fields(body);
-  for (std::size_t i = 0; messages->is_array() && i < messages->size(); ++i)
-    if ((*messages)[i].is_object())
-      reject_lost_members(Fields((*messages)[i], element_path("messages", i)));
+  reject_typing_errors(body);
   for (const std::string& name : body.unknown()) all[name] = body.json()[name];
   all["messages"] = *messages;
   if (!tools.is_null()) all["tools"] = tools;
@@ -211,6 +219,7 @@ void read_batch_text(const Fields& body, BatchRequest& request) {
   if (const auto prompt = body.text("prompt")) {
     request.prompt = *prompt;
     reject_foreign_fields(body);
+    reject_typing_errors(body);
     for (const std::string& name : body.unknown())
       throw Error("", "\"" + name + "\": unknown field of a prompt");
     return;
@@ -352,6 +361,8 @@ CompletionRequest read_completion_request(const Json& json, const GenerateOption
     refuse_unsupported("tools", "a prompt has no template that could show them");
   out.echo = body.flag("echo").value_or(false);
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
+  if (!body.flag("add_special_tokens").value_or(true))
+    refuse_unsupported("add_special_tokens", "a prompt of token ids has no others (see /tokenize)");
   read_suffix(body, out);
   out.progress = body.flag("return_progress").value_or(false);
   reject_foreign_fields(body);

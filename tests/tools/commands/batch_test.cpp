@@ -145,6 +145,7 @@ TEST(Batch, RejectsUnsupportedFields) {
       {"temp", {{"temp", 0}}},
       {"maxTokens", {{"maxTokens", 3}}},
       {"topP", {{"topP", 0.5}}},
+      {"temprature", {{"temprature", 0.5}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", "required"}}},
       {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
       {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
@@ -343,13 +344,12 @@ TEST(Batch, ReadsSeveralFiles) {
 
 TEST(Batch, ReportsUnusedFields) {
   const std::string line =
-      R"({"messages": [{"role": "user", "content": "a"}], "temprature": 1, "max_tokens": 1})";
+      R"({"messages": [{"role": "user", "content": "a"}], "greeting": 1, "max_tokens": 1})";
   const Result result = cria({"batch"}, line + "\n" + line + "\n");
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(
-      result.err,
-      "cria: note: \"temprature\" in request 1 changes nothing: the chat template does not use "
-      "it\n");
+  EXPECT_EQ(result.err,
+            "cria: note: \"greeting\" in request 1 changes nothing: the chat template does not use "
+            "it\n");
 }
 
 TEST(Batch, FailsIfNoRequestCouldBeAnswered) {

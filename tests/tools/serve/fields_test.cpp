@@ -77,7 +77,13 @@ TEST(ServeFields, OfAChat) {
       {"stop", "5", "invalid_type", "stop"},
       {"stop", R"(["a",5])", "invalid_type", "stop[1]"},
       {"stop", R"(["","","","","","","","","","","","","","","","",""])", "invalid_value", "stop"},
-      {"logit_bias", "[1]", "invalid_type", "logit_bias"},
+      {"logit_bias", "5", "invalid_type", "logit_bias"},
+      {"logit_bias", "[1]", "invalid_type", "logit_bias[0]"},
+      {"logit_bias", "[[1]]", "invalid_type", "logit_bias[0]"},
+      {"logit_bias", R"([["x",1]])", "invalid_type", "logit_bias[0][0]"},
+      {"logit_bias", "[[5,1],[4096,1]]", "invalid_value", "logit_bias[1][0]"},
+      {"logit_bias", "[[5,101]]", "invalid_value", "logit_bias[0][1]"},
+      {"logit_bias", R"({"5":true})", "invalid_type", "logit_bias.5"},
       {"logit_bias", R"({"x":1})", "invalid_value", "logit_bias"},
       {"logit_bias", R"({"4096":1})", "invalid_value", "logit_bias"},
       {"logit_bias", R"({"-1":1})", "invalid_value", "logit_bias"},
@@ -90,7 +96,12 @@ TEST(ServeFields, OfAChat) {
       {"top_logprobs", "3", "invalid_value", "top_logprobs"},
       {"stream", "\"yes\"", "invalid_type", "stream"},
       {"stream_options", R"({"include_usage":true})", "invalid_value", "stream_options"},
-      {"response_format", "\"json\"", "invalid_type", "response_format"},
+      {"response_format", "5", "invalid_type", "response_format"},
+      {"response_format", "\"json\"", "invalid_value", "response_format.type"},
+      {"response_format", R"({"type":"grammar","value":"x"})", "invalid_value",
+       "response_format.type"},
+      {"response_format", R"({"type":"json_schema"})", "missing_required_parameter",
+       "response_format.json_schema"},
       {"response_format", "{}", "missing_required_parameter", "response_format.type"},
       {"response_format", R"({"type":"xml"})", "invalid_value", "response_format.type"},
       {"response_format", R"({"type":"json_schema","json_schema":{"name":"x"}})",
@@ -122,6 +133,13 @@ TEST(ServeFields, OfAChat) {
       {"regex", "\"x\"", "unsupported_parameter", "regex"},
       {"ebnf", "\"x\"", "unsupported_parameter", "ebnf"},
       {"guided_whitespace_pattern", "\"x\"", "unsupported_parameter", "guided_whitespace_pattern"},
+      {"add_generation_prompt", "false", "unsupported_parameter", "add_generation_prompt"},
+      {"skip_special_tokens", "false", "unsupported_parameter", "skip_special_tokens"},
+      {"do_sample", "false", "unsupported_parameter", "do_sample"},
+      {"thinking_budget", "0", "unsupported_parameter", "thinking_budget"},
+      {"n_cmpl", "2", "unsupported_parameter", "n_cmpl"},
+      {"rep_pen", "1.1", "unsupported_parameter", "rep_pen"},
+      {"memory", "\"x\"", "unsupported_parameter", "memory"},
       {"tools", "{}", "invalid_type", "tools"},
       {"tools", R"([{"type":"banana"}])", "invalid_value", "tools[0].type"},
       {"tools", R"([{"type":"function","function":{"name":"a b"}}])", "invalid_value",
@@ -146,6 +164,34 @@ TEST(ServeFields, RejectGrammarsWithTokensOfText) {
   EXPECT_EQ(got->json().at("error").at("code"), "invalid_grammar");
 }
 
+// OpenAI's forms, and those of llama.cpp and others.
+TEST(ServeFields, HaveSeveralForms) {
+  ServedDemo demo;
+  const auto with = [&](const char* fields) {
+    Json body = kChat;
+    body.update({{"temperature", 0}, {"max_tokens", 8}});
+    body.update(Json::parse(fields));
+    const auto got = demo.answer("/v1/chat/completions", body);
+    EXPECT_EQ(got->status(), 200) << fields << got->body();
+    return got->json()["choices"].dump();
+  };
+  const std::string plain = with("{}"), biased = with(R"({"logit_bias":{"4044":-100}})");
+  EXPECT_NE(biased, plain) << "4044 begins the answer";
+  for (const char* const same :
+       {R"({"logit_bias":{"4044":false}})", R"({"logit_bias":[[4044,-100]]})",
+        R"({"logit_bias":[[4044,false],[5,0]]})"})
+    EXPECT_EQ(with(same), biased) << same;
+  EXPECT_EQ(with(R"({"logit_bias":[]})"), plain);
+  const std::string object = with(R"({"response_format":{"type":"json_object"}})");
+  EXPECT_NE(object, plain);
+  EXPECT_EQ(with(R"({"response_format":"json_object"})"), object);
+  const std::string yes = with(
+      R"({"response_format":{"type":"json_schema","json_schema":{
+          "name":"a","schema":{"const":"yes"}}}})");
+  EXPECT_NE(yes.find("yes"), std::string::npos) << yes;
+  EXPECT_EQ(with(R"({"response_format":{"type":"json_schema","schema":{"const":"yes"}}})"), yes);
+}
+
 // Fields of newer clients; "models" resembles "model".
 TEST(ServeFields, IgnoreUnknownNames) {
   ServedDemo demo;
@@ -158,21 +204,23 @@ TEST(ServeFields, IgnoreUnknownNames) {
 
 TEST(ServeFields, OfTheOthers) {
   ServedDemo demo;
-  constexpr Wrong kCompletion[] = {{"prompt", "", "missing_required_parameter", "prompt"},
-                                   {"prompt", "5", "invalid_type", "prompt"},
-                                   {"prompt", "[]", "invalid_value", "prompt"},
-                                   {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
-                                   {"prompt", "[-1]", "invalid_value", "prompt[0]"},
-                                   {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
-                                   {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
-                                   {"suffix", "\"x\"", "unsupported_model", "model"},
-                                   {"best_of", "2", "unsupported_parameter", "best_of"},
-                                   {"messages", "[{}]", "unsupported_parameter", "messages"},
-                                   {"logprobs", "6", "invalid_value", "logprobs"},
-                                   {"logprobs", "true", "invalid_type", "logprobs"},
-                                   {"tools", R"([{"type":"function","function":{"name":"f"}}])",
-                                    "unsupported_parameter", "tools"},
-                                   {"echo", "0", "invalid_type", "echo"}};
+  constexpr Wrong kCompletion[] = {
+      {"prompt", "", "missing_required_parameter", "prompt"},
+      {"prompt", "5", "invalid_type", "prompt"},
+      {"prompt", "[]", "invalid_value", "prompt"},
+      {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
+      {"prompt", "[-1]", "invalid_value", "prompt[0]"},
+      {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
+      {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
+      {"suffix", "\"x\"", "unsupported_model", "model"},
+      {"best_of", "2", "unsupported_parameter", "best_of"},
+      {"messages", "[{}]", "unsupported_parameter", "messages"},
+      {"logprobs", "6", "invalid_value", "logprobs"},
+      {"logprobs", "true", "invalid_type", "logprobs"},
+      {"tools", R"([{"type":"function","function":{"name":"f"}}])", "unsupported_parameter",
+       "tools"},
+      {"add_special_tokens", "false", "unsupported_parameter", "add_special_tokens"},
+      {"echo", "0", "invalid_type", "echo"}};
   for (const Wrong& wrong : kCompletion)
     expect_refused(demo, "/v1/completions", {{"prompt", "Hi"}, {"max_tokens", 2}}, wrong);
   constexpr Wrong kEmbedding[] = {
@@ -229,14 +277,26 @@ TEST(ServeFields, AtTheEdge) {
   ServedDemo demo;
   const std::string plain = demo.answer("/v1/chat/completions", kChat)->json()["choices"].dump();
   for (const char* fields :
-       {R"({"temperature":0})", R"({"temperature":2})", R"({"top_p":0})", R"({"top_k":-1})",
-        R"({"n":16.0})", R"({"top_k":3000000000,"repeat_last_n":1e12})", R"({"guided_json":null})",
-        R"({"max_tokens":-1,"max_completion_tokens":1})", R"({"num_predict":3,"top_n_sigma":-1})",
+       {R"({"temperature":0})",
+        R"({"temperature":2})",
+        R"({"top_p":0})",
+        R"({"top_k":-1})",
+        R"({"n":16.0})",
+        R"({"top_k":3000000000,"repeat_last_n":1e12})",
+        R"({"guided_json":null})",
+        R"({"max_tokens":-1,"max_completion_tokens":1})",
+        R"({"num_predict":3,"top_n_sigma":-1})",
         R"({"prompt":"","format":"","options":{},"extra_body":{},"echo":false,"tfs_z":1})",
-        R"({"seed":9223372036854775807})", R"({"seed":-1})", R"({"stop":[""]})",
-        R"({"logit_bias":{"0":-100,"4095":100}})", R"({"logprobs":true,"top_logprobs":20})",
-        R"({"stream":true,"stream_options":{"include_usage":true}})", R"({"repeat_last_n":-1})",
+        R"({"seed":9223372036854775807})",
+        R"({"seed":-1})",
+        R"({"stop":[""]})",
+        R"({"logit_bias":{"0":-100,"4095":100}})",
+        R"({"logprobs":true,"top_logprobs":20})",
+        R"({"stream":true,"stream_options":{"include_usage":true}})",
+        R"({"repeat_last_n":-1})",
         R"({"logprobs":null,"top_logprobs":3})",
+        R"({"do_sample":true,"skip_special_tokens":true,"thinking_budget":-1,"rep_pen":1})",
+        R"({"response_format":"text","add_generation_prompt":true,"n_cmpl":1,"memory":""})",
         R"({"tools":[],"modalities":["text"],"suffix":null,"functions":null,"something":[{}]})"}) {
     Json body = kChat;
     body.update(Json::parse(fields));
