@@ -190,6 +190,34 @@ TEST(ServeProtocols, OllamaHasLogprobs) {
     }
 }
 
+// Some protocols continue a last message of the assistant, others do so on request.
+TEST(ServeProtocols, ContinueTheLastMessage) {
+  ServedDemo demo;
+  const auto talk = [](const Json& more = Json::object()) {
+    Json last = {{"role", "assistant"}, {"content", "The capital of"}};
+    last.update(more);
+    return Json::array({user_says(kAsked), last});
+  };
+  const Json base = {{"temperature", 0}, {"max_tokens", 20}, {"stream", false}};
+  const auto with = [&base](Json more) {
+    more.update(base);
+    return more;
+  };
+  const auto chat = [&](Json more) { return of_chat(demo.answer(kChatPath, with(more))->json()); };
+  const Facts continued = chat({{"messages", talk()}, {"continue_final_message", true}});
+  EXPECT_EQ(std::get<0>(continued), " Norway is Oslo.");
+  EXPECT_NE(chat({{"messages", talk()}}), continued) << "OpenAI begins another message";
+  EXPECT_EQ(chat({{"messages", talk({{"prefix", true}})}}), continued);
+  EXPECT_EQ(chat({{"messages", talk({{"partial", true}})}}), continued);
+  EXPECT_EQ(chat({{"messages", talk()},
+                  {"continue_final_message", true},
+                  {"add_generation_prompt", false}}),
+            continued);
+  EXPECT_EQ(of_message(demo.answer("/v1/messages", with({{"messages", talk()}}))->json()),
+            continued);
+  EXPECT_EQ(of_ollama(demo.answer("/api/chat", with({{"messages", talk()}}))->json()), continued);
+}
+
 // A field of another protocol is used, or the error says where it belongs.
 TEST(ServeProtocols, LoseNoFieldsOfOthers) {
   ServedDemo demo;
@@ -212,6 +240,10 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
        {{"prompt", "x"}, {"raw", true}, {"system", "y"}},
        "\"system\": no template"},
       {"/api/chat", {{"messages", talk}, {"system", "y"}}, "\"system\": put it first"},
+      {"/api/generate", {{"prompt", "x"}, {"template", "y"}}, "--chat-template sets the template"},
+      {"/v1/messages",
+       {{"messages", {{{"role", "user"}, {"content", {{{"type", "document"}}}}}}}},
+       "put a document into a text block"},
       {"/api/chat", {{"messages", talk}, {"json_schema", schema}}, "\"json_schema\": use"},
       {"/v1/messages", {{"messages", talk}, {"prompt", "x"}}, "\"prompt\": put it into"},
       {"/v1/messages", {{"messages", talk}, {"n", 2}}, "\"n\": a request has one answer"},

@@ -1,12 +1,15 @@
 // The demo model behind its API, asked without a network.
 #pragma once
 
+#include <stdexcept>
+
 #include "model/gguf/rewrite.h"
 #include "model/vocabulary.h"
 #include "tests/tools/paths.h"
 #include "tests/tools/process.h"
 #include "tests/tools/serve/fake_exchange.h"
 #include "tools/serve/api/api.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve::test {
 
@@ -45,9 +48,10 @@ class ServedPool {
     return exchange;
   }
   void hand_in(const std::shared_ptr<FakeExchange>& exchange) {
-    for (const Route& route : routes_)
-      if (route.path == exchange->request().path && route.method == exchange->request().method)
-        route.handler(exchange);
+    const RouteTable::Match match =
+        routes_.find(exchange->request().method, exchange->request().path);
+    if (match.route == nullptr) throw std::logic_error("no route: " + exchange->request().path);
+    match.route->handler(exchange);
   }
   std::shared_ptr<FakeExchange> ask(const std::string& path, const nlohmann::ordered_json& body) {
     return ask(path, body.dump());
@@ -73,7 +77,7 @@ class ServedPool {
   Metrics metrics_;
   ModelPool pool_;
   Api api_;
-  std::vector<Route> routes_;
+  RouteTable routes_;
 };
 
 /// Returns the template of the demo model.

@@ -72,6 +72,11 @@ TEST(ServeInfo, PathsOfOtherServersHaveHints) {
                                    {"/v1/apply-template", "use /apply-template"},
                                    {"/healthz", "/health"},
                                    {"/v1/files", "keeps responses"},
+                                   {"/v1/responses/compact", "/v1/responses/input_tokens"},
+                                   {"/v1/responses/a/input_items", "/v1/responses/{id}"},
+                                   {"/models/load", "when a request names them"},
+                                   {"/v1/internal/encode", "/tokenize"},
+                                   {"/v1/internal/model/info", "/props"},
                                    {"/v1/audio/speech", "text only"}}) {
     const auto answer = demo.answer(path, {{"prompt", "Hi"}});
     EXPECT_EQ(answer->status(), 404);

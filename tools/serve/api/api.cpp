@@ -250,6 +250,10 @@ void detokenize(const std::shared_ptr<Exchange>& exchange, const Json& body,
 
 constexpr const char* kTextOnly = "this server reads and writes text only";
 constexpr const char* kHealth = "/health says if the server is ready";
+constexpr const char* kTokenize = "/tokenize turns text into token ids";
+constexpr const char* kProps = "use /props";
+constexpr const char* kOpenAi = "use /v1, which has OpenAI's API";
+constexpr const char* kCloses = "an answer stops when its connection is closed";
 constexpr const char* kBatch = "cria batch answers a file of requests";
 constexpr const char* kStateless = "this server keeps responses of /v1/responses, and nothing else";
 /// Paths of other servers, and what this one has instead.
@@ -277,8 +281,39 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/v1/score", "use /v1/rerank"},
     {"/v1/v1/{rest}", "leave /v1 out of the base URL"},
     {"/v1/api/{rest}", "leave /v1 out of the base URL"},
-    {"/api/v0/{rest}", "use /v1, which has OpenAI's API"},
-    {"/api/v1/{rest}", "use /v1, which has OpenAI's API"},
+    {"/api/v0/{rest}", kOpenAi},
+    {"/api/v1/info/version", kProps},
+    {"/api/v1/config/max_context_length", kProps},
+    {"/api/v1/{rest}", kOpenAi},
+    {"/api/extra/version", kProps},
+    {"/api/extra/true_max_context_length", kProps},
+    {"/api/extra/perf", "/metrics has times and counts"},
+    {"/api/extra/tokencount", kTokenize},
+    {"/api/extra/abort", kCloses},
+    {"/api/extra/{rest}", kOpenAi},
+    {"/v1beta/{rest}", kOpenAi},
+    {"/v2/chat", "use /v1/chat/completions"},
+    {"/v2/embed", "use /v1/embeddings"},
+    {"/v1/embed", "use /v1/embeddings"},
+    {"/pooling", "use /v1/embeddings"},
+    {"/classify", "/v1/rerank scores texts, and /v1/decisions chooses between options"},
+    {"/v1/generate", "use /v1/completions"},
+    {"/v1/edits", "use /v1/chat/completions"},
+    {"/v1/internal/encode", kTokenize},
+    {"/v1/internal/token-count", kTokenize},
+    {"/v1/internal/{rest}", kProps},
+    {"/v1/chat/completions/input_tokens", "use /v1/responses/input_tokens"},
+    {"/abort", kCloses},
+    {"/abort_request", kCloses},
+    {"/v1/load_lora_adapter", "--lora FILE of cria serve loads an adapter"},
+    {"/server_info", kProps},
+    {"/tokenizer_info", kProps},
+    {"/models/load", "models of --models are loaded when a request names them"},
+    {"/models/unload", "idle models are unloaded (--models-idle, or \"keep_alive\")"},
+    {"/v1/realtime", kTextOnly},
+    {"/v1/fine_tuning/jobs", "cria does not train models"},
+    {"/v1/responses/{rest}",
+     "this server has /v1/responses, /v1/responses/input_tokens and /v1/responses/{id}"},
     {"/healthz", kHealth},
     {"/livez", kHealth},
     {"/readyz", kHealth},
@@ -286,8 +321,8 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/live", kHealth},
     {"/ping", kHealth},
     {"/version", "/props and /metrics have the version"},
-    {"/info", "use /props"},
-    {"/get_model_info", "use /props"},
+    {"/info", kProps},
+    {"/get_model_info", kProps},
     {"/slots/{id}", "slots are not kept in files; the prefix cache keeps prompts"},
     {"/v1/batches", kBatch},
     {"/v1/messages/batches", kBatch},

@@ -15,6 +15,11 @@ Json& MessageList::add(Json message, const std::string& path) {
   return back();
 }
 
+void MessageList::continue_last() {
+  if (!empty() && back()["role"] == "assistant" && !back().contains("tool_calls"))
+    to_.body["continue_final_message"] = true;
+}
+
 void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix) {
   // These protocols have one answer, and streams of their own.
   constexpr std::string_view kForeign[] = {"n",      "best_of",        "echo",

@@ -23,6 +23,8 @@ class MessageList {
   [[nodiscard]] bool empty() const { return list().empty(); }
   Json& back() { return to_.body["messages"].back(); }
   [[nodiscard]] std::size_t size() const { return list().size(); }
+  /// If the last message is the assistant's, without calls, the answer continues it.
+  void continue_last();
 
  private:
   [[nodiscard]] const Json& list() const { return to_.body.at("messages"); }

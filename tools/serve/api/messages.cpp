@@ -54,7 +54,7 @@ class Blocks {
     else if (role_ == "user" && type == "tool_result")
       add_result(block);
     else if (!assistant || type != "redacted_thinking")
-      refuse_unsupported(block.path("type"), "this block is not supported here");
+      refuse_unsupported(block.path("type"), "only text is read: put a document into a text block");
     has_text_ = has_text_ || type != "tool_result";
   }
   void finish(const std::string& path) {
@@ -126,9 +126,7 @@ void read_conversation(const Fields& body, EqualRequest& to) {
   for (std::size_t i = 0; i < list.size(); ++i)
     read_message(list[i], element_path("messages", i), messages);
   if (messages.empty()) refuse_value("messages", "a message with text", list);
-  const Json& last = messages.back();
-  if (last["role"] == "assistant" && !last.contains("tool_calls"))
-    to.body["continue_final_message"] = true;
+  messages.continue_last();
 }
 
 /// Tools without a schema are Anthropic's own: left out.

@@ -16,6 +16,7 @@ using tools::refuse_unsupported;
 using tools::refuse_value;
 
 void refuse_set(const Fields& fields, const char* name) {
+  tools::reject_foreign_field(fields, name);
   const Json* const value = fields.find(name);
   if (value != nullptr && *value != false && !value->empty())
     refuse_unsupported(fields.path(name), "this is not supported here");
@@ -166,6 +167,7 @@ EqualRequest read_ollama_chat(const Json& json) {
   (void)body.require("messages", "an array of messages");
   const Json& list = *body.array("messages");
   for (std::size_t i = 0; i < list.size(); ++i) talk.add(list[i], element_path("messages", i));
+  messages.continue_last();
   copy_field(body, "tools", to, "tools");
   finish_ollama(body, to);
   return to;
