@@ -274,6 +274,51 @@ Value round_filter(Context&, const Value& input, const Arguments& arguments) {
   return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit;
 }
 
+Value filesizeformat_filter(Context& context, const Value& input, const Arguments& arguments) {
+  const Bound args("filesizeformat", arguments, {"binary"});
+  const std::optional<double> bytes =
+      input.text() != nullptr ? parse_real(*input.text()) : input.real();
+  if (!bytes || !std::isfinite(*bytes)) throw Failure("filesizeformat: expected a number");
+  const bool binary = args.truth(0, false);
+  const double base = binary ? 1024 : 1000;
+  if (*bytes == 1) return "1 Byte";
+  if (*bytes < base) {
+    const auto whole = static_cast<std::int64_t>(std::max(*bytes, -9e18));
+    return context.made(Text(std::to_string(whole) + " Bytes", true));
+  }
+  constexpr std::string_view kPrefixes = "kMGTPEZY";
+  std::size_t i = 0;
+  double unit = base;
+  for (; i + 1 < kPrefixes.size() && *bytes >= unit * base; ++i) unit *= base;
+  char number[64];
+  std::snprintf(number, sizeof number, "%.1f", std::min(*bytes / unit, 1e18));
+  const std::string name =
+      binary ? upper(kPrefixes.substr(i, 1)) + "iB" : std::string(kPrefixes.substr(i, 1)) + "B";
+  return context.made(Text(std::string(number) + " " + name, true));
+}
+
+/// Percent-encoded except letters, digits and "_.-~/".
+std::string url_quoted(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("_.-~/").find(c) != std::string_view::npos;
+    char code[8];
+    std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned char>(c));
+    out += plain ? std::string(1, c) : code;
+  }
+  return out;
+}
+
+Value urlencode_filter(Context& context, const Value& input, const Arguments& arguments) {
+  const Bound args("urlencode", arguments, {});
+  if (input.dict() != nullptr || input.list() != nullptr)
+    throw Failure("urlencode: expected str, got " + input.type_name());
+  const Text text = context.text(input);
+  context.budget.take(3 * text.size());
+  return context.made(map_runs(text, url_quoted));
+}
+
 Value default_filter(Context&, const Value& input, const Arguments& arguments) {
   const Bound args("default", arguments, {"default_value", "boolean"});
   return input.is_undefined() || (args.truth(1, false) && !input.truth()) ? args.get(0, "") : input;
@@ -309,6 +354,7 @@ constexpr NamedFilter kFilters[] = {{"abs", abs_filter},
                                     {"default", default_filter},
                                     {"e", escape_filter},
                                     {"escape", escape_filter},
+                                    {"filesizeformat", filesizeformat_filter},
                                     {"float", float_filter},
                                     {"format", format_filter},
                                     {"indent", indent_filter},
@@ -323,6 +369,7 @@ constexpr NamedFilter kFilters[] = {{"abs", abs_filter},
                                     {"trim", trim_filter},
                                     {"truncate", truncate_filter},
                                     {"upper", case_filter<upper>},
+                                    {"urlencode", urlencode_filter},
                                     {"wordcount", wordcount_filter}};
 
 }  // namespace
