@@ -108,6 +108,8 @@ Target words_or_list(Words& values) {
 Target output_file(std::string& path) {
   return text(path, [](const std::string& word) {
     if (word == "-") throw Error("", "expected the name of a file: this is not written to stdout");
+    if (word.find("{ftype}") != std::string::npos)
+      throw Error("", "{ftype} is not replaced; write the name of the type");
   });
 }
 

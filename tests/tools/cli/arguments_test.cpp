@@ -130,6 +130,7 @@ TEST(Arguments, RejectsTwoValuesOfOneSetting) {
 TEST(Arguments, SaysWhatToDoForOtherValues) {
   expect_usage_error({"run", "-ctk", "q4_0", "a"}, {"f16, f32, q8_0", "q8_0 is the smallest"});
   expect_usage_error({"convert", "d", "--outtype", "q4_k_m"}, {"q8_0", "cria quantize"});
+  expect_usage_error({"convert", "d", "--outfile", "m-{ftype}.gguf"}, {"{ftype} is not replaced"});
   expect_usage_error({"completion"}, {"SHELL is missing; choose bash, zsh, fish"});
 }
 
