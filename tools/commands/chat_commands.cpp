@@ -234,6 +234,7 @@ constexpr ChatCommand kChatCommands[] = {
     {"/bye", "", "", end},
     {"/?", "", "", show_help},
     {"/clear", "", "", reset},
+    {"/new", "", "", reset},
     {"/regen", "", "", retry},
     {"/regenerate", "", "", retry},
 };
@@ -243,7 +244,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignCommands[] = {
     {"/model", "cria chat -m FILE talks to another model"},
     {"/show", "cria inspect shows a model"},
     {"/read", "paste the text, or begin and end it with \"\"\""},
+    {"/glob", "paste the text, or begin and end it with \"\"\""},
     {"/image", "cria reads text only"},
+    {"/audio", "cria reads text only"},
 };
 
 constexpr std::string_view kEndWords[] = {"exit", "quit"};

@@ -404,7 +404,8 @@ TEST(Chat, MayBeginWithAMessageOfTheCommandLine) {
 }
 
 TEST(Chat, KnowsCommandsOfOtherPrograms) {
-  const Result result = chat("My name is Ana.\n/clear\nWhat is my name?\n/?\n/bye\nnot read\n");
+  const Result result =
+      chat("My name is Ana.\n/clear\nWhat is my name?\n/new\n/?\n/bye\nnot read\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(count_lines(result.out), 2U) << result.out;
   EXPECT_EQ(result.out.find("Your name is Ana."), std::string::npos);
