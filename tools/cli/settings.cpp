@@ -15,6 +15,7 @@
 
 #include "model/error.h"
 #include "model/file/binary_file.h"
+#include "model/file/utf8.h"
 #include "model/plural.h"
 #include "tools/cli/command_line.h"
 #include "tools/model_store.h"
@@ -253,6 +254,23 @@ std::string environment_name(const std::string& option) {
   return name;
 }
 
+namespace {
+
+/// "; did you mean CRIA_TEMP?" for CRIA_TMEP, and for CRIA_TEMPERATURE, a name of other programs.
+std::string nearest_variable(const std::string& variable, const Command& command) {
+  std::string option = lower_case(variable.substr(std::string_view("CRIA_").size()));
+  std::ranges::replace(option, '_', '-');
+  Words names;
+  for (const Flag& flag : command.flags)
+    if (!flag.setting_name().empty()) names.push_back(flag.setting_name());
+  const ForeignName* const foreign = find_foreign_name("--" + option, command.name);
+  const std::string ours(foreign == nullptr ? "" : foreign->ours);
+  const std::string near = ours.starts_with("--") ? ours.substr(2) : nearest_name(option, names);
+  return near.empty() ? "" : "; did you mean " + environment_name(near) + "?";
+}
+
+}  // namespace
+
 void note_other_variables(const Program& program, const Command& command) {
   std::set<std::string> known = {"CRIA_CONFIG", "CRIA_ISA", "CRIA_LIBRARY", "CRIA_MODELS"};
   for (const Command& one : program.commands)
@@ -262,8 +280,7 @@ void note_other_variables(const Program& program, const Command& command) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable(*entry, std::strcspn(*entry, "="));
     if (variable.starts_with("CRIA_") && !known.contains(variable))
-      print_note(variable + " is not the name of an option" +
-                 suggestion(variable, {known.begin(), known.end()}));
+      print_note(variable + " is not the name of an option" + nearest_variable(variable, command));
     else if (peers && (variable.starts_with("LLAMA_ARG_") || variable == "OLLAMA_HOST"))
       print_note(variable + " is ignored: cria reads the variables that begin with CRIA_");
   }

@@ -130,7 +130,14 @@ TEST_F(Settings, VariablesThatAreNoneAreNoted) {
   EXPECT_NE(result.err.find("LLAMA_ARG_CTX_SIZE is ignored"), std::string::npos);
   EXPECT_EQ(result.err.find("CRIA_TEMP "), std::string::npos) << result.err;
   const std::string run =
-      cria({"run", "-n", "1", "a"}, "", {"CRIA_TMEP=1", "LLAMA_ARG_CTX_SIZE=3"}).err;
+      cria({"run", "-n", "1", "a"}, "",
+           {"CRIA_TMEP=1", "CRIA_TEMPERATURE=1", "CRIA_TEMPRATURE=1", "LLAMA_ARG_CTX_SIZE=3"})
+          .err;
+  EXPECT_NE(run.find("CRIA_TEMPERATURE is not the name of an option; did you mean CRIA_TEMP?"),
+            std::string::npos)
+      << run;
+  EXPECT_NE(run.find("CRIA_TEMPRATURE is not the name of an option\n"), std::string::npos)
+      << "not --template of another command: " << run;
   EXPECT_NE(run.find("CRIA_TMEP is not the name of an option; did you mean CRIA_TEMP?"),
             std::string::npos)
       << run;
