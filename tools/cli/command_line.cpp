@@ -143,6 +143,7 @@ class Reader {
     for (const Flag& flag : command_.flags)
       for (const std::string& known : flag.all_names())
         if (known.starts_with("--")) names.push_back(known);
+    for (std::string& known : foreign_names_of(command_)) names.push_back(std::move(known));
     const std::string wanted = name.starts_with("--") ? name : "-" + name;
     throw UsageError("cria " + command_.name + " has no option " + name +
                      (is_text ? " (put -- before a text that begins with a hyphen)"

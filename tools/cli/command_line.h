@@ -69,6 +69,8 @@ struct ForeignName {
 
 /// Null for an unknown name. Underscores count as hyphens.
 const ForeignName* find_foreign_name(std::string_view name, std::string_view command);
+/// The long names of other programs for flags of this command.
+Words foreign_names_of(const Command& command);
 
 /// Returns what to type instead of a command of another program, such as "ls"; "" for other names.
 std::string_view foreign_command_hint(std::string_view name);

@@ -512,4 +512,14 @@ const ForeignName* find_foreign_name(std::string_view name, std::string_view com
   return found == std::end(kForeignNames) ? nullptr : found;
 }
 
+Words foreign_names_of(const Command& command) {
+  Words names;
+  for (const ForeignName& one : kForeignNames)
+    if (!one.ours.empty() && (one.commands.empty() || lists(one.commands, command.name)))
+      for (std::string& name : parts_of(one.names))
+        if (name.starts_with("--") && command.find(one.ours) != nullptr)
+          names.push_back(std::move(name));
+  return names;
+}
+
 }  // namespace cria::tools

@@ -50,6 +50,7 @@ TEST(Arguments, HelpAndVersionAreCommandsToo) {
 TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"run", "--tmep", "0"},
                      {"cria run has no option --tmep; did you mean --temp?"});
+  expect_usage_error({"run", "--temprature", "0"}, {"did you mean --temperature?"});
   expect_usage_error({"run", "--tmep=0"}, {"no option --tmep; did you mean --temp?"});
   expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
   expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
