@@ -136,8 +136,8 @@ class Avx2RowGemv {
     const auto row = [&](std::size_t r) CRIA_INLINE {
       const std::byte* const p = rows[r] + offset;
       if constexpr (mode == PrefetchMode::InOrder) {
-        prefetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0);
-        prefetch_near<sizeof(Block)>(p);
+        prefetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0,
+                                       [&]() CRIA_INLINE { prefetch_near<sizeof(Block)>(p); });
       }
       if constexpr (kRowMins)
         blocks.row(p, r, sums[r], mins[r]);

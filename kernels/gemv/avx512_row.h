@@ -316,9 +316,10 @@ class RowGemv : public SuperBlocks<RowGemv<type, T, mode>, type, T, mode> {
                                       const std::int16_t* const (&sums)[T],
                                       const float* const (&scales)[T], std::size_t b,
                                       __m256 (&acc)[T]) {
-    const RowValues<T> x(q, 256 * b, std::integral_constant<RowOrder, W::kOrder>{},
-                         std::integral_constant<int, W::kZero>{});
-    const typename W::Rows decoded(rows, offset);
+    // Not const: GCC keeps const structs in memory.
+    RowValues<T> x(q, 256 * b, std::integral_constant<RowOrder, W::kOrder>{},
+                   std::integral_constant<int, W::kZero>{});
+    typename W::Rows decoded(rows, offset);
     const auto row = [&](int r) CRIA_INLINE {
       RowSums<T> total = sums_by<T>([](auto) CRIA_INLINE { return _mm512_setzero_si512(); });
       if constexpr (requires { decoded.total(r, rows[r], x); })
@@ -338,14 +339,15 @@ class RowGemv : public SuperBlocks<RowGemv<type, T, mode>, type, T, mode> {
     __m512i pairs[T][4], mins[T][4];
     unroll<4>([&](auto i) CRIA_INLINE {
       if constexpr (mode == PrefetchMode::InOrder) {
-        prefetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
-        prefetch_near<sizeof(Block)>(rows[2 * i] + offset);
-        prefetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
+        prefetch_far<kRowGroup * sizeof(Block), 4>(ahead, i, [&]() CRIA_INLINE {
+          prefetch_near<sizeof(Block)>(rows[2 * i] + offset);
+          prefetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
+        });
       } else {
         prefetch_stream<sizeof(Block)>(rows[2 * i] + offset, stream_distance());
         prefetch_stream<sizeof(Block)>(rows[2 * i + 1] + offset, stream_distance());
       }
-      const RowSums<T> first = row(2 * i), second = row(2 * i + 1);
+      RowSums<T> first = row(2 * i), second = row(2 * i + 1);
       unroll<T>([&](auto t) CRIA_INLINE { pairs[t][i] = add_neighbours(first[t], second[t]); });
       if constexpr (kMins && !kMinSums) {
         const __m512i min = decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset);

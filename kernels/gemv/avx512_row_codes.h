@@ -245,14 +245,13 @@ class CodedGemv : public SuperBlocks<CodedGemv<type, T>, type, T, PrefetchMode::
     (std::make_index_sequence<T>{});
     __m512i products[T][4];
     unroll<2>([&](auto i) CRIA_INLINE {
-      prefetch_far<4 * kBytes, 1>(ahead + i * 4 * kBytes, 0);
       // Rows r and r + 4 share registers, or r and r + 1 have their own.
       constexpr int kNext = kShared ? 4 : 1, kStep = kShared ? 1 : 2;
-      const std::byte* const* const row = rows + (kShared ? 2 * i : 4 * i);
-      const auto block = [&](int r) CRIA_INLINE {
-        prefetch_near<kBytes>(row[r] + offset);
-        return row[r] + offset;
-      };
+      const auto block = [&](int r)
+                             CRIA_INLINE { return rows[(kShared ? 2 * i : 4 * i) + r] + offset; };
+      prefetch_far<4 * kBytes, 1>(ahead + i * 4 * kBytes, 0, [&]() CRIA_INLINE {
+        for (const int r : {0, kStep, kNext, kNext + kStep}) prefetch_near<kBytes>(block(r));
+      });
       Pair first(block(0), block(kNext)), second(block(kStep), block(kStep + kNext));
       Pair::find(first, second);
       unroll<T>([&](auto t) CRIA_INLINE {

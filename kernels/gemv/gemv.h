@@ -166,8 +166,9 @@ class Gemv {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
         const bool own = static_cast<std::size_t>(j) % V::kPacks == k;  // each row once
         if constexpr (mode == PrefetchMode::InOrder) {
-          prefetch_far<kPack, 8>(ahead + k * kPack, j);
-          if (own) prefetch_near<W::kBytes>(rows[j] + offset);
+          prefetch_far<kPack, 8>(ahead + k * kPack, j, [&]() CRIA_INLINE {
+            if (own) prefetch_near<W::kBytes>(rows[j] + offset);
+          });
         } else if constexpr (kStreams) {
           if (own) prefetch_stream<W::kBytes>(rows[j] + offset, stream_distance());
         }
@@ -242,7 +243,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  const std::size_t least = T == 1 && !kSmallL1Cache ? kPrefetchNear : kPrefetchFar;
+  const std::size_t least = kSmallL1Cache ? kPrefetchFar : kPrefetchNear;
   const RowGroups groups(row_begin, row_end, kRowGroup,
                          Kernel::kMode == PrefetchMode::InOrder ? 0 : job.row_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {

@@ -57,7 +57,7 @@ class RowGroups {
 };
 
 /// Min prefetch distance, in bytes; the best one depends on the memory.
-inline constexpr std::size_t kPrefetchFar = 32 << 10, kPrefetchNear = 16 << 10;
+inline constexpr std::size_t kPrefetchFar = 32 << 10, kPrefetchNear = 8 << 10;
 
 /// Prefetch address for rows of group_bytes in total at `rows`: whole groups ahead, so that the
 /// last groups of a range prefetch all of the first ones that are read next.
@@ -81,15 +81,22 @@ CRIA_INLINE inline void prefetch_lines(const std::byte* p, int begin, int end) {
   for (int line = begin; line < end; ++line) __builtin_prefetch(p + 64 * line, 0, locality);
 }
 /// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads
-/// between them.
-template <std::size_t Bytes, int parts>
-CRIA_INLINE inline void prefetch_far(const std::byte* p, int part) {
+/// between them. near(): prefetches what is read soon; called if L1 is so small that lines go to
+/// L2.
+template <std::size_t Bytes, int parts, class Near>
+CRIA_INLINE inline void prefetch_far(const std::byte* p, int part, Near near) {
   constexpr int kLines = (Bytes + 63) / 64;
   const int begin = part * kLines / parts, end = (part + 1) * kLines / parts;
-  if (kSmallL1Cache)
+  if (kSmallL1Cache) {
     prefetch_lines<2>(p, begin, end);
-  else
+    near();
+  } else {
     prefetch_lines<3>(p, begin, end);
+  }
+}
+template <std::size_t Bytes, int parts>
+CRIA_INLINE inline void prefetch_far(const std::byte* p, int part) {
+  prefetch_far<Bytes, parts>(p, part, [] {});
 }
 /// Prefetches Bytes from p on into L2, for float products of several tokens, which need L1.
 template <std::size_t Bytes>
