@@ -8,8 +8,8 @@
 namespace cria {
 namespace {
 
-constexpr double kShare = 1.0 / 64;  // share of the time that drafts may cost
-constexpr double kMinBudget = -0.25, kInitialBudget = 1, kMaxBudget = 4;  // passes of one token
+constexpr double kShare = 1.0 / 80;  // share of the time that drafts may cost
+constexpr double kMinBudget = -0.25, kInitialBudget = 1.5, kMaxBudget = 4;  // passes of one token
 constexpr std::size_t kFirst = 3;   // initial passes without drafts: two outvote a slow one
 constexpr std::size_t kPlain = 32;  // passes between two without drafts, the unit of measurement
 constexpr std::size_t kMaxRejectedPasses =
@@ -18,8 +18,8 @@ constexpr std::size_t kRetry = 8;  // passes between trials of doubted sizes
 // Passes until a measurement is doubted: few after a surprise, four times the number after each
 // confirmation.
 constexpr std::size_t kMinTrust = 4, kTrust = 32, kMaxTrust = 1024;
-constexpr std::array<double, 4> kPriorRight{2, 3, 3.4, 3.7};
-constexpr double kPriorOf = 4;
+constexpr std::array<double, 4> kPriorRight{4, 5, 6.8, 7.4};
+constexpr double kPriorOf = 8;
 
 // The time of the faster passes: load by other programs only ever slows passes down.
 double lower_quartile(std::span<double> values) {
