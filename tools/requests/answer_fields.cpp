@@ -223,8 +223,9 @@ void read_json_schema(const Fields& format, ConstraintFields& out) {
 void read_format(const Fields& body, ConstraintFields& out) {
   const Json* const json = body.find("response_format");
   if (json == nullptr) return;
-  const Json short_form = {{"type", *json}};
-  const Fields format(json->is_string() ? short_form : *json, "response_format");
+  const bool short_form = *json == "text" || *json == "json_object";
+  const Json object = short_form ? Json::object({{"type", *json}}) : *json;
+  const Fields format(object, "response_format");
   const std::string type = format.require_text("type");
   if (type == "json_schema") {
     read_json_schema(format, out);

@@ -315,6 +315,9 @@ TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
   EXPECT_EQ(demo.answer("/apply-template", {{"messages", messages}})->json()["prompt"],
             "<|im_start|>system\nBe "
             "short.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const Json closed = {{"messages", messages}, {"add_generation_prompt", false}};
+  const std::string prompt = demo.answer("/apply-template", closed)->json()["prompt"];
+  EXPECT_TRUE(prompt.ends_with("<|im_start|>user\nHi<|im_end|>\n")) << prompt;
   const Json numbers = demo.answer("/v1/embeddings", {{"input", {"cat", "the sea"}}})->json();
   ASSERT_EQ(numbers["data"].size(), 2U);
   double length = 0;

@@ -97,7 +97,7 @@ TEST(ServeFields, OfAChat) {
       {"stream", "\"yes\"", "invalid_type", "stream"},
       {"stream_options", R"({"include_usage":true})", "invalid_value", "stream_options"},
       {"response_format", "5", "invalid_type", "response_format"},
-      {"response_format", "\"json\"", "invalid_value", "response_format.type"},
+      {"response_format", "\"json\"", "invalid_type", "response_format"},
       {"response_format", R"({"type":"grammar","value":"x"})", "invalid_value",
        "response_format.type"},
       {"response_format", R"({"type":"json_schema"})", "missing_required_parameter",

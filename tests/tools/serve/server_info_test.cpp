@@ -72,8 +72,7 @@ TEST(ServeInfo, PathsOfOtherServersHaveHints) {
                                    {"/v1/apply-template", "use /apply-template"},
                                    {"/healthz", "/health"},
                                    {"/v1/files", "keeps responses"},
-                                   {"/v1/responses/compact", "/v1/responses/input_tokens"},
-                                   {"/v1/responses/a/input_items", "/v1/responses/{id}"},
+                                   {"/v1/responses/compact", "use /v1/responses"},
                                    {"/models/load", "when a request names them"},
                                    {"/v1/internal/encode", "/tokenize"},
                                    {"/v1/internal/model/info", "/props"},
@@ -85,6 +84,8 @@ TEST(ServeInfo, PathsOfOtherServersHaveHints) {
     EXPECT_NE(said.find(std::string("not found: ") + path + "; "), std::string::npos) << said;
     EXPECT_NE(said.find(hint), std::string::npos) << said;
   }
+  EXPECT_THROW(demo.ask("/v1/responses/a", Json::object()), std::logic_error)
+      << "405: a response can be read and deleted";
 }
 
 }  // namespace

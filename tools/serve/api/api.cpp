@@ -312,8 +312,7 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/models/unload", "idle models are unloaded (--models-idle, or \"keep_alive\")"},
     {"/v1/realtime", kTextOnly},
     {"/v1/fine_tuning/jobs", "cria does not train models"},
-    {"/v1/responses/{rest}",
-     "this server has /v1/responses, /v1/responses/input_tokens and /v1/responses/{id}"},
+    {"/v1/responses/compact", "use /v1/responses"},
     {"/healthz", kHealth},
     {"/livez", kHealth},
     {"/readyz", kHealth},
@@ -570,8 +569,10 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Json& 
                          const ModelLease& model) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
+  Json chat = body;
+  chat.erase("add_generation_prompt");
   const CompletionRequest request = tools::read_chat_request(
-      body, model->defaults, model->model->token_count(), model->model->adapters().files().size());
+      chat, model->defaults, model->model->token_count(), model->model->adapters().files().size());
   Repairs repairs;
   Json json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
   if (!repairs.empty()) json["repairs"] = repairs;
