@@ -10,7 +10,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "model/error.h"
@@ -272,14 +271,21 @@ std::string nearest_variable(const std::string& variable, const Command& command
 }  // namespace
 
 void note_other_variables(const Program& program, const Command& command) {
-  std::set<std::string> known = {"CRIA_CONFIG", "CRIA_ISA", "CRIA_LIBRARY", "CRIA_MODELS"};
-  for (const Command& one : program.commands)
-    for (const Flag& flag : one.flags)
-      if (!flag.setting_name().empty()) known.insert(environment_name(flag.setting_name()));
+  static constexpr std::string_view kOthers[] = {"CRIA_CONFIG", "CRIA_ISA", "CRIA_LIBRARY",
+                                                 "CRIA_MODELS"};
+  const auto is_known = [&program](const std::string& variable) {
+    const auto sets = [&variable](const Flag& flag) {
+      return !flag.setting_name().empty() && variable == environment_name(flag.setting_name());
+    };
+    return std::ranges::count(kOthers, variable) != 0 ||
+           std::ranges::any_of(program.commands, [&sets](const Command& one) {
+             return std::ranges::any_of(one.flags, sets);
+           });
+  };
   const bool peers = command.name == "serve" || command.name == "config";
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string variable(*entry, std::strcspn(*entry, "="));
-    if (variable.starts_with("CRIA_") && !known.contains(variable))
+    if (variable.starts_with("CRIA_") && !is_known(variable))
       print_note(variable + " is not the name of an option" + nearest_variable(variable, command));
     else if (peers && (variable.starts_with("LLAMA_ARG_") || variable == "OLLAMA_HOST"))
       print_note(variable + " is ignored: cria reads the variables that begin with CRIA_");

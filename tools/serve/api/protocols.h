@@ -64,4 +64,9 @@ std::vector<Route> infill_routes(Api& api);
 /// The API must outlive the routes. None of them loads a model or keeps it from being unloaded.
 std::vector<Route> server_info_routes(Api& api);
 
+// ---- paths of other servers
+
+/// Routes that answer 404 with what to use instead.
+std::vector<Route> other_routes();
+
 }  // namespace cria::serve

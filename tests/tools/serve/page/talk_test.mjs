@@ -4,7 +4,7 @@ import test from 'node:test';
 import { answers, answerWith, ask, by, closePage, ended, openPage, questions, refusal, send, startServer, streamOf, textOf } from './support.mjs';
 
 const server = await startServer();
-const endless = await startServer('-c', '8192', '--ignore-eos', '-n', '6000');
+const endless = await startServer('-c', '32768', '--ignore-eos', '-n', '30000');
 const contextExceeded = refusal(400, 'context_length_exceeded', 'The prompt has 530 tokens, the context 512');
 
 test('a question is answered, and the figures are told', async () => {
