@@ -101,7 +101,7 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
 std::vector<Route> other_routes() {
   std::vector<Route> all;
   for (const auto& [path, hint] : kOtherPaths) {
-    const auto refuse = [hint](const std::shared_ptr<Exchange>& exchange) {
+    const auto refuse = [hint = hint](const std::shared_ptr<Exchange>& exchange) {
       const Request& request = exchange->request();
       exchange->fail(
           404, error_body(request, 404, "not found: " + request.path + "; " + hint, "not_found"));
