@@ -260,7 +260,7 @@ struct IntDots<Avx512> {
     alignas(64) static constexpr LowInt16AsBytes kBytes;
     const __m512i bytes = _mm512_load_si512(kBytes.at);
     V lanes = V::broadcast(0);
-    unroll<kOperandValues<kind> / 32>([&](auto i) CRIA_INLINE {
+    unroll<kOperandValues<kind> / 32>([&](int i) CRIA_INLINE {
       const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], factors[2 * i]).part[0]),
                     r1 =
                         _mm512_castps_si512(operand_bits(x[2 * i + 1], factors[2 * i + 1]).part[0]);
@@ -293,18 +293,18 @@ struct IntDots<Avx512> {
                   Queries > 4) {  // one after the other: the caller keeps sums, too
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
         unroll<Queries>(
-            [&](auto q) CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
+            [&](int q) CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
       });
       each(low, begin);
       add_shifted(low, high);
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
-        unroll<Queries>([&](auto q)
+        unroll<Queries>([&](int q)
                             CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
       });
     } else {
       each(low, begin);
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
-        unroll<Queries>([&](auto q) CRIA_INLINE {
+        unroll<Queries>([&](int q) CRIA_INLINE {
           const std::byte* const p = a + q * kOperand + at;
           add_dots<kind>(low[q], row, p);
           add_dots<kind>(high[q], row, p + 32);
@@ -349,7 +349,7 @@ struct IntDots<Avx512> {
     constexpr std::size_t kSteps = kOperandValues<kind> / 4;
     unroll<kSteps>([&](auto step) CRIA_INLINE {  // in a loop GCC 12 spills sums
       __m512i row[Groups];
-      unroll<Groups>([&](auto g) CRIA_INLINE {
+      unroll<Groups>([&](int g) CRIA_INLINE {
         const std::byte* const p = bytes + g * kSteps * 64 + step * 64;
         row[g] = _mm512_loadu_si512(p);
         if constexpr (kSigned<kind>) row[g] = _mm512_xor_si512(row[g], _mm512_set1_epi8(-128));

@@ -207,8 +207,8 @@ class IntAttention : AttentionQueries<Isa> {
     if constexpr (Queries <= kQueriesInRegisters) {  // registers hold their scores, too
       V s[Queries][Groups];
       const auto each = [&](auto f) CRIA_INLINE {
-        unroll<Queries>([&](auto q)
-                            CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
+        unroll<Queries>([&](int q)
+                            CRIA_INLINE { unroll<Groups>([&](int g) CRIA_INLINE { f(q, g); }); });
       };
       each([&](auto q, auto g) CRIA_INLINE { s[q][g] = V::broadcast(0); });
       for (std::size_t b = 0; b < key_blocks_; ++b)

@@ -30,7 +30,7 @@ void encode_affine32(const float* x, const float* importance, std::size_t n_bloc
 
 template <class Isa, class Block, int top>
 inline constexpr EncodeFn kAffine32 =
-    encode_batches<Block, 32, kFloatLanes, encode_affine32<Isa, Block, top, false>,
+    encode_batches<Block, 32, kFloatLanes, encode_affine32<Isa, Block, top, kWeightedOnly<Isa>>,
                    encode_affine32<Isa, Block, top, true>>;
 
 template <class Isa>
@@ -145,7 +145,7 @@ class AffineSuper {
 template <class Isa, class Block, int top, std::size_t N, int s_max>
 inline constexpr EncodeFn kAffineSuper =
     encode_batches<Block, 256, kFloatLanes * N / 256,
-                   encode_by<AffineSuper<Isa, Block, top, N, s_max, false>>,
+                   encode_by<AffineSuper<Isa, Block, top, N, s_max, kWeightedOnly<Isa>>>,
                    encode_by<AffineSuper<Isa, Block, top, N, s_max, true>>>;
 
 template <class Isa>

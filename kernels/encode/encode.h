@@ -92,7 +92,8 @@ void encode_q1_0(const float* x, const float* importance, std::size_t n_blocks, 
 
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q1_0> =
-    encode_batches<BlockQ1_0, 128, kFloatLanes, encode_q1_0<Isa, false>, encode_q1_0<Isa, true>>;
+    encode_batches<BlockQ1_0, 128, kFloatLanes, encode_q1_0<Isa, kWeightedOnly<Isa>>,
+                   encode_q1_0<Isa, true>>;
 
 }  // namespace CRIA_ISA_NAMESPACE
 }  // namespace cria

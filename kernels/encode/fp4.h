@@ -106,7 +106,8 @@ void encode_mxfp4(const float* x, const float* importance, std::size_t n_blocks,
 
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::MXFP4> =
-    encode_batches<BlockMXFP4, 32, kFloatLanes, encode_mxfp4<Isa, false>, encode_mxfp4<Isa, true>>;
+    encode_batches<BlockMXFP4, 32, kFloatLanes, encode_mxfp4<Isa, kWeightedOnly<Isa>>,
+                   encode_mxfp4<Isa, true>>;
 
 // NVFP4: sub-blocks of 16 weights d·q, q twice E2M1, d half of UE4M3.
 
@@ -146,7 +147,7 @@ void encode_nvfp4(const float* x, const float* importance, std::size_t n_blocks,
 
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::NVFP4> =
-    encode_batches<BlockNVFP4, 64, kFloatLanes / 4, encode_nvfp4<Isa, false>,
+    encode_batches<BlockNVFP4, 64, kFloatLanes / 4, encode_nvfp4<Isa, kWeightedOnly<Isa>>,
                    encode_nvfp4<Isa, true>>;
 
 }  // namespace CRIA_ISA_NAMESPACE

@@ -2,6 +2,8 @@
 // block, and nothing is summed across lanes.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/formats/formats.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/f32x16.h"
@@ -174,14 +176,30 @@ class ByteLanes {
   alignas(64) std::int8_t rows_[N][kFloatLanes];
 };
 
-/// Calls f(x, importance, number of blocks ≤ Batch, where they go) over a row.
-template <class Block, std::size_t Values, std::size_t Batch, class F>
+/// Whether the encoders of an instruction set without importance are those with importance, all of
+/// it 1: the same bits, half the code.
+template <class Isa>
+inline constexpr bool kWeightedOnly = std::is_same_v<Isa, ScalarIsa>;
+
+template <std::size_t N>
+struct Ones {
+  constexpr Ones() {
+    for (float& value : at) value = 1;
+  }
+  float at[N];
+};
+
+/// Calls f(x, importance, number of blocks ≤ Batch, where they go) over a row. No importance is
+/// nullptr, or 1 for each value if `weighted`.
+template <class Block, std::size_t Values, std::size_t Batch, bool weighted, class F>
 [[gnu::always_inline]] inline void each_batch(const float* x, const float* importance,
                                               std::size_t n, std::byte* blocks, F f) {
+  static constexpr Ones<weighted ? Values * Batch : 1> kOnes;
   const std::size_t n_blocks = n / Values;
   for (std::size_t b = 0; b < n_blocks; b += Batch) {
     const std::size_t some = n_blocks - b < Batch ? n_blocks - b : Batch;
-    f(x + b * Values, importance == nullptr ? nullptr : importance + b * Values, some,
+    const float* const none = weighted ? kOnes.at : nullptr;
+    f(x + b * Values, importance == nullptr ? none : importance + b * Values, some,
       blocks + b * sizeof(Block));
   }
 }
@@ -190,7 +208,7 @@ template <class Block, std::size_t Values, std::size_t Batch, class F>
 /// (x, importance, number of blocks, destination).
 template <class Block, std::size_t Values, std::size_t Batch, auto plain, auto weighted>
 void encode_batches(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
-  each_batch<Block, Values, Batch>(
+  each_batch<Block, Values, Batch, plain == weighted>(
       x, importance, n, blocks,
       [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
         (w == nullptr ? plain : weighted)(some, w, n_blocks, out);

@@ -165,7 +165,7 @@ class Q8Blocks {
 
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::Q8_0> =
-    encode_batches<BlockQ8_0, 32, kFloatLanes, encode_by<Q8Blocks<Isa, false>>,
+    encode_batches<BlockQ8_0, 32, kFloatLanes, encode_by<Q8Blocks<Isa, kWeightedOnly<Isa>>>,
                    encode_by<Q8Blocks<Isa, true>>>;
 
 }  // namespace CRIA_ISA_NAMESPACE

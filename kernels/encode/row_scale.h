@@ -285,7 +285,7 @@ class RowScaleRow {
  private:
   template <class F>
   void each(F f) const {
-    each_batch<Block, 256, Lanes::kBlocks>(
+    each_batch<Block, 256, Lanes::kBlocks, weighted>(
         x_, importance_, n_, blocks_,
         [&](const float* x, const float* w, std::size_t n_blocks, std::byte* out) {
           f(Lanes(x, w, n_blocks), n_blocks, out);
@@ -344,7 +344,7 @@ void encode_row_scale(const float* x, const float* importance, std::size_t n, st
 template <class Isa, DType type>
 inline constexpr EncodeFn kRowScale =
     [](const float* x, const float* importance, std::size_t n, std::byte* row) {
-      (importance == nullptr ? encode_row_scale<Isa, type, false>
+      (importance == nullptr ? encode_row_scale<Isa, type, kWeightedOnly<Isa>>
                              : encode_row_scale<Isa, type, true>)(x, importance, n, row);
     };
 

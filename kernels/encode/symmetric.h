@@ -37,7 +37,7 @@ void encode_symmetric32(const float* x, const float* importance, std::size_t n_b
 
 template <class Isa, class Block, class Grid>
 inline constexpr EncodeFn kSymmetric32 =
-    encode_batches<Block, 32, kFloatLanes, encode_symmetric32<Isa, Block, Grid, false>,
+    encode_batches<Block, 32, kFloatLanes, encode_symmetric32<Isa, Block, Grid, kWeightedOnly<Isa>>,
                    encode_symmetric32<Isa, Block, Grid, true>>;
 
 template <class Isa>
@@ -196,10 +196,10 @@ class SymmetricSuper {
 
 /// Values of a Grid, or a Shifted one, an s for N values.
 template <class Isa, class Block, class Grid, std::size_t N, ScaleRange range, class Shifted = Grid>
-inline constexpr EncodeFn kSymmetricSuper =
-    encode_batches<Block, 256, kFloatLanes * N / 256,
-                   encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, false>>,
-                   encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, true>>>;
+inline constexpr EncodeFn kSymmetricSuper = encode_batches<
+    Block, 256, kFloatLanes * N / 256,
+    encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, kWeightedOnly<Isa>>>,
+    encode_by<SymmetricSuper<Isa, Block, Grid, Shifted, N, range, true>>>;
 
 inline constexpr ScaleRange kFourBits = {-8, 7}, kSixBits = {-32, 31}, kEightBits = {-128, 127};
 template <class Isa>
@@ -241,9 +241,9 @@ void encode_ternary(const float* x, const float* importance, std::size_t n_block
 }
 
 template <class Isa, class Block>
-inline constexpr EncodeFn kTernary =
-    encode_batches<Block, 256, kFloatLanes * 16 / 256, encode_ternary<Isa, Block, false>,
-                   encode_ternary<Isa, Block, true>>;
+inline constexpr EncodeFn kTernary = encode_batches<Block, 256, kFloatLanes * 16 / 256,
+                                                    encode_ternary<Isa, Block, kWeightedOnly<Isa>>,
+                                                    encode_ternary<Isa, Block, true>>;
 
 template <class Isa>
 inline constexpr EncodeFn kEncoder<Isa, DType::TQ1_0> = kTernary<Isa, BlockTQ1_0>;

@@ -93,7 +93,7 @@ class AmxGroups {
       AmxAcc* const out = s_.acc[at.panel] + at.tile * kAmxTokens + at.token;
       fetch(unit);
       __m512 acc[16];
-      unroll<16>([&](auto t) CRIA_INLINE { acc[t] = _mm512_load_ps(out[t] + at.row); });
+      unroll<16>([&](int t) CRIA_INLINE { acc[t] = _mm512_load_ps(out[t] + at.row); });
       for (std::size_t b = 0; b < steps_; b += 4) {
         unroll<4>([&](auto j) CRIA_INLINE {
           multiply<(j + 2) % 4>();
@@ -101,7 +101,7 @@ class AmxGroups {
           if (b + j < n_) add(x, at, b + j, sums_[j], acc);
         });
       }
-      unroll<16>([&](auto t) CRIA_INLINE { _mm512_store_ps(out[t] + at.row, acc[t]); });
+      unroll<16>([&](int t) CRIA_INLINE { _mm512_store_ps(out[t] + at.row, acc[t]); });
     }
   }
 
@@ -176,14 +176,14 @@ class AmxGroups {
     const Panel& panel = s_.panel[at.panel];
     const __m512 d = _mm512_load_ps(panel.d[b] + at.row);
     const float* const da = &x.d[at.token][b];
-    unroll<16>([&](auto t) CRIA_INLINE {
+    unroll<16>([&](int t) CRIA_INLINE {
       const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(da[t * 16]));
       acc[t] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(_mm512_load_si512(sums[t])), acc[t]);
     });
     if constexpr (shape.mins != 0) {
       const __m512 m = _mm512_load_ps(panel.m[b] + at.row);
       const float* const d_sum = &x.d_sum[at.token][b];
-      unroll<16>([&](auto t) CRIA_INLINE {
+      unroll<16>([&](int t) CRIA_INLINE {
         acc[t] = _mm512_fmadd_ps(m, _mm512_set1_ps(d_sum[t * 8]), acc[t]);
       });
     }

@@ -105,8 +105,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<kTokens>([&](auto t)
-                        CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+    unroll<kTokens>([&](int t)
+                        CRIA_INLINE { unroll<kHalves>([&](int h) CRIA_INLINE { f(t, h); }); });
   }
 
   /// sums = or += scale * the products of 4n columns from panel row k on. No scale: 1.
@@ -121,7 +121,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
         const std::size_t at = k + i * kRun.steps + j;
         const __m256i w[kHalves] = {load(weights<shape>(panel, 0, at, row)),
                                     load(weights<shape>(panel, 0, at, row + 8))};
-        unroll<kTokens>([&](auto t) CRIA_INLINE {
+        unroll<kTokens>([&](int t) CRIA_INLINE {
           const __m256i a = splat(tile.q[t] + 4 * at);
           __m256i p[kHalves] = {_mm256_maddubs_epi16(w[0], a), _mm256_maddubs_epi16(w[1], a)};
           pin_both(p);
@@ -129,7 +129,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
             const auto start = splat(tile.start[t] + Avx2Tile<shape>::start_at(k / kRun.steps + i));
             pairs[t][0] = pairs[t][1] = start;
           }
-          unroll<kHalves>([&](auto h) CRIA_INLINE {
+          unroll<kHalves>([&](int h) CRIA_INLINE {
             pairs[t][h] = j == 0 && !kRun.starts ? p[h] : _mm256_add_epi16(pairs[t][h], p[h]);
           });
           pin_both(pairs[t]);
@@ -176,15 +176,15 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
       sums[t][h] = _mm256_sub_epi32(splat(tile.pairs[t] + b), load(panel.min[b] + row + 8 * h));
     });
     for (std::size_t k = n * b; k < n * (b + 1); k += kStep) {
-      unroll<kStep>([&](auto j) CRIA_INLINE {
+      unroll<kStep>([&](int j) CRIA_INLINE {
         const auto w = [&](int half, std::size_t h) CRIA_INLINE {
           return load(weights<shape>(panel, half, k + j, row + 8 * h));
         };
         const __m256i even[kHalves] = {w(0, 0), w(0, 1)}, odd[kHalves] = {w(1, 0), w(1, 1)};
-        unroll<kTokens>([&](auto t) CRIA_INLINE {
+        unroll<kTokens>([&](int t) CRIA_INLINE {
           const __m256i a = splat(tile.words[t][0] + 2 * (k + j)),
                         b_ = splat(tile.words[t][1] + 2 * (k + j));
-          unroll<kHalves>([&](auto h) CRIA_INLINE {
+          unroll<kHalves>([&](int h) CRIA_INLINE {
             const __m256i p =
                 _mm256_madd_epi16(_mm256_add_epi16(even[h], b_), _mm256_add_epi16(odd[h], a));
             sums[t][h] = _mm256_add_epi32(sums[t][h], p);
@@ -208,7 +208,7 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
           kScales == 16 ? 2 : 1;  // the compiler's loop is long enough then
       each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
       for (std::size_t j = 0; j < kScales; j += kAtOnce) {
-        unroll<kAtOnce>([&](auto i) CRIA_INLINE {
+        unroll<kAtOnce>([&](int i) CRIA_INLINE {
           dot<shape, kStep>(panel, (j + i) * kStep, row, tile,
                             shape.scales == 0 ? nullptr : panel.scale[j + i], sums);
         });
@@ -240,9 +240,9 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
   template <int n, PanelShape shape>
   CRIA_INLINE static void weigh_sums(const Avx2Tile<shape>& tile, const Panel& panel,
                                      std::size_t row, Sums& out) {
-    unroll<(n == 0 ? 8 : n / 2)>([&](auto p) CRIA_INLINE {
+    unroll<(n == 0 ? 8 : n / 2)>([&](int p) CRIA_INLINE {
       __m256i factors[kHalves];
-      unroll<kHalves>([&](auto h) CRIA_INLINE {
+      unroll<kHalves>([&](int h) CRIA_INLINE {
         factors[h] = n == 0 ? _mm256_set1_epi16(1) : load(panel.min[p] + row + 8 * h);
       });
       each([&](auto t, auto h) CRIA_INLINE {

@@ -236,20 +236,20 @@ struct GemmKernel<Avx512> {
     __m512i most = _mm512_setzero_si512(), least = most;
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (std::size_t j = 0; j < shape.scales; j += 2) {
-      unroll<2>([&](auto h) CRIA_INLINE {
+      unroll<2>([&](int h) CRIA_INLINE {
         const PackedToken* x = tile.x;
         const std::int32_t* start = tile.start[0].at + j;
         fetch_part<shape.scales>(tile, j + h);
         asm(""
             : "+r"(x), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
         Sums sums;
-        unroll<kTokens>([&](auto t) CRIA_INLINE {
+        unroll<kTokens>([&](int t) CRIA_INLINE {
           sums[t][0] = sums[t][1] =
               shape.zero != 0 ? splat_two(start + 16 * t) : _mm512_setzero_si512();
         });
         dot_pairs<kStep>(panel, j * kStep, h, x, sums);
         const __m512i scales = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
-        unroll<kTokens>([&](auto t) CRIA_INLINE {
+        unroll<kTokens>([&](int t) CRIA_INLINE {
           if constexpr (Wide) {
             block[t][h] = _mm512_add_epi32(block[t][h], int32_products(sums[t], scales));
           } else {

@@ -54,7 +54,7 @@ class IntelTile {
 
  private:
   CRIA_INLINE static void zero(Sums& sums) {
-    unroll<T>([&](auto t) CRIA_INLINE { clear(sums[t]); });
+    unroll<T>([&](int t) CRIA_INLINE { clear(sums[t]); });
   }
   /// Zero by an idiom that no port executes; left to itself GCC keeps a zero in a register that
   /// sums need.
@@ -63,15 +63,15 @@ class IntelTile {
     if constexpr (shape.zero == 0)
       zero(sums);
     else
-      unroll<T>([&](auto t) CRIA_INLINE { sums[t] = _mm512_set1_epi32(start[t][j]); });
+      unroll<T>([&](int t) CRIA_INLINE { sums[t] = _mm512_set1_epi32(start[t][j]); });
   }
   /// sums += the products of 4n columns from row k of the panel on.
   template <std::size_t n>
   CRIA_INLINE static void dot(const std::uint8_t (*q)[kGemmRows][4], const PackedToken* x,
                               std::size_t column, Sums& sums) {
-    unroll<n>([&](auto i) CRIA_INLINE {
+    unroll<n>([&](int i) CRIA_INLINE {
       const __m512i w = _mm512_load_si512(q[i]);
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         using Four = const std::int8_t[4];
         // Clang captures nothing that only an asm names.
         __m512i& sum = sums[t];
@@ -95,7 +95,7 @@ class IntelTile {
 #pragma GCC unroll 1
       for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(q + k, x, 4 * k, block);
       if constexpr (shape.bytes == PanelBytes::Halved) {
-        unroll<T>([&](auto t) CRIA_INLINE {
+        unroll<T>([&](int t) CRIA_INLINE {
           block[t] = _mm512_add_epi32(_mm512_add_epi32(block[t], block[t]),
                                       _mm512_set1_epi32(start[t][0]));
         });
@@ -118,7 +118,7 @@ class IntelTile {
     add_block(x, panel, lane, block, sums, acc);
   }
   CRIA_INLINE static void add_scaled(const Sums& sums, __m512i scale, Sums& block) {
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       block[t] = fits ? _mm512_dpwssd_epi32(block[t], sums[t], scale)
                       : _mm512_add_epi32(block[t], _mm512_mullo_epi32(sums[t], scale));
       pin(block[t]);
@@ -134,9 +134,9 @@ class IntelTile {
                                     Sums& block, Sums& mins, Acc* acc) {
     if constexpr (shape.mins != 0) {
       zero(mins);
-      unroll<shape.mins / 2>([&](auto p) CRIA_INLINE {
+      unroll<shape.mins / 2>([&](int p) CRIA_INLINE {
         const __m512i pair = _mm512_load_si512(panel.min[p] + lane);
-        unroll<T>([&](auto t) CRIA_INLINE {
+        unroll<T>([&](int t) CRIA_INLINE {
           using Two = const std::int16_t[2];
           __m512i& sum = mins[t];
           const __m512i& of_rows = pair;
@@ -147,7 +147,7 @@ class IntelTile {
     }
     const __m512 d = _mm512_load_ps(panel.d[0] + lane);
     [[maybe_unused]] const __m512 m = _mm512_load_ps(panel.m[0] + lane);
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       float* const to = acc[t] + lane;
       const __m512 da = _mm512_set1_ps(x[t].d[0]);
       __m512 sum =
@@ -164,14 +164,14 @@ class IntelTile {
     const auto* const q =
         reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
     __m512 total[T];
-    unroll<T>([&](auto t) CRIA_INLINE { total[t] = _mm512_load_ps(acc[t] + lane); });
+    unroll<T>([&](int t) CRIA_INLINE { total[t] = _mm512_load_ps(acc[t] + lane); });
 #pragma GCC unroll 1
     for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
       begin(start, b, sums);
       dot<kRows>(q + kRows * b, x, shape.group * b, sums);
       const __m512 d = _mm512_load_ps(panel.d[b] + lane);
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x[t].d[b]));
         total[t] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t]), total[t]);
         if constexpr (shape.mins != 0)
@@ -179,7 +179,7 @@ class IntelTile {
                                      _mm512_set1_ps(x[t].d_sum[b]), total[t]);
       });
     }
-    unroll<T>([&](auto t) CRIA_INLINE { _mm512_store_ps(acc[t] + lane, total[t]); });
+    unroll<T>([&](int t) CRIA_INLINE { _mm512_store_ps(acc[t] + lane, total[t]); });
   }
 };
 

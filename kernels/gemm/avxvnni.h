@@ -120,8 +120,8 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<kTokens>([&](auto t)
-                        CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+    unroll<kTokens>([&](int t)
+                        CRIA_INLINE { unroll<kHalves>([&](int h) CRIA_INLINE { f(t, h); }); });
   }
 
   /// sums = the start of scale j plus the products of 4n columns from panel row k on.
@@ -133,12 +133,12 @@ struct GemmKernel<AvxVnni> : Transpose256<AvxVnni> {
                                                                         : _mm256_setzero_si256();
     });
     for (std::size_t i = k; i < k + n; i += 4) {
-      unroll<4>([&](auto step) CRIA_INLINE {
+      unroll<4>([&](int step) CRIA_INLINE {
         const __m256i w[kHalves] = {load(panel.q[0][i + step][row]),
                                     load(panel.q[0][i + step][row + 8])};
-        unroll<kTokens>([&](auto t) CRIA_INLINE {
+        unroll<kTokens>([&](int t) CRIA_INLINE {
           const __m256i a = splat(tile.q[t] + 4 * (i + step));
-          unroll<kHalves>([&](auto h) CRIA_INLINE {
+          unroll<kHalves>([&](int h) CRIA_INLINE {
             sums[t][h] = Dot::bytes(sums[t][h], w[h], a);
             pin(sums[t][h]);
           });

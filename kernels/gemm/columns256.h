@@ -131,8 +131,8 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
     LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
       prefetch_far<kBytes, kParts>(far, j);
       const std::size_t k = 8 * static_cast<std::size_t>(j);
-      unroll<4>([&](auto c) CRIA_INLINE { put(k + c, w0.part[c]); });
-      unroll<4>([&](auto c) CRIA_INLINE { put(k + 4 + c, w1.part[c]); });
+      unroll<4>([&](int c) CRIA_INLINE { put(k + c, w0.part[c]); });
+      unroll<4>([&](int c) CRIA_INLINE { put(k + 4 + c, w1.part[c]); });
     });
   } else {
     typename V::Vec decoded[Format<type>::kBlockValues / 16][V::kPacks];

@@ -38,7 +38,7 @@ struct TileVectors {
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<T>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+    unroll<T>([&](int t) CRIA_INLINE { unroll<kHalves>([&](int h) CRIA_INLINE { f(t, h); }); });
   }
   CRIA_INLINE static __m256i load(const void* p) {
     return _mm256_load_si256(static_cast<const __m256i*>(p));
@@ -50,7 +50,7 @@ struct TileVectors {
   }
   template <class P>
   CRIA_INLINE static void load_halves(const P& rows, Half& out) {
-    unroll<kHalves>([&](auto h) CRIA_INLINE { out[h] = load(rows + kRowGroup * h); });
+    unroll<kHalves>([&](int h) CRIA_INLINE { out[h] = load(rows + kRowGroup * h); });
   }
   CRIA_INLINE static void clear(Sums& sums) {
     each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
@@ -123,7 +123,7 @@ requires(!shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
     unroll<shape.steps() / kRun>([&](auto run) CRIA_INLINE {
       Sums words;
       if constexpr (shape.centred)
-        unroll<T>([&](auto t) CRIA_INLINE {
+        unroll<T>([&](int t) CRIA_INLINE {
           words[t][0] = words[t][1] = Vectors::splat(at.start + run * kTileTokens + t);
         });
 #pragma GCC unroll 1
@@ -150,9 +150,9 @@ requires(!shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
       Half w;
       Vectors::load_halves(at.w[i], w);
       const Half magnitude = {_mm256_abs_epi8(w[0]), _mm256_abs_epi8(w[1])};
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         const __m256i a = at.token(t, i);
-        unroll<kHalves>([&](auto h) CRIA_INLINE {
+        unroll<kHalves>([&](int h) CRIA_INLINE {
           add_pairs<false>(_mm256_maddubs_epi16(magnitude[h], _mm256_sign_epi8(a, w[h])), scale[h],
                            sums[t][h]);
           pin(sums[t][h]);
@@ -166,11 +166,11 @@ requires(!shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
   CRIA_INLINE static void multiply(const Place& at, std::size_t step, Sums& words) {
     Half w;
     Vectors::load_halves(at.w[step], w);
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       const __m256i a = at.token(t, step);
       Half p = {_mm256_maddubs_epi16(w[0], a), _mm256_maddubs_epi16(w[1], a)};
       pin_both(p);
-      unroll<kHalves>([&](auto h) CRIA_INLINE {
+      unroll<kHalves>([&](int h) CRIA_INLINE {
         words[t][h] = first ? p[h] : _mm256_add_epi16(words[t][h], p[h]);
       });
       if constexpr (!first) pin_both(words[t]);
@@ -210,14 +210,14 @@ requires(shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
 
   /// sums = the products of what a scale or group covers.
   CRIA_INLINE static void dot(const Place& at, Sums& sums) {
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       sums[t][0] = sums[t][1] =
           shape.zero == 0 ? _mm256_setzero_si256() : Vectors::splat(at.start + t);
     });
     constexpr std::size_t kSteps = shape.steps(), kPart = kSteps < 8 ? kSteps : 8;
 #pragma GCC unroll 1
     for (std::size_t part = 0; part < kSteps; part += kPart)
-      unroll<kPart>([&](auto i) CRIA_INLINE { multiply(at, part + i, sums); });
+      unroll<kPart>([&](int i) CRIA_INLINE { multiply(at, part + i, sums); });
   }
 
   /// sums += scale * these products.
@@ -240,9 +240,9 @@ requires(shape.in_fours()) struct TileDots<shape, T> : TileVectors<shape, T> {
   CRIA_INLINE static void multiply(const Place& at, std::size_t step, Sums& sums) {
     Half w;
     Vectors::load_halves(at.w[step], w);
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       const __m256i a = at.token(t, step);
-      unroll<kHalves>([&](auto h) CRIA_INLINE {
+      unroll<kHalves>([&](int h) CRIA_INLINE {
         sums[t][h] = Dot::bytes(sums[t][h], w[h], a);
         pin(sums[t][h]);
       });
@@ -315,9 +315,9 @@ class TileKernel {
     unroll<shape.pairs()>([&](auto p) CRIA_INLINE {
       Half factors;
       Dots::load_halves(panel.pairs[p], factors);
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         const __m256i a = Dots::splat(&x.pairs[p][t]);
-        unroll<kHalves>([&](auto h) CRIA_INLINE {
+        unroll<kHalves>([&](int h) CRIA_INLINE {
           Dots::template add_pairs<p == 0>(factors[h], a, pairs[t][h]);
           pin(pairs[t][h]);
         });

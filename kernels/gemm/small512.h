@@ -38,7 +38,7 @@ CRIA_FLATTEN void small_at_once(const MatMulJob& job, std::size_t row_begin, std
         prefetch_address(rows.at[0], kSmallRows * job.row_bytes, end, job.next_weights);
     std::size_t offset = kHeaderBytes<type>;
     __m512 total[1][T];
-    unroll<T>([&](auto t) CRIA_INLINE { total[0][t] = _mm512_setzero_ps(); });
+    unroll<T>([&](int t) CRIA_INLINE { total[0][t] = _mm512_setzero_ps(); });
     for (std::size_t k = 0; k < job.cols; k += Decoder::kBlockValues) {
       SmallAtOnce<type, T>::add_block(rows, offset, tokens + k / kGemmCols * T, k % kGemmCols, far,
                                       total);

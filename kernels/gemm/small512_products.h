@@ -181,18 +181,18 @@ class SmallDecoder {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs];
       LaneType<Four, type>::scales(parts, offset, scale);
-      unroll<kVecs>([&](auto v) CRIA_INLINE {
+      unroll<kVecs>([&](int v) CRIA_INLINE {
         Kernel::transpose(scale[v].part);
-        unroll<4>([&](auto c)
+        unroll<4>([&](int c)
                       CRIA_INLINE { put_scales(scale[v].part[c], to.scale + 8 * v + 2 * c); });
       });
     }
     if constexpr (W::kSuper && kTraits.has_min) {
       Vec min[kVecs];
       LaneType<Four, type>::mins(parts, offset, min);
-      unroll<kVecs>([&](auto v) CRIA_INLINE {
+      unroll<kVecs>([&](int v) CRIA_INLINE {
         Kernel::transpose(min[v].part);
-        unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(to.min[4 * v + c], min[v].part[c]); });
+        unroll<4>([&](int c) CRIA_INLINE { Kernel::store(to.min[4 * v + c], min[v].part[c]); });
       });
     }
     typename One::Float8 d[2][kGroups];
@@ -237,7 +237,7 @@ CRIA_INLINE inline void small_pack(const typename SmallDecoder<type>::Rows& rows
   Decoder::weights(rows, offset, [&](std::size_t j, const auto& w0, const auto& w1) CRIA_INLINE {
     const std::size_t c = b * Decoder::kBlockValues / 32 + j;
     ahead.while_packed(c);
-    unroll<4>([&](auto i) CRIA_INLINE {
+    unroll<4>([&](int i) CRIA_INLINE {
       _mm512_store_si512(panel.q[8 * c + i], w0[i]);
       _mm512_store_si512(panel.q[8 * c + 4 + i], w1[i]);
     });
@@ -256,7 +256,7 @@ struct SmallSteps {
   /// memory; two share a broadcast.
   CRIA_INLINE static void dot(const Weights& w, const SmallToken* x, std::size_t column,
                               Sums& sums) {
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       using Four = const std::int8_t[4];
       Four& values = reinterpret_cast<Four&>(x[t].q[column]);
       if constexpr (R == 1) {
@@ -267,7 +267,7 @@ struct SmallSteps {
       } else {
         __m512i same;
         asm("vpbroadcastd %1, %0" : "=v"(same) : "m"(values));
-        unroll<R>([&](auto r)
+        unroll<R>([&](int r)
                       CRIA_INLINE { sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], w[r], same); });
       }
     });
@@ -303,7 +303,7 @@ struct SmallSteps {
           _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[r][t]), total[r][t]);
       if constexpr (shape.mins != 0) {
         __m512i mins = _mm512_setzero_si512();
-        unroll<shape.mins / 2>([&](auto p) CRIA_INLINE {
+        unroll<shape.mins / 2>([&](int p) CRIA_INLINE {
           std::int32_t pair;
           __builtin_memcpy(&pair, x[t].pairs + 2 * p, sizeof pair);
           mins = _mm512_dpwssd_epi32(mins, _mm512_load_si512(scales(r).min[p]),
@@ -331,7 +331,7 @@ struct SmallSteps {
   /// f(r, t) for all.
   template <class F>
   CRIA_INLINE static void each(const F& f) {
-    unroll<R>([&](auto r) CRIA_INLINE { unroll<T>([&](auto t) CRIA_INLINE { f(r, t); }); });
+    unroll<R>([&](int r) CRIA_INLINE { unroll<T>([&](int t) CRIA_INLINE { f(r, t); }); });
   }
 };
 
@@ -364,12 +364,12 @@ class SmallKernel {
  private:
   CRIA_INLINE static void load(const float (*acc)[kSmallPanelRows], Totals& total) {
     Steps::each([&](auto r, auto t) CRIA_INLINE {
-      total[r][t] = _mm512_load_ps(acc[t] + std::size_t{r} * kSmallRows);
+      total[r][t] = _mm512_load_ps(acc[t] + kSmallRows * static_cast<std::size_t>(r));
     });
   }
   CRIA_INLINE static void store(const Totals& total, float (*acc)[kSmallPanelRows]) {
     Steps::each([&](auto r, auto t) CRIA_INLINE {
-      _mm512_store_ps(acc[t] + std::size_t{r} * kSmallRows, total[r][t]);
+      _mm512_store_ps(acc[t] + kSmallRows * static_cast<std::size_t>(r), total[r][t]);
     });
   }
   CRIA_INLINE static auto scales_of(const SmallPanel* panels) {
@@ -383,7 +383,7 @@ class SmallKernel {
     for (std::size_t i = 0; i < n; ++i) {
       typename Steps::Weights w;
       unroll<kSmallPanels>(
-          [&](auto r) CRIA_INLINE { w[r] = _mm512_load_si512(panels[r].q[column / 4 + i]); });
+          [&](int r) CRIA_INLINE { w[r] = _mm512_load_si512(panels[r].q[column / 4 + i]); });
       Steps::dot(w, x, column + 4 * i, sums);
     }
   }
@@ -493,7 +493,7 @@ class SmallAtOnce {
   }
   CRIA_INLINE static void dot(const __m512i (&w)[4], const SmallToken* x, std::size_t column,
                               Sums& sums) {
-    unroll<4>([&](auto c) CRIA_INLINE { Steps::dot({w[c]}, x, column + 4 * c, sums); });
+    unroll<4>([&](int c) CRIA_INLINE { Steps::dot({w[c]}, x, column + 4 * c, sums); });
   }
   /// Scales the block's sums number i.
   CRIA_INLINE static void add_sums(const Sums& sums, const SmallScales& scales, std::size_t i,

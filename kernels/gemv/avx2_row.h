@@ -60,7 +60,7 @@ class Avx2RowScales {
 
  public:
   CRIA_INLINE Avx2RowScales(const std::byte* const* rows, std::size_t offset) {
-    unroll<4>([&](auto k) CRIA_INLINE {
+    unroll<4>([&](int k) CRIA_INLINE {
       __m256i two_rows[kVecs];
       Lanes::scales(rows + k, offset, two_rows);
       for (int i = 0; i < kVecs; ++i) {
@@ -177,7 +177,7 @@ class Avx2RowIq4 {
   CRIA_INLINE Avx2RowIq4(const std::byte* const* rows, std::size_t offset, const std::int8_t* q,
                          const std::int16_t* /*sum*/)
       : rows_(rows), offset_(offset), scales_(rows, offset) {
-    unroll<8>([&](auto i) CRIA_INLINE {
+    unroll<8>([&](int i) CRIA_INLINE {
       const std::int8_t* const p = q + i / 2 * 64 + i % 2 * 16;
       q_[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(V::load128(p)), V::load128(p + 32), 1);
       magnitudes_[i] = _mm256_abs_epi8(q_[i]);
@@ -189,7 +189,7 @@ class Avx2RowIq4 {
     const __m256i values = V::same(&Iq4Nibbles<V>::kBiased), mask = _mm256_set1_epi8(15),
                   scales = scales_.of(r);
     sum = _mm256_setzero_si256();
-    unroll<4>([&](auto i) CRIA_INLINE {
+    unroll<4>([&](int i) CRIA_INLINE {
       const __m256i v = load_once256(p + offsetof(Block, lo) + 32 * i);
       const __m256i scale = _mm256_shuffle_epi8(scales, load256(kPairsOfInt16[i].data()));
       const auto add = [&](int j, __m256i nibbles) CRIA_INLINE {
@@ -224,7 +224,7 @@ class Avx2Row<DType::IQ4_KS> : public Avx2RowIq4<DType::IQ4_KS> {
       : Avx2RowIq4(rows, offset, q, sum) {
     const __m256i pairs = V::pair_sums(sum);
     __m256i sums[4];
-    unroll<4>([&](auto k) CRIA_INLINE {
+    unroll<4>([&](int k) CRIA_INLINE {
       __m256i scales[1];
       LaneType<V, DType::IQ4_KS>::scales(rows + k, offset, scales);
       const __m256i bytes = V::zip_low8(V::load(rows + k, offset), V::zero());
@@ -264,7 +264,7 @@ class Avx2Row<DType::TQ2_0> {
   CRIA_INLINE void row(const std::byte* p, std::size_t /*r*/, __m256i& sum) const {
     const __m256i three = _mm256_set1_epi8(3);
     __m256i words = _mm256_setzero_si256();
-    unroll<2>([&](auto half) CRIA_INLINE {
+    unroll<2>([&](int half) CRIA_INLINE {
       const __m256i v = load_once256(p + offsetof(Block, q) + 32 * half);
       unroll<4>([&](auto j) CRIA_INLINE {
         const __m256i products =

@@ -55,7 +55,7 @@ using Number = std::integral_constant<int, i>;
 class RowTwoBits {
  public:
   CRIA_INLINE explicit RowTwoBits(const std::int8_t* q) {
-    unroll<4>([&](auto i) CRIA_INLINE {
+    unroll<4>([&](int i) CRIA_INLINE {
       const __m256i a = load256(q + 64 * i), b = load256(q + 64 * i + 32);
       q_[i][0] = _mm256_blend_epi16(a, b, 0xAA);
       q_[i][1] = swap_int16(_mm256_blend_epi16(b, a, 0xAA));
@@ -289,7 +289,7 @@ class Avx2RowNibbles {
     using V = RowLanes<Avx2>;
     const __m256i pairs = V::pair_sums(sum_);
     __m256i sums[4];
-    unroll<4>([&](auto k) CRIA_INLINE {
+    unroll<4>([&](int k) CRIA_INLINE {
       __m256i min[1];
       LaneType<V, type>::mins(rows_ + k, offset_, min);
       sums[k] = _mm256_madd_epi16(min[0], pairs);

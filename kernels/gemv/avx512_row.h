@@ -84,7 +84,7 @@ class SuperBlocks {
     const std::int8_t* q[T];
     const std::int16_t* sum[T];
     const float* d[T];
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       acc[t] = _mm256_setzero_ps();
       q[t] = x.q + (first + t) * x.q_stride();
       sum[t] = x.sum + (first + t) * x.sum_stride();
@@ -195,7 +195,7 @@ struct RowSums {
 template <int T, class F>
 CRIA_INLINE inline RowSums<T> sums_by(F f) {
   RowSums<T> sums;
-  unroll<T>([&](auto t) CRIA_INLINE { sums.of[t] = f(t); });
+  unroll<T>([&](int t) CRIA_INLINE { sums.of[t] = f(t); });
   return sums;
 }
 
@@ -208,7 +208,7 @@ class RowValues {
                         std::integral_constant<RowOrder, order>,
                         std::integral_constant<int, zero>) {
     unroll<4>([&](auto j) CRIA_INLINE {
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         q_[j][t] = values<order, j>(tokens[t] + at);
         start_[j][t] = _mm512_setzero_si512();
         if constexpr (zero != 0)
@@ -333,11 +333,11 @@ class RowGemv : public SuperBlocks<RowGemv<type, T, mode>, type, T, mode> {
                                  total[t], _mm512_packs_epi32(first[t], second[t]), scale);
                            });
                          });
-      unroll<T>([&](auto t) CRIA_INLINE { pin(total.of[t]); });
+      unroll<T>([&](int t) CRIA_INLINE { pin(total.of[t]); });
       return total;
     };
     __m512i pairs[T][4], mins[T][4];
-    unroll<4>([&](auto i) CRIA_INLINE {
+    unroll<4>([&](int i) CRIA_INLINE {
       if constexpr (mode == PrefetchMode::InOrder) {
         prefetch_far<kRowGroup * sizeof(Block), 4>(ahead, i, [&]() CRIA_INLINE {
           prefetch_near<sizeof(Block)>(rows[2 * i] + offset);
@@ -348,16 +348,16 @@ class RowGemv : public SuperBlocks<RowGemv<type, T, mode>, type, T, mode> {
         prefetch_stream<sizeof(Block)>(rows[2 * i + 1] + offset, stream_distance());
       }
       RowSums<T> first = row(2 * i), second = row(2 * i + 1);
-      unroll<T>([&](auto t) CRIA_INLINE { pairs[t][i] = add_neighbours(first[t], second[t]); });
+      unroll<T>([&](int t) CRIA_INLINE { pairs[t][i] = add_neighbours(first[t], second[t]); });
       if constexpr (kMins && !kMinSums) {
         const __m512i min = decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset);
-        unroll<T>([&](auto t) CRIA_INLINE {
+        unroll<T>([&](int t) CRIA_INLINE {
           mins[t][i] =
               _mm512_dpwssd_epi32(_mm512_setzero_si512(), min, load_twice(sums[t] + 16 * b));
         });
       }
     });
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       const std::int16_t* const sum = sums[t] + 16 * b;
       const __m256 da = _mm256_set1_ps(scales[t][b]);
       __m256i isum = sum_rows(pairs[t]);

@@ -222,7 +222,7 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, mode>, type, 4, mode> {
         _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
                               _mm512_castps128_ps512(d4));
     __m512 sums[2], scales[2], mins[2];
-    unroll<2>([&](auto half) CRIA_INLINE {
+    unroll<2>([&](int half) CRIA_INLINE {
       Four heads, products;
       unroll<4>([&](auto r) CRIA_INLINE {
         const std::byte* const row = rows[4 * half + r] + offset;

@@ -107,7 +107,7 @@ class EntryValues {
  public:
   CRIA_INLINE explicit EntryValues(const std::int8_t* p) {
     __m512i in[4];
-    unroll<4>([&](auto k) CRIA_INLINE { in[k] = _mm512_loadu_si512(p + 64 * k); });
+    unroll<4>([&](int k) CRIA_INLINE { in[k] = _mm512_loadu_si512(p + 64 * k); });
     constexpr int kEach = n / 2;  // values in a register below, of the entries of two
     unroll<2>([&](auto i) CRIA_INLINE {
       const __m512i from = load_bytes(kFrom<kEach * i>);
@@ -244,7 +244,7 @@ class CodedGemv : public SuperBlocks<CodedGemv<type, T>, type, T, PrefetchMode::
     }
     (std::make_index_sequence<T>{});
     __m512i products[T][4];
-    unroll<2>([&](auto i) CRIA_INLINE {
+    unroll<2>([&](int i) CRIA_INLINE {
       // Rows r and r + 4 share registers, or r and r + 1 have their own.
       constexpr int kNext = kShared ? 4 : 1, kStep = kShared ? 1 : 2;
       const auto block = [&](int r)
@@ -254,13 +254,13 @@ class CodedGemv : public SuperBlocks<CodedGemv<type, T>, type, T, PrefetchMode::
       });
       Pair first(block(0), block(kNext)), second(block(kStep), block(kStep + kNext));
       Pair::find(first, second);
-      unroll<T>([&](auto t) CRIA_INLINE {
+      unroll<T>([&](int t) CRIA_INLINE {
         products[t][2 * i] = pair(first, x[t]);
         products[t][2 * i + 1] = pair(second, x[t]);
       });
     });
     const __m256 scales = LaneType<RowLanes<Avx512>, type>::d(rows, offset);
-    unroll<T>([&](auto t) CRIA_INLINE {
+    unroll<T>([&](int t) CRIA_INLINE {
       const __m256i sums = kShared ? sum_both(products[t]) : sum_rows(products[t]);
       acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(scales, _mm256_set1_ps(d[t][b])),
                                _mm256_cvtepi32_ps(sums), acc[t]);

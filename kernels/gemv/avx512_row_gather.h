@@ -62,7 +62,7 @@ struct RowCodebook {
     template <int T, class F>
     CRIA_INLINE void each(int r, const std::byte* p, const RowValues<T>& x, F f) const {
       const typename RowType<type>::Row row(p);
-      unroll<2>([&](auto i) CRIA_INLINE {
+      unroll<2>([&](int i) CRIA_INLINE {
         f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i));
       });
     }

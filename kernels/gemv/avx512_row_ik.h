@@ -57,10 +57,10 @@ struct RowTable {
     /// Integers that the shifts add to the sums of the eight rows.
     [[nodiscard]] CRIA_INLINE __m256i more(const std::int16_t* sum) const {
       __m512i shifted[2];
-      unroll<2>([&](auto k) CRIA_INLINE {
+      unroll<2>([&](int k) CRIA_INLINE {
         const __m512i extra = _mm512_shuffle_epi8(heads_[k], _mm512_set1_epi16(0x0302));
         shifted[k] = _mm512_setzero_si512();
-        unroll<2>([&](auto i) CRIA_INLINE {
+        unroll<2>([&](int i) CRIA_INLINE {
           const __mmask32 moved = _mm512_test_epi16_mask(extra, V::same(&kBits[8 * i]));
           shifted[k] = _mm512_dpwssd_epi32(
               shifted[k], _mm512_maskz_mov_epi16(moved, this->lanes(k, i)), V::same(sum + 8 * i));
@@ -84,7 +84,7 @@ struct RowType<DType::IQ2_K> : RowTable<RowType<DType::IQ2_K>, DType::IQ2_K, Row
   template <class F>
   CRIA_INLINE static void codes(const std::byte* p, F f) {
     const __m512i q = load_once(p + offsetof(Block, q));
-    unroll<4>([&](auto j) CRIA_INLINE { f(j, _mm512_srli_epi16(q, 2 * j)); });
+    unroll<4>([&](int j) CRIA_INLINE { f(j, _mm512_srli_epi16(q, 2 * j)); });
   }
 };
 
@@ -159,7 +159,7 @@ struct RowType<DType::IQ4_KSS> {
       const __m512i table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
       RowSums<T> dots[2];
       __mmask32 low_bits[2];
-      unroll<2>([&](auto i) CRIA_INLINE {
+      unroll<2>([&](int i) CRIA_INLINE {
         const __m512i words = load_once(p + 64 * i),
                       even = _mm512_and_si512(words, _mm512_set1_epi16(-2)),
                       codes = _mm512_xor_si512(even, _mm512_srli_epi16(even, 1));

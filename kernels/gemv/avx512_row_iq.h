@@ -328,7 +328,7 @@ template <>
 class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
  public:
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    unroll<2>([&](auto i) CRIA_INLINE {
+    unroll<2>([&](int i) CRIA_INLINE {
       const std::byte* const p = i == 0 ? a : b;
       const __m512i high =
           _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));

@@ -55,7 +55,7 @@ struct RowType<DType::Q2_K> {
     /// Four bytes of each row; a masked load needs no shuffle.
     CRIA_INLINE static __m256i dwords(const std::byte* const* rows, std::size_t offset) {
       __m256i v = _mm256_broadcastd_epi32(_mm_loadu_si32(rows[0] + offset));
-      unroll<kRowGroup - 1>([&](auto r) CRIA_INLINE {
+      unroll<kRowGroup - 1>([&](int r) CRIA_INLINE {
         v = _mm256_mask_broadcastd_epi32(v, __mmask8(2 << r), _mm_loadu_si32(rows[r + 1] + offset));
       });
       return v;
@@ -184,7 +184,7 @@ struct RowType<DType::Q6_K> {
     CRIA_INLINE void each(int, const std::byte* p, const RowValues<T>& x, F f) const {
       const __m512i scales = _mm512_castsi256_si512(
           _mm256_cvtepi8_epi16(RowLanes<Avx512>::load128(p + offsetof(Block, scales))));
-      unroll<2>([&](auto i) CRIA_INLINE {
+      unroll<2>([&](int i) CRIA_INLINE {
         const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
                       nibble = _mm512_set1_epi8(15);
         const __m512i hi = load_twice(p + offsetof(Block, hi) + 32 * i);
@@ -220,7 +220,7 @@ struct RowType<DType::IQ4_XS> {
     [[nodiscard]] CRIA_INLINE RowSums<T> total(int r, const std::byte* p,
                                                const RowValues<T>& x) const {
       RowSums<T> halves[2];
-      unroll<2>([&](auto i) CRIA_INLINE {
+      unroll<2>([&](int i) CRIA_INLINE {
         const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
                       table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
         // Four tables side by side: what stands above a nibble chooses one of them.

@@ -66,10 +66,10 @@ template <class Isa>
 std::uint64_t int8_peak(std::uint64_t rounds) {
   using Unit = DotUnit<Isa>;
   typename Unit::Acc acc[kPeakChains];
-  unroll<kPeakChains>([&](auto c) CRIA_INLINE { acc[c] = Unit::zero(); });
+  unroll<kPeakChains>([&](int c) CRIA_INLINE { acc[c] = Unit::zero(); });
   auto operand = Unit::zero();
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    unroll<kPeakChains>([&](auto c) CRIA_INLINE {
+    unroll<kPeakChains>([&](int c) CRIA_INLINE {
       pin(operand);  // else its products are the same every time
       acc[c] = Unit::step(acc[c], operand);
       pin(acc[c]);  // one chain after the other: GCC would begin them all and spill
@@ -84,11 +84,11 @@ template <class Isa, class Ops = FloatOps<Isa>, int macs_per_lane = 1>
 std::uint64_t float_peak(std::uint64_t rounds) {
   using Batch = xsimd::batch<float, typename Isa::Arch>;
   Batch acc[kPeakChains];
-  unroll<kPeakChains>([&](auto c) CRIA_INLINE { acc[c] = Batch(0.F); });
+  unroll<kPeakChains>([&](int c) CRIA_INLINE { acc[c] = Batch(0.F); });
   auto operand = Batch(0.F).data;
   for (std::uint64_t i = 0; i < rounds; ++i) {
     pin(operand);
-    unroll<kPeakChains>([&](auto c) CRIA_INLINE {
+    unroll<kPeakChains>([&](int c) CRIA_INLINE {
       acc[c] = Ops::fma(Batch(operand), Batch(operand), acc[c]);
       pin(acc[c].data);
     });
@@ -128,7 +128,7 @@ void read_streams_peak(const std::byte* bytes, std::size_t n) {
   Batch acc[kStreams];
   for (auto& a : acc) a = Batch(std::uint8_t{0});
   for (std::size_t i = 0; i < apart; i += kLine) {
-    unroll<kStreams>([&](auto s) CRIA_INLINE {
+    unroll<kStreams>([&](int s) CRIA_INLINE {
       const std::byte* const line = bytes + s * apart + i;
       for (std::size_t j = 0; j < kLine; j += Batch::size)
         acc[s] = acc[s] ^ Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(line + j));

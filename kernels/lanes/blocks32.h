@@ -171,7 +171,7 @@ struct LaneType<V, DType::NVFP4> {
   }
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto j) CRIA_INLINE {
+    unroll<2>([&](int j) CRIA_INLINE {
       const Fp4Nibbles<V> q(rows, offset + offsetof(BlockNVFP4, lo) + 16 * j);
       f(j, V::join_low(q.low, q.high), V::join_high(q.low, q.high));
     });

@@ -54,7 +54,7 @@ struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
   }
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<8>([&](auto j) CRIA_INLINE {
+    unroll<8>([&](int j) CRIA_INLINE {
       const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_XS, lo) + 16 * j);
       f(j, q.low, q.high);
     });
@@ -98,7 +98,7 @@ struct LaneType<V, DType::IQ4_KS> : LaneRowScale<V, DType::IQ4_KS> {
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     const Vec head = V::load(rows, offset);
-    unroll<8>([&](auto j) CRIA_INLINE {
+    unroll<8>([&](int j) CRIA_INLINE {
       const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_KS, lo) + 16 * j);
       const Vec shift = LaneOddScales<V>::template shift<BlockIQ4_KS>(head, j);
       f(j, V::add8(q.low, shift), V::add8(q.high, shift));
@@ -117,7 +117,7 @@ struct LaneType<V, DType::IQ4_KSS> : LaneRowScale<V, DType::IQ4_KSS> {
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     const Vec bytes = scale_bytes(rows, offset), values = V::same(&Iq4Nibbles<V>::kBiased);
-    unroll<8>([&](auto j) CRIA_INLINE {
+    unroll<8>([&](int j) CRIA_INLINE {
       const Vec words = V::bit_and(V::load(rows, offset + 16 * j), V::splat16(0xFFFE));
       const Vec nibbles = V::bit_xor(words, V::template shr16<1>(words)), mask = V::splat8(15);
       const Vec shift = LaneOddScales<V>::template shift<BlockIQ4_KSS>(bytes, j);
@@ -134,7 +134,7 @@ struct LaneType<V, DType::IQ4_KSS> : LaneRowScale<V, DType::IQ4_KSS> {
       bits =
           V::bit_or(bits, V::template take<-j>(V::load(rows, offset + 16 * j), V::splat16(1 << j)));
     });
-    unroll<8>([&](auto k) CRIA_INLINE {
+    unroll<8>([&](int k) CRIA_INLINE {
       bytes = V::add_where(bytes, V::lookup(bits, V::splat8(2 * k)), V::same(&kBitOfByte),
                            V::splat8(1 << k));
     });

@@ -213,7 +213,7 @@ struct LaneType<V, DType::Q6_K> : LaneBlock256<V, BlockQ6_K, 16> {
   }
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) CRIA_INLINE {
+    unroll<2>([&](int half) CRIA_INLINE {
       const std::size_t lo = offset + offsetof(BlockQ6_K, lo) + 64 * half;
       const Nibbles<V> a(rows, lo), b(rows, lo + 16), c(rows, lo + 32), e(rows, lo + 48);
       const Vec top0 = V::load(rows, offset + offsetof(BlockQ6_K, hi) + 32 * half);
@@ -259,7 +259,7 @@ struct LaneType<V, DType::TQ1_0> : LaneBlock256<V, BlockTQ1_0, 0> {
       return V::bit_xor(V::load(rows, offset + offsetof(BlockTQ1_0, q) + i), bias);
     };
     Vec a = bytes(0), b = bytes(16), c = bytes(32);
-    unroll<5>([&](auto n) CRIA_INLINE {
+    unroll<5>([&](int n) CRIA_INLINE {
       f(n, trit(a), trit(b));
       a = thrice(a);
       b = thrice(b);

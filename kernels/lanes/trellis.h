@@ -89,7 +89,7 @@ struct LaneType<V, DType::IQ1_KT> : LaneTrellis<V, DType::IQ1_KT, 8> {
                                    V::lookup(head, V::same(&kScaleOfCode<4 * half>)),
                                    V::same(&kTopBit), V::splat8(16));
       const Vec codes[2] = {V::zip_low8(low, top), V::zip_high8(low, top)};
-      unroll<4>([&](auto i) CRIA_INLINE {
+      unroll<4>([&](int i) CRIA_INLINE {
         const auto w = [&](int n) CRIA_INLINE {
           return LaneType::weights_of(codes[i / 2], 2 * (i % 2) + n, LaneType::start());
         };
@@ -117,7 +117,7 @@ struct LaneType<V, DType::IQ2_KT> : LaneTrellis<V, DType::IQ2_KT, 8> {
   }
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<8>([&](auto j) CRIA_INLINE {
+    unroll<8>([&](int j) CRIA_INLINE {
       const Vec codes = V::load(rows, offset + offsetof(BlockIQ2_KT, codes) + j / 2 * 16);
       const auto w = [&](int n) CRIA_INLINE {
         return LaneType::weights_of(codes, 2 * (j % 2) + n, LaneType::start());

@@ -185,7 +185,7 @@ struct TwoRows : EightRows<Isa> {
    public:
     void take(Vec v) {
       const __m128i lanes[kLanes] = {_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)};
-      unroll<kLanes>([&](auto l) CRIA_INLINE {
+      unroll<kLanes>([&](int l) CRIA_INLINE {
         four_[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
         four_[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
         asm("" : "+r"(four_[l][0]), "+r"(four_[l][1]));

@@ -148,9 +148,9 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
     using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
     Vec indices[n], tops[n], low[n], high[n];
-    unroll<n>([&](auto p) CRIA_INLINE { indices[p] = index(p), tops[p] = top(p); });
+    unroll<n>([&](int p) CRIA_INLINE { indices[p] = index(p), tops[p] = top(p); });
     find_planes<Book>(indices, tops, low, high);
-    unroll<n>([&](auto p) CRIA_INLINE {
+    unroll<n>([&](int p) CRIA_INLINE {
       codes(p).codes[2 * v] = zip_low8(low[p], high[p]);
       codes(p).codes[2 * v + 1] = zip_high8(low[p], high[p]);
     });
@@ -168,9 +168,9 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   CRIA_INLINE static void find_plane(const std::uint8_t* table, const Vec (&index)[n],
                                      const Vec (&top)[n], Vec (&out)[n]) {
     __mmask64 bits[n][4];
-    unroll<n>([&](auto p) CRIA_INLINE {
+    unroll<n>([&](int p) CRIA_INLINE {
       bits[p][0] = _mm512_movepi8_mask(index[p]);
-      unroll<3>([&](auto i) CRIA_INLINE {
+      unroll<3>([&](int i) CRIA_INLINE {
         bits[p][i + 1] = _mm512_test_epi8_mask(top[p], splat8(1 << i));
       });
     });
@@ -195,7 +195,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
       const __m128i lanes[kLanes] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1),
                                      _mm512_extracti32x4_epi32(v, 2),
                                      _mm512_extracti32x4_epi32(v, 3)};
-      unroll<kLanes>([&](auto l) CRIA_INLINE {
+      unroll<kLanes>([&](int l) CRIA_INLINE {
         four_[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
         four_[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
       });
@@ -298,7 +298,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
   static Int8 load_u32(RowPtr rows, std::size_t offset) {
     __m256i v = _mm256_broadcastd_epi32(_mm_loadu_si32(rows[0] + offset));
-    unroll<kRowGroup - 1>([&](auto r) CRIA_INLINE {
+    unroll<kRowGroup - 1>([&](int r) CRIA_INLINE {
       v = _mm256_mask_broadcastd_epi32(v, __mmask8(2 << r), _mm_loadu_si32(rows[r + 1] + offset));
     });
     return v;
@@ -335,14 +335,14 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
                                       const __mmask64 (&bits)[n][4], Vec (&out)[n]) {
     if constexpr (N == 128) {
       const Vec first = _mm512_load_si512(table), second = _mm512_load_si512(table + 64);
-      unroll<n>([&](auto p)
+      unroll<n>([&](int p)
                     CRIA_INLINE { out[p] = _mm512_permutex2var_epi8(first, index[p], second); });
     } else {
       constexpr int kBit = std::countr_zero(N) - 8;
       Vec upper[n];
       table_bytes<N / 2>(table, index, bits, out);
       table_bytes<N / 2>(table + N / 2, index, bits, upper);
-      unroll<n>([&](auto p) CRIA_INLINE {
+      unroll<n>([&](int p) CRIA_INLINE {
         out[p] = _mm512_mask_blend_epi8(bits[p][kBit], out[p], upper[p]);
       });
     }

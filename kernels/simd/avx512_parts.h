@@ -105,7 +105,7 @@ struct RowLanes<Avx512Parts<n>> {
   };
   CRIA_INLINE static Signs signs(Vec v) {
     Signs s;
-    unroll<n>([&](auto p) CRIA_INLINE { s.part[p] = One::signs(v.part[p]); });
+    unroll<n>([&](int p) CRIA_INLINE { s.part[p] = One::signs(v.part[p]); });
     return s;
   }
   template <int i>
@@ -131,7 +131,7 @@ struct RowLanes<Avx512Parts<n>> {
   class Indices {
    public:
     CRIA_INLINE void take(Vec v) {
-      unroll<n>([&](auto p) CRIA_INLINE { part_[p].take(v.part[p]); });
+      unroll<n>([&](int p) CRIA_INLINE { part_[p].take(v.part[p]); });
     }
     [[nodiscard]] CRIA_INLINE std::size_t at(int lane, int i) const {
       return part_[lane % n].at(lane / n, i);

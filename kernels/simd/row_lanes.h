@@ -34,7 +34,8 @@ inline namespace CRIA_ISA_NAMESPACE {
 /// l of vector k belongs to row k + l*kPacks.
 inline constexpr std::size_t kRowGroup = 8;
 
-/// Calls f(0), f(1), … f(N - 1) with compile-time numbers.
+/// Calls f(0), f(1), … f(N - 1) with compile-time numbers. An f that takes an int is compiled once.
+/// One that takes auto is compiled N times, and may use the number where only a constant will do.
 template <int N, class F>
 CRIA_INLINE inline void unroll(F f) {
   [&]<int... I>(std::integer_sequence<int, I...>) CRIA_INLINE {
