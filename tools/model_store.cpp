@@ -283,6 +283,7 @@ std::string url_command(const std::string& url) {
 
 /// Says how to get what a URL names.
 std::string url_advice(const std::string& url) {
+  if (url.starts_with("file://")) return "a file on this machine is named without file://";
   const bool fetchable = url.starts_with("http") || url.find("://") == std::string::npos;
   return "cria does not download models; " + (fetchable ? "this command does: " + url_command(url)
                                                         : "download the file, and name it with -m");

@@ -195,11 +195,11 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
   }
   const ChatTemplate& used = chosen(options.variables);
   Text text = used.render_with_tools(messages, options);
-  const bool omitted = omits_question(messages, *used.contents_, text.bytes());
-  if (options.omits_question != nullptr)
-    *options.omits_question = omitted;
-  else if (omitted)
-    throw Error("", "the chat template leaves out the text of the last message");
+  const std::string omitted = omitted_message(messages, *used.contents_, text.bytes());
+  if (options.omitted != nullptr)
+    *options.omitted = omitted;
+  else if (!omitted.empty())
+    throw Error("", "the chat template leaves out " + omitted);
   return text;
 }
 

@@ -41,8 +41,9 @@ struct RenderOptions {
   /// if it refuses one, in the first user message.
   std::string variables = {};
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
-  /// Set to true if the template omits the last question; null: that is an error.
-  bool* omits_question = nullptr;
+  /// Set to what the template omits, "the system message" or the last question; null: that is an
+  /// error.
+  std::string* omitted = nullptr;
 };
 
 /// The texts that templates call bos_token, eos_token and so on.

@@ -100,9 +100,12 @@ std::optional<Value> as_text(const Value* arguments) {
   return no_arguments(arguments) ? std::optional<Value>(Text("{}", false)) : std::nullopt;
 }
 
-/// Replaces a text that is not an object, such as the arguments of an answer that was cut.
-std::optional<Value> as_no_arguments(const Value* arguments) {
-  return arguments->text() == nullptr ? std::nullopt : std::optional<Value>(Dict());
+/// An object with a text that is not one, such as the arguments of an answer that was cut.
+std::optional<Value> as_one_argument(const Value* arguments) {
+  if (arguments->text() == nullptr) return std::nullopt;
+  Dict object;
+  object.set("arguments", *arguments);
+  return object;
 }
 
 /// Replaces the arguments of each call for which `change` returns others. True if there were any.
@@ -297,6 +300,23 @@ std::vector<std::string_view> longest_words(std::string_view text) {
   return words;
 }
 
+/// True if a rendered text lacks a message. Templates trim contents and cut markers out, so one of
+/// the longest words is enough.
+bool omits(std::string_view text, const ChatMessage& message) {
+  std::string content;
+  try {
+    content = content_text(message, fields_of(message));
+  } catch (const Error&) {
+    return false;  // pictures
+  }
+  const std::vector<std::string_view> words = longest_words(content);
+  const auto arrives = [&](std::string_view word) {
+    const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
+  };
+  return !words.empty() && std::ranges::none_of(words, arrives);
+}
+
 }  // namespace
 
 ContentForms ContentForms::probe(const jinja::Template& parsed) { return Prober(parsed).probe(); }
@@ -309,23 +329,13 @@ ContentForm ContentForms::of(std::string_view role) const {
                                                  : ContentForm::Unknown;
 }
 
-// Templates trim contents and cut markers out, so one of the longest words is enough.
-bool omits_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
-                    std::string_view text) {
-  if (messages.empty() || messages.back().role != "user" || contents.user == ContentForm::Unknown)
-    return false;
-  std::string question;
-  try {
-    question = content_text(messages.back(), fields_of(messages.back()));
-  } catch (const Error&) {
-    return false;  // pictures
-  }
-  const std::vector<std::string_view> words = longest_words(question);
-  const auto arrives = [&](std::string_view word) {
-    const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
-    return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
-  };
-  return !words.empty() && std::ranges::none_of(words, arrives);
+std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
+                            std::string_view text) {
+  if (messages.empty()) return "";
+  const ChatMessage &first = messages.front(), &last = messages.back();
+  if (last.role == "user" && contents.user != ContentForm::Unknown && omits(text, last))
+    return "the text of the last message";
+  return first.role == "system" && omits(text, first) ? "the system message" : "";
 }
 
 MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
@@ -349,8 +359,8 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
   auto filled = changed(as_sent, fill_content);
   if (!filled || asks.no_content) add(std::move(as_sent));
   if (filled) add(std::move(*filled));
-  if (auto emptied = changed(objects, change_arguments<as_no_arguments>))
-    forms.push_back(std::move(*emptied));
+  if (auto wrapped = changed(objects, change_arguments<as_one_argument>))
+    forms.push_back(std::move(*wrapped));
   return forms;
 }
 
@@ -376,14 +386,15 @@ std::string told_tools(const std::string& tools) {
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
 }
 
-/// Parses the text as JSON. Returns the text itself if it is too large: the library's ordered
-/// objects compare each new key with all earlier ones and print recursively.
+/// Parses the text as JSON. Returns the text itself if it is not JSON, such as that of an answer
+/// that was cut, or too large: the library's ordered objects compare each new key with all earlier
+/// ones and print recursively.
 Json parsed_arguments(const std::string& text) {
   try {
     (void)parse_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
     return parse_exact_json(text);
   } catch (const Error&) {
-    return is_json(text) ? Json(text) : Json::object();
+    return without_spaces(text).empty() ? Json::object() : Json(text);
   }
 }
 

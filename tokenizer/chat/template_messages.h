@@ -45,9 +45,10 @@ using MessageForms = std::vector<std::vector<jinja::Value>>;
 MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
                            const ContentForms& contents);
 
-/// True if the text lacks the last question.
-bool omits_question(const std::vector<ChatMessage>& messages, const ContentForms& contents,
-                    std::string_view text);
+/// "the system message", or what else of the conversation the text lacks: its system message and
+/// its last question must be there. "" if nothing.
+std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
+                            std::string_view text);
 
 /// "": an empty object. what: for errors. Throws Error.
 jinja::Dict json_object(const std::string& json, const char* what);

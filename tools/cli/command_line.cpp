@@ -382,7 +382,7 @@ UsageError exclusion(const Flag& a, const Flag& b) {
   };
   const bool text_of_file = has("--file") && (has("--prompt") || has("PROMPT"));
   return UsageError(a.shown_name() + " cannot be used together with " + b.shown_name() +
-                    (text_of_file ? "; < FILE puts a file before the prompt" : ""));
+                    (text_of_file ? "; \"$(cat FILE)\" puts a file into a text" : ""));
 }
 
 }  // namespace

@@ -288,6 +288,7 @@ int run_batch(BatchOptions options) {
     if (is_terminal(stdin)) throw UsageError("--input", "is missing: -i FILE has the requests");
     options.inputs = {"-"};
   }
+  note_unread_stdin("--input", options.inputs);
   GenerateOptions defaults = options.sampling.resolve();
   std::atomic<bool>& stop = catch_interrupts();
   const auto model = load_model(options.model);

@@ -197,7 +197,7 @@ void add_chat(Program& program) {
                        .set =
                            [&o](const Words& given) {
                              o.prompt = TextInput{.text = std::nullopt, .files = given}.read();
-                             if (o.prompt.ends_with('\n')) o.prompt.pop_back();
+                             remove_last_newline(o.prompt);
                            }},
                 {.excludes = "--prompt,PROMPT"}},
                {"-s,--system", "TEXT", "system message", into::text(o.system)},

@@ -59,8 +59,9 @@ void save(ChatState& state, const std::string& name) {
 
 void load(ChatState& state, const std::string& name) {
   const std::string file = with_home(name);
-  state.chat.load(file);
+  const std::vector<std::string> notes = state.chat.load(file);
   say("loaded " + file + ": " + counted(state.chat.messages().size(), "message"));
+  for (const std::string& note : notes) say(note);
 }
 
 void undo(ChatState& state, const std::string&) {
@@ -317,6 +318,9 @@ void run_command(ChatState& state, const std::string& line) {
   }
   if (argument.empty() && found->argument == "FILE")
     throw Error("", word + ": expected the name of a file");
+  const bool ignores = found->run == show_help || found->run == end;
+  if (!argument.empty() && found->argument.empty() && !ignores)
+    throw Error("", word + ": expected nothing behind it, got " + argument);
   found->run(state, argument);
 }
 

@@ -122,10 +122,21 @@ bool ChatSession::set_system_option(const std::string& text, const Command& comm
 
 void ChatSession::save(const std::string& path) const { write_conversation(path, talk_); }
 
-void ChatSession::load(const std::string& path) {
-  talk_ = read_conversation(path);
+std::vector<std::string> ChatSession::load(const std::string& path) {
+  Conversation loaded = read_conversation(path);
+  std::vector<std::string> notes;
+  for (const std::string& name : unused_variables(loaded.variables, *how_.chat_template))
+    notes.push_back('"' + name + "\" in it changes nothing: the chat template does not use it");
+  if (has_system() && has_system_message(loaded.messages)) {
+    notes.emplace_back("its system message replaces the one before");
+  } else if (has_system()) {
+    loaded.messages.insert(loaded.messages.begin(), talk_.messages.front());
+    notes.emplace_back("it has no system message: the one before stays");
+  }
+  talk_ = std::move(loaded);
   last_.reset();
   evaluated_all_ = false;
+  return notes;
 }
 
 void ChatSession::keep(const std::string& path) const {

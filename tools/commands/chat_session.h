@@ -44,7 +44,9 @@ class ChatSession {
   /// Takes that of --system. False if the conversation keeps its own.
   bool set_system_option(const std::string& text, const Command& command);
   void save(const std::string& path) const;
-  void load(const std::string& path);
+  /// Continues the conversation of a file. The system message stays if the file has none. Returns
+  /// what else there is to say of it, a line each.
+  std::vector<std::string> load(const std::string& path);
   /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw
   /// Error.
   void keep(const std::string& path) const;

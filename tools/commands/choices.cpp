@@ -61,6 +61,10 @@ std::size_t find_answer(const Json& answer, const std::vector<std::string>& choi
 ChoiceQuestion parse_question(const std::string& line) {
   const Json object = try_json(line);
   if (!object.is_object()) throw Error("", "expected a JSON object");
+  for (const char* const lost : {"context", "passage", "article", "story", "support"})
+    if (object.contains(lost) && object[lost].is_string() && object[lost] != "")
+      throw Error("", '"' + std::string(lost) +
+                          "\" would be lost: put it in front of the question, into \"question\"");
   ChoiceQuestion question;
   question.question = text(member(object, {"question", "ctx"}), "question");
   const Json& choices = member(object, {"choices", "endings"});

@@ -36,7 +36,9 @@ struct TextLine {
 
 std::vector<TextLine> read_lines(const EmbedOptions& options) {
   std::vector<TextLine> lines;
-  const std::string all = options.texts.empty() ? options.input.read() : after_piped_stdin("");
+  note_unread_stdin("--file", options.input.files);
+  std::string all = options.texts.empty() ? options.input.read() : after_piped_stdin("");
+  if (!options.texts.empty() && all.ends_with("\n\n")) all.resize(all.size() - 2);  // not a line
   std::size_t number = 0;
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find('\n', at), all.size());

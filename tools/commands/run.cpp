@@ -58,7 +58,7 @@ std::string read_prompt_text(const RunOptions& options) {
 /// The message that is read, without the newline that files and `echo` end with.
 std::string read_message(const RunOptions& options) {
   std::string text = read_prompt_text(options);
-  if (!options.prompt.text && text.ends_with('\n')) text.pop_back();
+  if (!options.prompt.text) remove_last_newline(text);
   if (text.empty()) print_note("the prompt is empty");
   return text;
 }

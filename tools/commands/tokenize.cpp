@@ -141,6 +141,7 @@ void decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 
 int run(TokenizeOptions options) {
   if (options.input.text) options.input.text = after_piped_stdin(*options.input.text);
+  note_unread_stdin("--file", options.input.files);
   const std::string path = find_model(options.model);
   const GgufFile file = GgufFile::open(path, {.metadata_only = true});
   Vocabulary vocabulary = Vocabulary::from_gguf(file);
@@ -252,14 +253,14 @@ int run(const TemplateOptions& options) {
     conversation.messages.push_back({"user", after_piped_stdin(*options.prompt)});
   else
     conversation = read_conversation(options.messages);
+  if (!options.prompt) note_unread_stdin("--messages", {options.messages});
   set_system_option(conversation.messages, options.system, *options.command);
   render.variables = options.variables.over(conversation.variables);
-  bool omits_question = false;
-  render.omits_question = &omits_question;
+  std::string omitted;
+  render.omitted = &omitted;
   const std::string text = chat_template.render(conversation.messages, render).bytes();
-  if (omits_question)
-    print_warning(
-        "the chat template leaves out the text of the last message; other commands refuse it");
+  if (!omitted.empty())
+    print_warning("the chat template leaves out " + omitted + "; other commands refuse it");
   for (std::string note : {chat_template.note(), options.variables.note(chat_template)})
     print_and_clear(note);
   write_stdout(for_stream(stdout, text));

@@ -36,11 +36,31 @@ std::optional<std::string> joined_text(const Json& content) {
   return all;
 }
 
+/// Gives an answer, as OpenAI and `cria serve` return it, the content that templates expect: a
+/// refusal is its text, thoughts are left out, and nothing is "".
+void fill_answer(Json& message) {
+  Json content = message.value("content", Json());
+  if (content.is_array()) {
+    std::erase_if(content.get_ref<Json::array_t&>(), [](const Json& part) {
+      return part.is_object() && part.value("type", Json()) == "thinking";
+    });
+    for (Json& part : content)
+      if (part.is_object() && part.value("type", Json()) == "refusal")
+        part = {{"type", "text"}, {"text", part.value("refusal", Json())}};
+  }
+  const Json refusal = message.value("refusal", Json());
+  message.erase("refusal");
+  if (refusal.is_string() && (content.is_null() || content == "")) content = refusal;
+  if (content.is_null() && !may_lack_content(message)) content = "";
+  if (!content.is_null()) message["content"] = std::move(content);
+}
+
 /// OpenAI's developer is the system, as for `cria serve`.
-ChatMessage read_message(const Json& message, const std::string& path, std::size_t index) {
+ChatMessage read_message(Json message, const std::string& path, std::size_t index) {
   const std::string where = "message " + std::to_string(index);
   if (!message.is_object())
     throw Error(path, std::string("expected an object, got ") + message.type_name(), where);
+  if (message.value("role", Json()) == "assistant") fill_answer(message);
   const auto required = [&](const char* key) -> const Json& {
     const auto found = message.find(key);
     if (found == message.end()) throw Error(path, std::string("\"") + key + "\" is missing", where);
@@ -147,7 +167,8 @@ void set_system_message(std::vector<ChatMessage>& messages, const std::string& t
 
 bool set_system_option(std::vector<ChatMessage>& messages, const std::string& text,
                        const Command& command) {
-  if (text.empty() || (has_system_message(messages) && !command.typed("--system"))) return false;
+  const bool has_own = text.empty() || has_system_message(messages);
+  if (has_own && !command.typed("--system")) return false;
   set_system_message(messages, text);
   return true;
 }
@@ -241,7 +262,7 @@ Flags TemplateVariables::flags() {
       {"--chat-template-kwargs", "JSON",
        "further variables for the chat template: a JSON object, for example "
        "'{\"enable_thinking\": false}'",
-       into::text(others, check_object)}};
+       into::each(others, check_object)}};
 }
 
 Flag call_form_flag(std::string& call_form) {
@@ -270,7 +291,7 @@ std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_templa
 
 std::string TemplateVariables::over(const std::string& own) const {
   Json all = own.empty() ? Json::object() : parse_exact_json(own);
-  if (!others.empty()) all.update(parse_exact_json(others));
+  for (const std::string& some : others) all.update(parse_exact_json(some));
   if (!tools.empty()) all["tools"] = read_tools(tools);
   if (think || no_think) {
     for (const char* const name : kThinkingSwitches) all[name] = think;
@@ -287,6 +308,10 @@ std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
            " changes nothing: the chat template has no switch for thinking";
   if (!effort.empty() && !chat_template.names("reasoning_effort"))
     return "--reasoning-effort changes nothing: the chat template does not ask for it";
+  for (const std::string& some : others)
+    for (const std::string& name : unused_variables(some, chat_template))
+      return '"' + name +
+             "\" in --chat-template-kwargs changes nothing: the chat template does not use it";
   return "";
 }
 

@@ -49,7 +49,7 @@ Flag call_form_flag(std::string& call_form);
 struct TemplateVariables {
   bool think = false, no_think = false;
   std::string effort;     ///< "low" …, or ""
-  std::string others;     ///< a JSON object, or ""
+  Words others;           ///< JSON objects; later ones win
   std::string tools;      ///< a file, JSON, or ""
   std::string call_form;  ///< a name, or ""
 

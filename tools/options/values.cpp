@@ -406,6 +406,16 @@ std::string TextInput::read() const {
   return all;
 }
 
+void remove_last_newline(std::string& text) {
+  if (!text.ends_with('\n')) return;
+  text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+}
+
+void note_unread_stdin(const std::string& option, const Words& files) {
+  if (!files.empty() && std::ranges::count(files, "-") == 0 && has_piped_stdin())
+    print_note("stdin is not read: " + option + " names what is (- means stdin)");
+}
+
 std::string after_piped_stdin(const std::string& text) {
   struct stat input = {};
   if (fstat(STDIN_FILENO, &input) != 0 ||
@@ -417,7 +427,7 @@ std::string after_piped_stdin(const std::string& text) {
     print_note("waiting for stdin, which comes before the text (< /dev/null leaves it out)");
   const bool begun = S_ISREG(input.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) > 0;
   std::string before = TextInput().read();
-  if (before.ends_with('\n')) before.pop_back();
+  remove_last_newline(before);
   if (begun && !before.empty())  // `while read -r line; do cria run "$line"; done < lines`
     print_note(
         "the rest of stdin comes before the text; a loop that reads lines needs < /dev/null");

@@ -70,6 +70,10 @@ std::string read_file(const std::string& path);
 std::string input_name(const std::string& path);  ///< as errors have it: "-" is "stdin"
 /// A file (or stdin) as it comes, in pieces of at most 1 MiB. Throws Error.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink);
+/// Removes the newline (or CR LF) that files and `echo` end with.
+void remove_last_newline(std::string& text);
+/// Prints a note if stdin has text that nothing reads, since `option` names files.
+void note_unread_stdin(const std::string& option, const Words& files);
 /// Returns the rest of stdin, if it is a file, a pipe or a socket, then a blank line and the text;
 /// the text alone if nothing comes. Prints what it waits for if nothing arrives within a second.
 /// Throws Error for more than 64 MiB.

@@ -178,8 +178,19 @@ bool Fields::is_null(std::string_view name) const {
 
 const Json& Fields::require(std::string_view name, std::string_view expected) const {
   const Json* const value = find(name);
-  if (value == nullptr) refuse_missing(path(name), expected);
+  if (value == nullptr) refuse_missing(path(name), std::string(expected) + other_text(name));
   return *value;
+}
+
+/// "; "prompt" is not read here", if a request has its text in the field of another one.
+std::string Fields::other_text(std::string_view name) const {
+  constexpr std::string_view kTexts[] = {"messages", "prompt",  "input",
+                                         "inputs",   "content", "text"};
+  if (!path_.empty() || std::ranges::count(kTexts, name) == 0) return "";
+  for (const std::string_view other : kTexts)
+    if (other != name && object_.contains(other))
+      return "; \"" + std::string(other) + "\" is not read here";
+  return "";
 }
 
 std::optional<bool> Fields::flag(std::string_view name) const {

@@ -68,6 +68,8 @@ class Fields {
       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
 
  private:
+  [[nodiscard]] std::string other_text(std::string_view name) const;
+
   const Json& object_;
   const std::string path_;
   mutable std::set<std::string, std::less<>> asked_;

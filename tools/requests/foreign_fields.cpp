@@ -82,6 +82,18 @@ constexpr ForeignField kForeignFields[] = {
     {"lora", "adapters are chosen by the option --lora here"},
 };
 
+/// The hint of a row for a request that may have no "messages".
+std::string hint_for(const ForeignField& row, const Fields& fields) {
+  const std::vector<std::string> known = fields.known();
+  const auto knows = [&](std::string_view name) { return std::ranges::count(known, name) != 0; };
+  if (row.hint.find("\"messages\"") == std::string_view::npos || knows("messages"))
+    return std::string(row.hint);
+  if (row.hint == kSystem)
+    for (const char* const name : {"instructions", "system"})
+      if (knows(name)) return std::string("use \"") + name + '"';
+  return knows("input") ? R"(put it into "input")" : R"(put it into "prompt")";
+}
+
 bool is_neutral(const Json& value, Neutral neutral) {
   if (neutral == Neutral::None) return false;
   if (neutral == Neutral::True) return value == true;
@@ -115,9 +127,10 @@ void reject_foreign_field(const Fields& fields, std::string_view name) {
   const auto* const row = std::ranges::find_if(
       kForeignFields, [&](const ForeignField& one) { return names_field(one.names, name); });
   if (row == std::end(kForeignFields)) return;
+  const std::string hint = hint_for(*row, fields);  // before find(), which makes the name known
   const Json* const value = fields.find(name);
   if (value != nullptr && !is_neutral(*value, row->neutral))
-    refuse_unsupported(fields.path(name.substr(0, 64)), row->hint);
+    refuse_unsupported(fields.path(name.substr(0, 64)), hint);
 }
 
 void reject_foreign_fields(const Fields& fields) {

@@ -33,11 +33,12 @@ std::string read_part(const Json& json, const std::string& path, bool assistant)
   return part.require_text("text");
 }
 
-/// Only the assistant's content may be absent.
+/// Only the assistant's content may be absent; then its refusal counts.
 std::string read_content(const Fields& message, bool assistant) {
   const Json* const content = message.find("content");
   const std::string path = message.path("content");
-  if (content == nullptr && assistant) return "";
+  if (assistant && (content == nullptr || *content == ""))
+    return message.text("refusal").value_or("");
   if (content == nullptr) refuse_missing(path, "a string");
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) refuse_type(path, "a string or an array of parts", *content);

@@ -4,11 +4,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/terminal_reader.h"
@@ -130,6 +132,8 @@ std::string edit_text(const std::string& text) {
 
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 class PlainReader : public LineReader {
  public:
   Read line(const std::string&, TypedText& out) override {
@@ -146,11 +150,14 @@ class PlainReader : public LineReader {
     out = {buffer_.substr(0, end)};
     buffer_.erase(0, end == std::string::npos ? end : end + 1);
     if (out.text.ends_with('\r')) out.text.pop_back();
+    if (std::exchange(first_, false) && out.text.starts_with(kByteOrderMark))
+      out.text.erase(0, kByteOrderMark.size());
     return Read::Line;
   }
   void remember(const std::string&) override {}
 
  private:
+  bool first_ = true;
   std::string buffer_;  // read, but not yet a line
 };
 
@@ -200,6 +207,25 @@ Read read_continued(LineReader& reader, std::string& text) {
   return Read::Line;
 }
 
+/// Reads the text of a command from its """ on.
+Read read_argument(LineReader& reader, std::size_t fence, TypedText& out) {
+  std::string text = out.text.substr(fence + kFence.size());
+  const Read read = read_fenced(reader, text, out.unclosed);
+  out.text = out.text.substr(0, fence) + text;
+  return read;
+}
+
+/// Reads on if the text is a command with a text that begins with """, such as /system, which is
+/// /set system elsewhere.
+Read read_command(LineReader& reader, TypedText& out) {
+  const std::string_view text = out.text, set = "/set system ";
+  const std::size_t word = text.starts_with(set) ? set.size() - 1 : text.find(' ');
+  const std::size_t fence = std::min(text.find_first_not_of(' ', word), text.size());
+  if (!text.starts_with('/') || !text.substr(fence).starts_with(kFence))
+    return read_continued(reader, out.text);
+  return read_argument(reader, fence, out);
+}
+
 }  // namespace
 
 std::unique_ptr<LineReader> LineReader::create(bool terminal, Completer completer) {
@@ -214,7 +240,7 @@ Read read_message(LineReader& reader, TypedText& out) {
     out = {out.text.substr(kFence.size()), true};
     read = read_fenced(reader, out.text, out.unclosed);
   } else if (!out.literal) {
-    read = read_continued(reader, out.text);
+    read = read_command(reader, out);
   }
   if (read != Read::Line) return read;
   const std::string fence(kFence);

@@ -441,12 +441,16 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
   }
 }
 
-// The arguments of an answer that was cut must not end the conversation.
-TEST(ChatTemplate, DropsInvalidArgumentsIfTheTemplateRejectsThem) {
+// The arguments of an answer that was cut must neither end the conversation nor get lost.
+TEST(ChatTemplate, KeepsArgumentsThatAreNotJson) {
   const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
-  EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut),
-            "now");
+  EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}: {{ v }}{% endfor %}", cut),
+            R"(arguments: {"city": "Ro)");
   EXPECT_EQ(shown_call("{{ f.arguments }}", cut), R"({"city": "Ro)");
+  const std::string json = R"({"tool_calls": [{"function": {"name": "now")" + cut + "}}]}";
+  EXPECT_EQ(bracketed().render({json_message("assistant", json.c_str())}, {}).bytes(),
+            "[assistant:<tool_call>\n{\"name\":\"now\",\"arguments\":\"{\\\"city\\\": \\\"Ro\"}"
+            "\n</tool_call>]");
 }
 
 // Clients send a call back without content, as they received it.

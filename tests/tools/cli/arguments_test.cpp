@@ -192,7 +192,7 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"export", "x", "dir"}, {"unexpected argument: dir (-o NAME is the output)"});
   expect_usage_error({"llama-quantize"}, {"did you mean quantize?"});
   expect_usage_error({"run", "-o", "x", "a"}, {"> FILE writes the answer"});
-  expect_usage_error({"run", "-f", "x", "a"}, {"< FILE puts a file before the prompt"});
+  expect_usage_error({"run", "-f", "x", "a"}, {"; \"$(cat FILE)\" puts a file into a text"});
   expect_usage_error({"template", "Hi"}, {"-p TEXT takes a text"});
   expect_usage_error({"batch", "x.jsonl"}, {"unexpected argument: x.jsonl (-i FILE takes"});
   expect_usage_error({"edit", "x", "general.name", "y"}, {"--set KEY=TYPE:VALUE"});

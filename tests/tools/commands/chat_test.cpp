@@ -49,6 +49,45 @@ TEST(Chat, SavesAndLoads) {
   EXPECT_EQ(chat("/load " + file + "\nWhat is my name?\n").out, "Your name is Ana.\n");
 }
 
+TEST(Chat, LoadSaysWhatBecomesOfTheSystemMessage) {
+  const TempDirectory directory;
+  const std::string saved = directory.path("saved.json"),
+                    plain = directory.write("plain.json", R"({"messages":
+      [{"role": "user", "content": "Hi"}], "system": "lost"})"),
+                    own = directory.write("own.json", R"([{"role": "system", "content": "Own."}])");
+  const auto first = [&](const std::string& file, const char* said) {
+    const Result result =
+        chat("/load " + file + "\n/save " + saved + "\n", {"-s", "You are a kind teacher."});
+    EXPECT_NE(result.err.find(said), std::string::npos) << result.err;
+    const auto talk = nlohmann::json::parse(read_file(saved));
+    return (talk.is_array() ? talk : talk.at("messages"))[0].at("content");
+  };
+  EXPECT_EQ(first(plain, "it has no system message: the one before stays"),
+            "You are a kind teacher.");
+  EXPECT_EQ(first(plain, "\"system\" in it changes nothing"), "You are a kind teacher.");
+  EXPECT_EQ(first(own, "its system message replaces the one before"), "Own.");
+}
+
+TEST(Chat, SystemMessagesOfSeveralLines) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result result =
+      chat("\xEF\xBB\xBF/system \"\"\"You are\na teacher.\"\"\"\r\n/save " + file + "\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(file))[0].at("content"), "You are\na teacher.");
+  const Result ollama = chat("/set system \"\"\"You are\na teacher.\"\"\"\n");
+  EXPECT_EQ(ollama.out, "") << "no line of it is a message";
+  EXPECT_NE(ollama.err.find("/system TEXT sets the system message"), std::string::npos);
+}
+
+TEST(Chat, CommandsRefuseWhatTheyDoNotTake) {
+  for (const char* const line : {"/shift off\n", "/undo 2\n", "/reset please\n"}) {
+    const Result result = chat(line);
+    EXPECT_EQ(result.code, 1) << line;
+    EXPECT_NE(result.err.find("expected nothing behind it"), std::string::npos) << result.err;
+  }
+}
+
 TEST(Chat, ASessionFileHoldsTheConversation) {
   const TempDirectory directory;
   const std::vector<std::string> session = {"--session", directory.path("session")};

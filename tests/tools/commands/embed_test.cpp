@@ -49,6 +49,9 @@ TEST(Embed, TakesSeveralTextsAndStdin) {
   };
   const auto lines = with({"-p", "abc", "-p", "hello world"}, "xyz\n\n");
   ASSERT_EQ(lines.size(), 3U);
+  const auto piped = with({"-p", "abc"}, "xyz\n");
+  EXPECT_EQ(piped[0]["line"], 1);
+  EXPECT_EQ(piped[1]["line"], 2) << "no line between them";
   EXPECT_EQ(lines[0]["embedding"], with({"-p", "xyz"})[0]["embedding"]);
   EXPECT_EQ(lines[1]["embedding"], with({"-p", "abc"})[0]["embedding"]);
   EXPECT_EQ(lines[2]["embedding"], with({"-p", "hello world"})[0]["embedding"]);

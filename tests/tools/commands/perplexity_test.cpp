@@ -289,5 +289,13 @@ TEST(Choices, NamesAnOversizedQuestionFirst) {
   EXPECT_NE(result.err.find("(question 2)"), std::string::npos) << result.err;
 }
 
+TEST(Perplexity, QuestionsLoseNoPassage) {
+  const Result result = cria(
+      {"perplexity", "--choices", "-"},
+      R"({"passage": "Ana has a cat.", "question": "Who?", "choices": ["b", "c"], "answer": 0})");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("\"passage\" would be lost"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace cria::test

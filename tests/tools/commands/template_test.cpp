@@ -104,6 +104,57 @@ TEST(Template, WarnsIfTheLastQuestionIsLeftOut) {
   EXPECT_EQ(cria({"run", "--chat-template", file, "--messages", "-"}, kTalk).code, 1);
 }
 
+TEST(Template, WarnsIfTheSystemMessageIsLeftOut) {
+  const char* const only_users =
+      "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
+  const std::vector<std::string> words = {"-s", "Be kind.", "-p", "Hi"};
+  const auto with = [&](std::vector<std::string> command) {
+    command.insert(command.end(), words.begin(), words.end());
+    return cria(command);
+  };
+  const Result result = with({"template", "--template", only_users});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "Hi");
+  EXPECT_NE(result.err.find("leaves out the system message"), std::string::npos) << result.err;
+  EXPECT_EQ(with({"run", "-n", "1", "--chat-template", only_users}).code, 1);
+}
+
+// OpenAI and cria serve return answers without content, refusals and thoughts.
+TEST(Template, TakesAnswersAsServersReturnThem) {
+  const auto shown = [](const std::string& answer) {
+    const Result result =
+        cria({"template", "--messages", "-", "--no-generation-prompt"},
+             R"([{"role":"user","content":"Hi"},{"role":"assistant",)" + answer + "}]");
+    EXPECT_EQ(result.code, 0) << answer << result.err;
+    return result.out;
+  };
+  const std::string empty = shown(R"("content":"")"), no = shown(R"("content":"No.")");
+  EXPECT_EQ(shown(R"("content":null)"), empty);
+  EXPECT_EQ(shown(R"("refusal":null)"), empty);
+  EXPECT_EQ(shown(R"("content":null,"refusal":"No.")"), no);
+  EXPECT_EQ(shown(R"("content":[{"type":"thinking","thinking":"?"},
+                                {"type":"refusal","refusal":"No."}])"),
+            no);
+}
+
+TEST(Template, AnEmptySystemMessageRemovesTheOneOfTheFile) {
+  const char* const talk =
+      R"([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}])";
+  EXPECT_EQ(cria({"template", "-s", "", "--messages", talk}).out,
+            cria({"template", "-p", "Hi"}).out);
+}
+
+TEST(Template, VariablesAreGivenOneByOne) {
+  const Result result =
+      cria({"template", "--template", "{{ a }}{{ b }}{{ messages[0].content }}",
+            "--chat-template-kwargs", R"({"a": 1, "b": 2})", "--chat-template-kwargs",
+            R"({"b": 3, "enable_thinkng": true})", "-p", "Hi"});
+  EXPECT_EQ(result.out, "13Hi");
+  EXPECT_NE(result.err.find("\"enable_thinkng\" in --chat-template-kwargs changes nothing"),
+            std::string::npos)
+      << result.err;
+}
+
 TEST(Template, RenderingsCannotDriveTheTerminal) {
   const TempDirectory directory;
   const std::string talk =

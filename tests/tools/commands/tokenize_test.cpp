@@ -55,6 +55,8 @@ TEST(Tokenize, ReadsAFile) {
   const std::string file = directory.write("text", "Hello\n");
   EXPECT_EQ(cria({"tokenize", "--ids", "-f", file}).out,
             cria({"tokenize", "--ids"}, "Hello\n").out);
+  const Result two = cria({"tokenize", "--ids", "-f", file}, "more");
+  EXPECT_NE(two.err.find("stdin is not read: --file names what is"), std::string::npos) << two.err;
   const Result missing = cria({"tokenize", "-f", directory.path("none")});
   EXPECT_EQ(missing.code, 1);
   EXPECT_EQ(missing.err, "cria: error: " + directory.path("none") +

@@ -23,7 +23,8 @@ void MessageList::continue_last() {
 void copy_own_fields(const Fields& from, EqualRequest& to, const std::string& prefix) {
   // These protocols have one answer, and streams of their own.
   constexpr std::string_view kForeign[] = {"n",      "best_of",        "echo",
-                                           "prompt", "stream_options", "return_progress"};
+                                           "prompt", "stream_options", "return_progress",
+                                           "system", "instructions",   "input"};
   for (const std::string& name : from.unknown()) {
     if (to.body.contains(name) || std::ranges::count(kForeign, name) != 0) {
       tools::reject_foreign_field(from, name);
@@ -50,6 +51,16 @@ void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
   to.paths.emplace_back(equal, from.path(name));
 }
 
+std::string read_text_part(const Json& json, const std::string& path,
+                           std::initializer_list<std::string_view> types) {
+  const Fields part(json, path);
+  const std::string type = part.require_text("type");
+  if (std::ranges::count(types, type) == 0)
+    tools::refuse_unsupported(part.path("type"), "only text is supported here");
+  if (type == "input_json") return exact_json_text(part.require("data", "an object or an array"));
+  return part.require_text(type == "refusal" ? "refusal" : "text");
+}
+
 std::string read_text_parts(const Json& content, const std::string& path,
                             std::initializer_list<std::string_view> types,
                             std::string_view between) {
@@ -58,15 +69,8 @@ std::string read_text_parts(const Json& content, const std::string& path,
   if (content.size() > 4096) tools::refuse_value(path, "at most 4096 parts", content.size());
   std::string all;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    const Fields part(content[i], element_path(path, i));
-    const std::string type = part.require_text("type");
-    if (std::ranges::count(types, type) == 0)
-      tools::refuse_unsupported(part.path("type"), "only text is supported here");
     if (i > 0) all += between;
-    if (type == "input_json")
-      all += exact_json_text(part.require("data", "an object or an array"));
-    else
-      all += part.require_text(type == "refusal" ? "refusal" : "text");
+    all += read_text_part(content[i], element_path(path, i), types);
   }
   return all;
 }

@@ -40,9 +40,11 @@ void end_with_context(EqualRequest& to);
 void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
                 const std::string& equal);
 
-/// Reads a string, or an array of parts with "type" and "text", joined by `between`. types: those
-/// that are text; "input_json" has "data", a value whose JSON text counts. Throws RequestError for
-/// other parts.
+/// Reads a part with "type" and "text". types: those that are text; "input_json" has "data", a
+/// value whose JSON text counts. Throws RequestError for other parts.
+std::string read_text_part(const Json& json, const std::string& path,
+                           std::initializer_list<std::string_view> types);
+/// Reads a string, or an array of such parts, joined by `between`.
 std::string read_text_parts(const Json& content, const std::string& path,
                             std::initializer_list<std::string_view> types,
                             std::string_view between = "");

@@ -26,8 +26,7 @@ void read_system(const Fields& body, MessageList& messages) {
   std::string all;
   if (system->is_array()) {
     for (std::size_t i = 0; i < system->size(); ++i) {
-      const Json one = Json::array({(*system)[i]});
-      const std::string text = read_text_parts(one, element_path("system", i), {"text"});
+      const std::string text = read_text_part((*system)[i], element_path("system", i), {"text"});
       if (!is_billing(text)) all += (all.empty() ? "" : "\n\n") + text;
     }
   } else {
@@ -54,7 +53,7 @@ class Blocks {
     else if (role_ == "user" && type == "tool_result")
       add_result(block);
     else if (!assistant || type != "redacted_thinking")
-      refuse_unsupported(block.path("type"), "only text is read: put a document into a text block");
+      refuse(block.path("type"), type);
     has_text_ = has_text_ || type != "tool_result";
   }
   void finish(const std::string& path) {
@@ -69,6 +68,14 @@ class Blocks {
   }
 
  private:
+  [[noreturn]] static void refuse(const std::string& path, const std::string& type) {
+    const char* const why =
+        type == "tool_use"      ? "only the assistant's messages have calls"
+        : type == "tool_result" ? "only the user's messages have results of tools"
+        : type == "document"    ? "only text is read: put a document into a text block"
+                                : "only text, thoughts, calls and their results are read";
+    refuse_unsupported(path, why);
+  }
   void add_call(const Fields& block) {
     const Json* const input = block.object("input");
     calls_.push_back({{"id", block.require_text("id")},
@@ -137,7 +144,11 @@ void read_tools(const Fields& body, EqualRequest& to) {
   for (std::size_t i = 0; i < tools->size(); ++i) {
     const Fields tool((*tools)[i], element_path("tools", i));
     const Json* const schema = tool.object("input_schema");
-    if (schema == nullptr) continue;
+    if (schema == nullptr) {
+      for (const char* const other : {"inputSchema", "parameters", "function"})
+        if (tool.has(other)) refuse_unsupported(tool.path(other), R"(use "input_schema")");
+      continue;
+    }
     Json function = {{"name", tool.require_text("name")}};
     if (const Json* const text = tool.find("description")) function["description"] = *text;
     function["parameters"] = *schema;
