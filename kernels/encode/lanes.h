@@ -176,8 +176,8 @@ class ByteLanes {
   alignas(64) std::int8_t rows_[N][kFloatLanes];
 };
 
-/// Whether the encoders of an instruction set without importance are those with importance, all of
-/// it 1: the same bits, half the code.
+/// True if an instruction set encodes without importance as if all of it were 1: the same bits,
+/// half the code.
 template <class Isa>
 inline constexpr bool kWeightedOnly = std::is_same_v<Isa, ScalarIsa>;
 

@@ -387,8 +387,8 @@ std::string told_tools(const std::string& tools) {
 }
 
 /// Parses the text as JSON. Returns the text itself if it is not JSON, such as that of an answer
-/// that was cut, or too large: the library's ordered objects compare each new key with all earlier
-/// ones and print recursively.
+/// that was cut. So it does if it is too large: the library's ordered objects compare each new key
+/// with all earlier ones and print recursively.
 Json parsed_arguments(const std::string& text) {
   try {
     (void)parse_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});

@@ -45,7 +45,7 @@ class ChatSession {
   bool set_system_option(const std::string& text, const Command& command);
   void save(const std::string& path) const;
   /// Continues the conversation of a file. The system message stays if the file has none. Returns
-  /// what else there is to say of it, a line each.
+  /// notes for the user.
   std::vector<std::string> load(const std::string& path);
   /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw
   /// Error.

@@ -442,7 +442,7 @@ TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
 }
 
 // The arguments of an answer that was cut must neither end the conversation nor get lost.
-TEST(ChatTemplate, KeepsArgumentsThatAreNotJson) {
+TEST(ChatTemplate, KeepsInvalidArguments) {
   const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
   EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}: {{ v }}{% endfor %}", cut),
             R"(arguments: {"city": "Ro)");
