@@ -42,13 +42,12 @@ std::string prose() {
 /// Commands that answer on stdout, with small work.
 std::vector<Arguments> answering(const TempDirectory& directory) {
   const std::string text = directory.write("text", prose());
-  const std::string talk = directory.write("talk.json", R"([{"role":"user","content":"hello"}])");
   return {
       {"run", "-p", "Hello", "-n", "2"},
       {"run", "-p", "Hello", "-n", "2", "--json"},
       {"chat", "-n", "2"},
       {"tokenize", "-p", "Hello"},
-      {"template", "--messages", talk},
+      {"template", "-p", "Hello"},
       {"inspect", kDemo, "--tensors"},
       {"perplexity", "-f", text, "-c", "32", "--chunks", "1"},
       {"bench", "-p", "4", "-n", "1", "-r", "1"},
