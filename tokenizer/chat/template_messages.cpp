@@ -386,9 +386,9 @@ std::string told_tools(const std::string& tools) {
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
 }
 
-/// Parses the text as JSON. Returns the text itself if it is not JSON, such as that of an answer
-/// that was cut. So it does if it is too large: the library's ordered objects compare each new key
-/// with all earlier ones and print recursively.
+/// Parses the text as JSON. Returns the text itself if it is not JSON, as where an answer was cut,
+/// or too large. The library's ordered objects compare each new key with all earlier ones, and
+/// print recursively.
 Json parsed_arguments(const std::string& text) {
   try {
     (void)parse_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});

@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -215,15 +214,16 @@ Read read_argument(LineReader& reader, std::size_t fence, TypedText& out) {
   return read;
 }
 
-/// Reads on if the text is a command with a text that begins with """, such as /system, which is
-/// /set system elsewhere.
+/// Reads on if the text is /system (/set system, elsewhere) with a text that begins with """.
 Read read_command(LineReader& reader, TypedText& out) {
-  const std::string_view text = out.text, set = "/set system ";
-  const std::size_t word = text.starts_with(set) ? set.size() - 1 : text.find(' ');
-  const std::size_t fence = std::min(text.find_first_not_of(' ', word), text.size());
-  if (!text.starts_with('/') || !text.substr(fence).starts_with(kFence))
-    return read_continued(reader, out.text);
-  return read_argument(reader, fence, out);
+  const std::string_view text = out.text;
+  for (const std::string_view command : {"/system ", "/set system "}) {
+    const std::size_t fence = text.find_first_not_of(' ', command.size());
+    if (text.starts_with(command) && fence != std::string_view::npos &&
+        text.substr(fence).starts_with(kFence))
+      return read_argument(reader, fence, out);
+  }
+  return read_continued(reader, out.text);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class LineReader {
 };
 
 /// Reads a complete message: lines that end in a backslash continue, and so does everything between
-/// two lines of """, also behind a command (/system """…). The end of the input ends a message too.
+/// two lines of """, also behind /system. The end of the input ends a message too.
 /// The history stores pasted text that would read as a command between """.
 Read read_message(LineReader& reader, TypedText& out);
 

@@ -75,6 +75,9 @@ TEST(Chat, SystemMessagesOfSeveralLines) {
       chat("\xEF\xBB\xBF/system \"\"\"You are\na teacher.\"\"\"\r\n/save " + file + "\n");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(nlohmann::json::parse(read_file(file))[0].at("content"), "You are\na teacher.");
+  const Result path = chat("/tmp/x \"\"\"a\n/save " + file + "\n", {"-n", "1"});
+  EXPECT_EQ(path.code, 0) << path.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(file))[0].at("content"), "/tmp/x \"\"\"a");
   const Result ollama = chat("/set system \"\"\"You are\na teacher.\"\"\"\n");
   EXPECT_EQ(ollama.out, "") << "no line of it is a message";
   EXPECT_NE(ollama.err.find("/system TEXT sets the system message"), std::string::npos);

@@ -52,8 +52,8 @@ TEST(Template, KeepsASystemMessageUnlessAnotherIsTyped) {
   EXPECT_NE(text({}, R"([{"role": "user", "content": "Hi"}])").find("X"), std::string::npos);
 }
 
-// As in `cria serve`, a template that prints the content gets a string, and a template that
-// iterates over it gets parts.
+// A template that prints the content gets a string, and a template that iterates over it gets
+// parts. `cria serve` does the same.
 TEST(Template, JoinsPartsOfText) {
   const TempDirectory directory;
   const std::string file =

@@ -251,7 +251,7 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
       {"/v1/responses", {{"input", "x"}, {"system", "y"}}, "\"system\": use \"instructions\""},
       {"/api/generate", {{"prompt", "x"}, {"instructions", "y"}}, "use \"system\""},
       {"/v1/completions", {{"prompt", "x"}, {"system", "y"}}, "put it into \"prompt\""},
-      {"/v1/completions", {{"input", "x"}}, "is missing"},
+      {"/v1/completions", {{"input", "x"}}, "\"input\" is not read here"},
       {"/v1/chat/completions", {{"prompt", "x"}}, "\"prompt\" is not read here"},
       {"/v1/messages",
        {{"messages", talk}, {"system", {{{"type", "text"}}}}},

@@ -1,5 +1,5 @@
-// The protocols beside OpenAI's completions: requests as equal ones of completions, and routes.
-// APIs must outlive their routes.
+// Protocols other than OpenAI's completions: their routes, and readers that turn each request into
+// an equal one for completions. APIs must outlive their routes.
 #pragma once
 
 #include <string>
