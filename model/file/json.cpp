@@ -12,6 +12,10 @@
 namespace cria {
 namespace {
 
+Error repeated_key(const std::string& file, const std::string& key) {
+  return {file, "a key stands twice in one JSON object", "key " + key};
+}
+
 /// Checks a text's events against the limits. The library's own callback while it builds values
 /// would scan an array or object at the end of each of its members.
 template <class Value>
@@ -32,14 +36,13 @@ class Guard final : public nlohmann::json_sax<Value> {
   bool start_object(std::size_t) override { return open(); }
   bool end_object() override { return close(); }
   bool key(std::string& key) override {
-    if (!open_.back().insert(key).second)
-      throw Error(file_, "a key stands twice in one JSON object", "key " + key);
+    if (!open_.back().insert(key).second) throw repeated_key(file_, key);
     return true;
   }
-  bool parse_error(std::size_t at, const std::string&,
+  bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const typename Value::parse_error*>(&error) != nullptr)
-      throw Error(file_, "is not JSON", "at byte " + std::to_string(at));
+      throw Error(file_, "is not JSON", json_fault(error));
     throw Error(file_,
                 std::string("cannot be read as JSON: ") + error.what());  // a number out of range
   }
@@ -73,7 +76,7 @@ class Guard final : public nlohmann::json_sax<Value> {
 /// Builds values of a text's events. Large integers become binary values.
 class ExactBuilder final : public nlohmann::json_sax<Json> {
  public:
-  explicit ExactBuilder(Json& root) : root_(root) {}
+  ExactBuilder(Json& root, bool unique) : root_(root), unique_(unique) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -90,7 +93,10 @@ class ExactBuilder final : public nlohmann::json_sax<Json> {
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool key(std::string& key) override {
-    member_ = &(*open_.back())[key];
+    Json& object = *open_.back();
+    const std::size_t before = object.size();
+    member_ = &object[key];
+    if (unique_ && object.size() == before) throw repeated_key("", key);
     return true;
   }
   bool parse_error(std::size_t, const std::string&,
@@ -120,6 +126,7 @@ class ExactBuilder final : public nlohmann::json_sax<Json> {
   }
 
   Json& root_;
+  const bool unique_;        // keys of an object
   Json* member_ = nullptr;   // the value of the last key
   std::vector<Json*> open_;  // inside of each other
 };
@@ -191,6 +198,15 @@ Json try_json(std::string_view text) { return Json::parse(text, nullptr, false);
 
 bool is_json(std::string_view text) { return Json::accept(text); }
 
+std::string json_fault(const std::exception& error) {
+  const auto* const fault = dynamic_cast<const Json::parse_error*>(&error);
+  if (fault == nullptr) return error.what();
+  std::string cause = error.what();  // "… while parsing value - unexpected ']'; last read: '[1,]'"
+  cause.erase(0, cause.find(" - ") == std::string::npos ? cause.size() : cause.find(" - ") + 3);
+  cause.erase(std::min(cause.find("; last read"), cause.size()));
+  return "at byte " + std::to_string(fault->byte) + (cause.empty() ? "" : ": ") + cause;
+}
+
 Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
   return parse_guarded<Json>(text, file, limits);
 }
@@ -202,7 +218,7 @@ SortedJson parse_sorted_json(std::string_view text, const std::string& file,
 
 Json parse_exact_json(std::string_view text, bool throws) {
   Json json;
-  ExactBuilder builder(json);
+  ExactBuilder builder(json, throws);
   try {
     Json::sax_parse(text, &builder);
   } catch (const Json::exception&) {

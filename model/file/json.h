@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -26,8 +27,12 @@ Json try_json(std::string_view text);
 bool is_json(std::string_view text);
 /// Parses as try_json() does, but integers beyond 64 bits keep their digits: they become binary
 /// values, which JSON itself never does, and exact_json_text() prints them. Throws the library's
-/// exceptions; with `throws` false, a discarded value means an error.
+/// exceptions, or Error if a key stands twice in an object. With `throws` false, a discarded value
+/// means an error, and the last value of a key counts.
 Json parse_exact_json(std::string_view text, bool throws = true);
+/// Returns where and why a text is not JSON, for an exception of the library's parser: "at byte 7:
+/// unexpected '}'".
+std::string json_fault(const std::exception& error);
 /// Returns a value of parse_exact_json() as text. indent: spaces per level; -1: on one line.
 std::string exact_json_text(const Json& json, int indent = -1);
 

@@ -137,17 +137,17 @@ class Reader {
   }
 
   [[noreturn]] void fail_unknown(const std::string& name) const {
-    const bool is_text =
-        name.find_first_of(" \n") != std::string::npos && command_.find("PROMPT") != nullptr;
     Words names;
     for (const Flag& flag : command_.flags)
       for (const std::string& known : flag.all_names())
         if (known.starts_with("--")) names.push_back(known);
     for (std::string& known : foreign_names_of(command_)) names.push_back(std::move(known));
-    const std::string wanted = name.starts_with("--") ? name : "-" + name;
-    throw UsageError("cria " + command_.name + " has no option " + name +
-                     (is_text ? " (put -- before a text that begins with a hyphen)"
-                              : suggestion(wanted, names)));
+    const bool is_long = name.starts_with("--");
+    const bool has_spaces = name.find_first_of(" \n") != std::string::npos;
+    std::string hint = has_spaces ? "" : suggestion(is_long ? name : "-" + name, names);
+    if (command_.find("PROMPT") != nullptr && (hint.empty() || !is_long))
+      hint += " (put -- before a text that begins with a hyphen)";
+    throw UsageError("cria " + command_.name + " has no option " + name + hint);
   }
 
   static bool is_neutral(const ForeignName& foreign, const std::string& value) {
@@ -385,6 +385,16 @@ UsageError exclusion(const Flag& a, const Flag& b) {
                     (text_of_file ? "; \"$(cat FILE)\" puts a file into a text" : ""));
 }
 
+/// The last of several values counts. That is usual for numbers, but a text or file may be missed.
+void note_lost_values(const Flag& flag) {
+  const bool is_text =
+      flag.value.find("TEXT") != std::string::npos || flag.value.starts_with("FILE");
+  if (flag.target.takes != Target::Takes::One || !is_text) return;
+  const bool differ =
+      std::ranges::any_of(flag.given, [&](const auto& word) { return word != flag.given.back(); });
+  if (differ) print_note(flag.shown_name() + " is given several times; the last one counts");
+}
+
 }  // namespace
 
 std::string unknown_command(const Program& program, const std::string& name,
@@ -440,6 +450,7 @@ void set_values(Command& command) {
                (flag.rules.other.empty() ? "" : "; " + std::string(flag.rules.other)));
     if (flag.target.takes == Target::Takes::Once && flag.given.size() > 1)
       fail("is given twice, and only one would count");
+    note_lost_values(flag);
     try {
       flag.target.set(flag.given);
     } catch (const Error& error) {

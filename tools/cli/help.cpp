@@ -35,11 +35,13 @@ std::string flag_entry(const Flag& flag, std::size_t columns) {
   return entry(name, text, kFlagColumn, columns);
 }
 
-/// The arguments, or the flags of a group, under their heading.
-std::string group_text(const Command& command, const std::string& heading, std::size_t columns) {
+/// The arguments, or the flags of a group, under their heading; without those that `hides` selects.
+template <class Hides>
+std::string group_text(const Command& command, const std::string& heading, std::size_t columns,
+                       const Hides& hides) {
   std::string out;
   for (const Flag& flag : command.flags)
-    if ((flag.is_argument() ? "Arguments" : flag.group()) == heading)
+    if ((flag.is_argument() ? "Arguments" : flag.group()) == heading && !hides(flag))
       out += flag_entry(flag, columns);
   return out.empty() ? "" : "\n" + heading + ":\n" + out;
 }
@@ -52,7 +54,7 @@ Words headings_of(const Command& command) {
   return headings;
 }
 
-constexpr std::size_t kShortHelp = 40;  // all fit on a screen or two
+constexpr std::size_t kShortHelp = 40;  // a command's own options fit on a screen or two
 
 /// True for flags on the first screen of the help.
 bool is_common(const Flag& flag) {
@@ -63,6 +65,11 @@ bool is_common(const Flag& flag) {
       "--verbose",      "--parallel", "--host",    "--port",       "--slots",         "--alias",
       "--api-key-file", "--no-web"};
   return flag.rules.required || std::ranges::count(kCommon, flag.shown_name()) != 0;
+}
+
+/// True for flags of every command that loads a model, which few people need.
+bool is_for_all_commands(const Flag& flag) {
+  return flag.group() == "Model and memory" || flag.group() == "Metadata and RoPE";
 }
 
 std::string usage(const Command& command) {
@@ -157,31 +164,27 @@ std::string help_text(const Program& program) {
 
 std::string help_text(const Command& command, bool all) {
   const std::size_t columns = help_columns(stdout);
-  std::string out = wrapped(command.summary, columns) + "\n\n" +
-                    wrapped(usage(command), columns, 4) + "\n" +
-                    group_text(command, "Arguments", columns);
-  const auto notes = [&] {
-    if (!command.notes.empty()) out += "\n" + footer_text(command.notes, columns) + "\n";
-  };
-  if (all || command.flags.size() <= kShortHelp) {
-    for (const std::string& heading : headings_of(command))
-      out += group_text(command, heading, columns);
-    notes();
-    return out;
-  }
-  out += "\nOptions:\n";
+  std::string out =
+      wrapped(command.summary, columns) + "\n\n" + wrapped(usage(command), columns, 4) + "\n";
+  Words hidden;
   std::size_t others = 0;
+  const auto hides = [&](const Flag& flag) {
+    if (all || flag.is_argument()) return false;
+    return command.flags.size() > kShortHelp ? !is_common(flag) : is_for_all_commands(flag);
+  };
   for (const Flag& flag : command.flags) {
-    if (flag.is_argument()) continue;
-    if (is_common(flag))
-      out += flag_entry(flag, columns);
-    else
-      ++others;
+    if (!hides(flag)) continue;
+    ++others;
+    if (std::ranges::count(hidden, flag.group()) == 0) hidden.push_back(flag.group());
   }
-  notes();
+  out += group_text(command, "Arguments", columns, hides);
+  for (const std::string& heading : headings_of(command))
+    out += group_text(command, heading, columns, hides);
+  if (!command.notes.empty()) out += "\n" + footer_text(command.notes, columns) + "\n";
+  if (others == 0) return out;
   return out + "\n" +
          wrapped("cria " + command.name + " --help-all shows " + std::to_string(others) +
-                     " more options: " + joined(headings_of(command)) + ".",
+                     " more options: " + joined(hidden) + ".",
                  columns) +
          "\n";
 }

@@ -126,15 +126,6 @@ class Dialogue {
   int code_ = 0;
 };
 
-/// The text as the model gets it, then its ids.
-void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
-  std::string ids;
-  for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
-  say("prompt of " + counted(tokens.size(), "token") + ":");
-  std::cerr << for_stream(stderr, text) << (text.ends_with('\n') ? "" : "\n");
-  say("ids: " + ids);
-}
-
 /// The conversation of a session file, and what is in it. A system message of the command line
 /// replaces its; one of the configuration does not.
 void resume(ChatSession& chat, const ChatArguments& options) {
@@ -157,7 +148,7 @@ int run(const ChatArguments& options) {
   const auto session = open_session(*model, options.model);
   warn_of_long_context(*model, options.model);
   ChatSession chat(*model, *session, options, generate, !interactive);
-  if (options.show_prompt) chat.observe_prompts(show_prompt);
+  if (options.show_prompt) chat.observe_prompts(print_prompt);
   const SessionFile session_file(options.session_file);
   if (has_session_file(options.session_file)) resume(chat, options);
   if (interactive) {
@@ -218,8 +209,7 @@ void add_chat(Program& program) {
        "show only the answers (default in a pipe)",
        into::flag(o.hide_thinking),
        {.excludes = "--show-thinking"}},
-      {"--show-prompt", "", "print the exact text and token ids of every prompt to stderr",
-       into::flag(o.show_prompt)},
+      show_prompt_flag(o.show_prompt),
       session_flag(
           o.session_file,
           "continue the conversation in this file, if it exists, and save it there at the end"),

@@ -168,8 +168,8 @@ int run_rerank(EmbedOptions& options) {
 void add_embed(Program& program) {
   Command& command = program.add("embed", "Print the vectors of texts, one text per line");
   auto options = std::make_shared<EmbedOptions>();
-  command.add(model_flags(options->model));
   command.add(input_flags(*options, "text"));
+  command.add(model_flags(options->model));
   command.add({
       {"--pooling", "",
        "the mean of all tokens, the first (cls) or the last one; none: a vector for each token; "
@@ -191,8 +191,8 @@ void add_rerank(Program& program) {
   Command& command = program.add("rerank", "Order documents by how well they answer a query");
   auto options = std::make_shared<EmbedOptions>();
   command.add({{"QUERY", "", "the query", into::text(options->query), {.required = true}}});
-  command.add(model_flags(options->model));
   command.add(input_flags(*options, "document"));
+  command.add(model_flags(options->model));
   command.add({
       {"--top", "N", "print the best N documents only (0: all)",
        into::number(options->top, 0, 1 << 30)},

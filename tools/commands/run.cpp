@@ -48,10 +48,12 @@ void unescape(RunOptions& options) {
 /// Returns the prompt with what comes from a pipe before it, a blank line between them:
 /// `cria run "Summarize this:" < notes.txt`.
 std::string read_prompt_text(const RunOptions& options) {
-  const std::string text = options.prompt.read();
   const Words& files = options.prompt.files;
   const bool from_stdin =
       !options.prompt.text && (files.empty() || std::ranges::count(files, "-") != 0);
+  if (from_stdin && options.variables.tools == "-")
+    throw UsageError("--tools", "stdin cannot be both the tools and the prompt");
+  const std::string text = options.prompt.read();
   return from_stdin || options.variables.tools == "-" ? text : after_piped_stdin(text);
 }
 
@@ -93,7 +95,9 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
                                           " cannot continue; choose another --session file");
   if (!chat) {
     prompt.notes = {options.variables.note_without_template()};
-    prompt.tokens = model.tokenizer().encode(read_prompt_text(options), true, true);
+    const std::string text = read_prompt_text(options);
+    prompt.tokens = model.tokenizer().encode(text, true, true);
+    if (options.show_prompt) print_prompt(text, prompt.tokens);
     if (prompt.tokens.empty())
       throw Error("", "the prompt is empty and the model has no token to begin with");
     return prompt;
@@ -128,6 +132,7 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
   prompt.how.variables = options.variables.over(prompt.variables);
   prompt.how.calls = options.variables.calls(*prompt.how.chat_template, prompt.how.variables);
   prompt.how.drop_oldest = options.model.session.context_shift;
+  if (options.show_prompt) prompt.how.on_prompt = print_prompt;
   return prompt;
 }
 
@@ -241,6 +246,7 @@ Flags prompt_flags(RunOptions& o) {
   add(o.variables.flags());
   add({o.variables.tools_flag(),
        call_form_flag(o.variables.call_form),
+       show_prompt_flag(o.show_prompt),
        {"--show-thinking", "", "also print what the model thinks before its answer",
         into::flag(o.show_thinking)}});
   return rows;

@@ -25,7 +25,7 @@ struct RunOptions {
   std::optional<std::size_t> logprobs;
   std::size_t choices = 0;  ///< answers to the prompt; 0: one, streamed
   bool chat = false, raw = false, escapes = false, json = false, stream_json = false;
-  bool show_thinking = false;
+  bool show_thinking = false, show_prompt = false;
 };
 
 /// The prompt: a conversation with a template, or without one the tokens of a text to continue.

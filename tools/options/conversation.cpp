@@ -113,6 +113,19 @@ Conversation convert(const Json& json, const std::string& path) {
   return out;
 }
 
+/// Returns the JSON of a text that `name` names in messages. A key must not stand twice.
+Json parse_named(const std::string& text, const std::string& name) {
+  try {
+    return parse_exact_json(text);
+  } catch (const Json::parse_error& error) {
+    throw Error(name, "not JSON", json_fault(error));
+  } catch (const Json::exception& error) {  // a number out of range
+    throw Error(name, std::string("is not valid JSON: ") + error.what());
+  } catch (const Error& repeated) {
+    throw Error(name, repeated.what());
+  }
+}
+
 /// True if an option's value is JSON rather than the name of a file.
 bool is_json_text(const std::string& value) {
   return value.starts_with('[') || value.starts_with('{');
@@ -136,11 +149,7 @@ Conversation read_conversation(const std::string& path) {
 
 Conversation parse_conversation(const std::string& json, const std::string& path) {
   try {
-    return convert(parse_exact_json(json), path);
-  } catch (const Json::parse_error& error) {
-    throw Error(path, "not JSON", "at byte " + std::to_string(error.byte));
-  } catch (const Json::exception& error) {  // a number out of range
-    throw Error(path, std::string("is not valid JSON: ") + error.what());
+    return convert(parse_named(json, path), path);
   } catch (const jinja::Failure& failure) {
     throw Error(path, failure.what());
   }
@@ -168,7 +177,12 @@ void set_system_message(std::vector<ChatMessage>& messages, const std::string& t
 bool set_system_option(std::vector<ChatMessage>& messages, const std::string& text,
                        const Command& command) {
   const bool has_own = text.empty() || has_system_message(messages);
-  if (has_own && !command.typed("--system")) return false;
+  if (has_own && !command.typed("--system")) {
+    if (!text.empty() && messages.front().content != text)
+      print_note("the conversation has its own system message: that of " +
+                 command.find("--system")->source + " is not used");
+    return false;
+  }
   set_system_message(messages, text);
   return true;
 }
@@ -206,7 +220,7 @@ namespace {
 constexpr const char* kThinkingSwitches[] = {"enable_thinking", "thinking"};
 
 void check_object(const std::string& text) {
-  if (!try_json(text).is_object()) throw Error("", "expected a JSON object, got " + text);
+  if (!parse_named(text, "").is_object()) throw Error("", "expected a JSON object, got " + text);
 }
 
 void check_call_form(const std::string& name) {
@@ -218,9 +232,8 @@ void check_call_form(const std::string& name) {
 /// {…}}, or only the inner object.
 Json read_tools(const std::string& path) {
   const bool is_text = is_json_text(path);
-  Json list = parse_exact_json(is_text ? path : read_file(path), false);
   const std::string name = is_text ? "--tools" : input_name(path);
-  if (list.is_discarded()) throw Error(name, "not JSON");
+  Json list = parse_named(is_text ? path : read_file(path), name);
   if (list.is_object() && list.contains("tools")) list = Json(list["tools"]);
   if (!list.is_array())
     throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
@@ -245,6 +258,11 @@ Flag template_flag(std::string& wanted) {
           "Jinja2 template, its file, or the name of a built-in template: " +
               ChatTemplate::builtin_names() + " (default: the model's own)",
           into::text(wanted)};
+}
+
+Flag show_prompt_flag(bool& shown) {
+  return {"--show-prompt", "", "print the exact text and token ids of every prompt to stderr",
+          into::flag(shown)};
 }
 
 Flags TemplateVariables::flags() {

@@ -42,6 +42,9 @@ void write_conversation(const std::string& path, const Conversation& conversatio
 /// --chat-template FILE|NAME|TEXT
 Flag template_flag(std::string& wanted);
 
+/// --show-prompt
+Flag show_prompt_flag(bool& shown);
+
 /// --tool-format NAME
 Flag call_form_flag(std::string& call_form);
 

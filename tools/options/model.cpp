@@ -237,6 +237,9 @@ Flags model_flags(ModelOptions& options) {
         into::flag(options.profile)},
        {"-v,--verbose", "", "print notes on model, memory and speed to stderr",
         into::flag(options.verbose)}});
+  for (Flag& row : rows)  // a command's own options come first
+    if (row.rules.group.empty() && only({row}, "--model,--threads,--batch,--ctx,--verbose").empty())
+      row.rules.group = "Model and memory";
   return rows;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -214,6 +215,14 @@ std::string no_answer_note(const GenerateResult& result) {
   return "cria: note: the answer is empty: the model was still thinking when it stopped" +
          std::string(cut ? " (-n N allows more tokens, --no-think may make it answer at once)"
                          : "");
+}
+
+void print_prompt(std::string_view text, std::span<const TokenId> tokens) {
+  std::string ids;
+  for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
+  print_line("prompt of " + counted(tokens.size(), "token") + ":");
+  std::cerr << for_stream(stderr, text) << (text.ends_with('\n') ? "" : "\n");
+  print_line("ids: " + ids);
 }
 
 std::function<void(std::size_t done, std::size_t total)> reading_progress() {

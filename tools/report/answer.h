@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -60,6 +61,8 @@ Json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts&
 /// A call as a line for a person or a script: {"name": …, "arguments": …}
 std::string call_line(const ToolCall& call);
 
+/// Prints the text as the model gets it on stderr, then its ids.
+void print_prompt(std::string_view text, std::span<const TokenId> tokens);
 /// For GenerateOptions::progress: a bar on a terminal while a long prompt is read. The bar is wiped
 /// at the end, or with the last copy of what is returned.
 std::function<void(std::size_t done, std::size_t total)> reading_progress();

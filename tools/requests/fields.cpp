@@ -101,9 +101,11 @@ Json parse_request_json(std::string_view text) {
   try {
     return parse_exact_json(text);
   } catch (const Json::parse_error& error) {
-    refuse_json(text.empty() ? "it is empty" : "at byte " + std::to_string(error.byte));
+    refuse_json(text.empty() ? "it is empty" : json_fault(error));
   } catch (const Json::exception&) {
     refuse_json("a number beyond what a double holds");
+  } catch (const Error& repeated) {
+    refuse_json(repeated.what());
   }
 }
 

@@ -274,7 +274,7 @@ std::optional<double> read_keep_alive(const Fields& fields) {
   return seconds;
 }
 
-std::string ignored_fields(const Fields& fields) {
+std::string ignored_fields(const Fields& fields, const std::string& prefix) {
   std::string out;
   std::size_t n = 0;
   for (const std::string& name : fields.unknown()) {
@@ -283,7 +283,7 @@ std::string ignored_fields(const Fields& fields) {
           return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
         });
     if (!plain || n == 8) continue;
-    out += (n++ == 0 ? "" : ",") + name;
+    out += (n++ == 0 ? "" : ",") + prefix + name;
   }
   return out;
 }

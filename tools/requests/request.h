@@ -51,9 +51,9 @@ CompletionRequest read_chat_request(const Json& body, const GenerateOptions& def
 CompletionRequest read_completion_request(const Json& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters = 0);
 
-/// Returns the names of unread fields as "a,b": the first 8 that are 1 to 40 of
-/// [A-Za-z0-9_.-].
-std::string ignored_fields(const Fields& fields);
+/// Returns the names of unread fields as "a,b", each after the prefix: the first 8 that are 1 to 40
+/// of [A-Za-z0-9_.-].
+std::string ignored_fields(const Fields& fields, const std::string& prefix = "");
 
 /// Reads "keep_alive": seconds, or a duration such as "5m". Returns seconds, negative: for ever;
 /// nullopt: absent.

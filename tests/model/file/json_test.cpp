@@ -22,8 +22,11 @@ TEST(Json, ReadsUpToTheLimits) {
 }
 
 TEST(Json, RejectsInvalidJson) {
-  EXPECT_EQ(json_error_in("{\"a\": }"), "test.json: is not JSON (at byte 7)");
-  EXPECT_EQ(json_error_in(""), "test.json: is not JSON (at byte 1)");
+  EXPECT_EQ(json_error_in("{\"a\": }"),
+            "test.json: is not JSON (at byte 7: unexpected '}'; expected '[', '{', or a literal)");
+  EXPECT_EQ(json_error_in(""),
+            "test.json: is not JSON (at byte 1: unexpected end of input; expected '[', '{', or a "
+            "literal)");
   EXPECT_NE(json_error_in("{\"a\": 1e999}").find("test.json: cannot be read as JSON"),
             std::string::npos);
   EXPECT_NE(json_error_in("\"\xC0\x80\"").find("not JSON"), std::string::npos);
@@ -63,7 +66,10 @@ TEST(Json, ExactJsonKeepsDigits) {
   EXPECT_EQ(json["b"][2], 18446744073709551615U);
   EXPECT_TRUE(json["b"][0].is_binary());
   EXPECT_EQ(exact_json_text(json["b2"], 1), "[\n [],\n {\n  \"x\": null\n }\n]");
-  EXPECT_EQ(exact_json_text(parse_exact_json(R"({"a":1,"a":2})")), R"({"a":2})");
+  constexpr std::string_view kRepeated = R"({"b":{"a":1,"a":2}})";
+  EXPECT_EQ(exact_json_text(parse_exact_json(kRepeated, false)), R"({"b":{"a":2}})");
+  EXPECT_EQ(error_of([&] { return parse_exact_json(kRepeated); }),
+            "a key stands twice in one JSON object (key a)");
   EXPECT_THROW((void)parse_exact_json("{"), nlohmann::json::parse_error);
   EXPECT_THROW((void)parse_exact_json("1e999"), nlohmann::json::out_of_range);
   EXPECT_TRUE(parse_exact_json("[1", false).is_discarded());

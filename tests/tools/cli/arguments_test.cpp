@@ -57,11 +57,24 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
   expect_usage_error({"run", "- one"},
                      {"no option - one (put -- before a text that begins with a hyphen)"});
+  expect_usage_error({"run", "-hello"}, {"did you mean --help? (put -- before a text that begins"});
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
   EXPECT_EQ(cria({"tokenize", "- one"}).err.find("put --"), std::string::npos);
   expect_usage_error({"tokenize", "one"}, {"unexpected argument: one (-p TEXT takes a text)"});
   expect_usage_error({"merge", "a", "b", "c"}, {"unexpected argument: c (the first part of a"});
   expect_usage_error({"list", "one", "two"}, {"unexpected argument: two (see cria list --help)"});
+}
+
+TEST(Arguments, NotesTextsGivenTwice) {
+  const std::vector<std::string> run = {"run", "-n", "1", "-p", "Hi"};
+  const auto notes = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return cria(more).err;
+  };
+  const std::string note = "--system is given several times; the last one counts";
+  EXPECT_NE(notes({"-s", "Be kind.", "-s", "Be short."}).find(note), std::string::npos);
+  EXPECT_EQ(notes({"-s", "Be kind.", "-s", "Be kind."}).find("several times"), std::string::npos);
+  EXPECT_EQ(notes({"--temp", "1", "--temp", "0"}).find("several times"), std::string::npos);
 }
 
 TEST(Arguments, NamesOfLlamaCppMeanTheSame) {

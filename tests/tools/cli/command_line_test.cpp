@@ -47,6 +47,10 @@ TEST(CommandLine, HelpBeginsWithTheCommonOptions) {
     EXPECT_NE(first.out.find(option), std::string::npos) << option;
   EXPECT_EQ(first.out.find("--yarn-beta-fast"), std::string::npos);
   EXPECT_NE(all.out.find("--yarn-beta-fast"), std::string::npos);
+  const std::string embed = cria({"embed", "--help"}).out;
+  EXPECT_NE(embed.find("--pooling"), std::string::npos);
+  EXPECT_EQ(embed.find("--rope-scale"), std::string::npos);
+  EXPECT_NE(embed.find("--help-all shows 19 more options: Model and memory"), std::string::npos);
   EXPECT_EQ(cria({"list", "--help-all"}).out, cria({"list", "--help"}).out);
 }
 

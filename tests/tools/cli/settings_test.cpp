@@ -245,6 +245,11 @@ TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
   EXPECT_EQ(of_run("temp", {}).second, "default");
   const Result chat = cria({"chat", "--show-prompt", "-n", "1"}, "Hi\n", {"CRIA_CONFIG=" + file_});
   EXPECT_NE(chat.err.find("You are a kind teacher."), std::string::npos) << chat.err;
+  constexpr const char* kOwn =
+      R"([{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}])";
+  const Result own = cria({"run", "--preset", "teacher", "-n", "1", "--messages", kOwn}, "",
+                          {"CRIA_CONFIG=" + file_});
+  EXPECT_NE(own.err.find("that of preset teacher is not used"), std::string::npos) << own.err;
   const Result unknown = run({"--preset", "teahcer"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("did you mean teacher?"), std::string::npos) << unknown.err;

@@ -231,7 +231,9 @@ TEST(Run, HasOneSystemMessage) {
 TEST(Run, RefusesABadConversation) {
   const TempDirectory directory;
   const std::pair<std::string, std::string> bad[] = {
-      {"[{", "not JSON (at byte 3)"},
+      {"[{", "not JSON (at byte 3: unexpected end of input; expected string literal)"},
+      {R"([{"role":"user","content":"a","content":"b"}])",
+       "a key stands twice in one JSON object (key content)"},
       {"{}", "\"messages\" is missing"},
       {R"({"messages":5})", "expected an array of messages, got number"},
       {"[1]", "expected an object, got number (message 0)"},

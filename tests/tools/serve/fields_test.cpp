@@ -200,6 +200,11 @@ TEST(ServeFields, IgnoreUnknownNames) {
     body[name] = "x";
     EXPECT_EQ(demo.answer("/v1/chat/completions", body)->status(), 200) << name;
   }
+  Json body = kChat;
+  body["session_id"] = "x";
+  body["chat_template_kwargs"] = {{"enable_thinking", false}, {"add_generation_prompt", true}};
+  EXPECT_EQ(demo.answer("/v1/chat/completions", body)->record().ignored,
+            "session_id,chat_template_kwargs.enable_thinking");
 }
 
 TEST(ServeFields, OfTheOthers) {
@@ -257,6 +262,7 @@ TEST(ServeFields, RejectNonJsonBodies) {
       R"({"messages":"\ud800"})",
       R"({"temperature":1e999})",
       R"({"temperature":NaN})",
+      R"({"temperature":1,"temperature":0})",
       "{\"metadata\":" + std::string(200, '[') + std::string(200, ']') + "}",
       members + good.substr(1),
       lists + "]}," + good.substr(1),
@@ -267,6 +273,10 @@ TEST(ServeFields, RejectNonJsonBodies) {
     EXPECT_EQ(got->status(), 400);
     EXPECT_EQ(got->json()["error"]["code"], "invalid_json") << body.substr(0, 100) << got->body();
   }
+  const auto latin = demo.ask("/v1/chat/completions", std::string("{\"model\":\"caf\xE9\"}"));
+  latin->wait();
+  EXPECT_EQ(latin->json()["error"]["message"],
+            "not JSON: at byte 15: invalid string: ill-formed UTF-8 byte");
   const auto array = demo.ask("/v1/chat/completions", std::string("[1]"));
   array->wait();
   EXPECT_EQ(array->json()["error"]["code"], "invalid_type");

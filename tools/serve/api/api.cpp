@@ -358,6 +358,19 @@ void check_token_ids(const CompletionRequest& request, const Model& model) {
   }
 }
 
+/// Returns the names of ignored fields, and the names in chat_template_kwargs that the template
+/// does not use.
+std::string all_ignored(const CompletionRequest& request, const Json& body,
+                        const ServedModel& model) {
+  const auto given = body.find("chat_template_kwargs");
+  if (!request.chat || given == body.end() || !given->is_object()) return request.ignored;
+  const Fields arguments(*given);
+  for (const std::string& name : arguments.unknown())
+    if (model.chat_template->names(name)) (void)arguments.has(name);
+  const std::string more = ignored_fields(arguments, "chat_template_kwargs.");
+  return request.ignored + (request.ignored.empty() || more.empty() ? "" : ",") + more;
+}
+
 }  // namespace
 
 // A new constraint is compiled by post_long().
@@ -365,7 +378,7 @@ void Api::ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model
               EqualRequest asked) {
   with_own_names(asked.paths, [&] {
     CompletionRequest request = read(*model, asked);
-    exchange->record().ignored = request.ignored;
+    exchange->record().ignored = all_ignored(request, asked.body, *model);
     const CallForm form = call_form(*model, request);
     asked.body = nullptr;
     if (constraints_.has(request, form)) {
