@@ -56,7 +56,7 @@ void multiply_rows(const float* rows, std::size_t n, std::size_t dim, const floa
                    float* out) {
   using V = F32x16<Isa>;
   constexpr std::size_t kStrip = RecurrenceShape::kStrip, kGroups = V::kParts == 1 ? 2 : 1;
-  in_pieces<V::kParts == 1 ? 8 : 6, 2, 1>(n, [&](std::size_t begin, auto size) {
+  in_pieces<V::kParts == 1 ? 8 : 6, 4, 2, 1>(n, [&](std::size_t begin, auto size) {
     constexpr std::size_t kSize = decltype(size)::value;
     for (std::size_t at = 0; at < kStrip; at += kGroups * kFloatLanes) {
       V sums[kSize][kGroups];
