@@ -24,7 +24,11 @@ int fail(std::string_view message, int code) {
 /// Prints a usage error and where to read on, unless the message says that.
 int fail_usage(const Command* command, std::string message) {
   if (command != nullptr && message.find("cria ") == std::string::npos) {
-    const std::string hint = "see cria " + command->name + " --help";
+    const bool names_more = std::ranges::any_of(command->flags, [&](const Flag& flag) {
+      return !is_in_short_help(*command, flag) &&
+             message.find(flag.shown_name()) != std::string::npos;
+    });
+    const std::string hint = "see cria " + command->name + (names_more ? " --help-all" : " --help");
     message += message.ends_with(')') ? "; " + hint : " (" + hint + ")";
   }
   return fail(message, 2);
@@ -46,6 +50,7 @@ CommandSettings add_settings(const Program& program, Command& command, std::stri
     note = "tuned for this model and machine: " + typed_options(tuned) +
            " (--no-tuned turns this off)";
   apply_settings(command, settings);
+  note_unused_settings(command, file);
   return settings;
 }
 

@@ -165,7 +165,7 @@ void add_ollama(std::vector<KnownModel>& models) {
 std::string bundled_model() {
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* place : {"../share/cria", "../data"}) {  // installed; the build tree
+  for (const char* place : {"../share/cria", "../data", "."}) {  // installed; the build tree
     const fs::path candidate = bin / place / "cria-demo-Q8_0.gguf";
     if (fs::exists(candidate, error)) return candidate.lexically_normal().string();
   }
@@ -215,6 +215,8 @@ bool resembles_model(const std::string& word) {
   const auto* const family = std::ranges::find_if(
       kFamilies, [&](std::string_view name) { return word.starts_with(name); });
   constexpr std::size_t kLongest = 40;
+  static const std::regex repository(R"([\w.-]+/[\w.-]*(\d|gguf|GGUF)[\w.-]*)");
+  if (word.size() <= kLongest && std::regex_match(word, repository)) return true;
   if (family == std::end(kFamilies) || word.size() > kLongest) return false;
   static const std::regex version(R"((-?[rv]?\d[\w.-]*)?)");
   return std::regex_match(word.substr(family->size()), version);

@@ -211,7 +211,11 @@ Text ChatTemplate::render_with_tools(const std::vector<ChatMessage>& messages,
   ToolTexts texts;
   if (template_->reads("tools")) texts = {format_.calls, contents_->tool != ContentForm::Unknown};
   const auto with_tools_told_by = [&](const char* role) {
-    return render_messages(with_tools_as_text(messages, tools, role, texts), options);
+    const std::vector<ChatMessage> told = with_tools_as_text(messages, tools, role, texts);
+    Text text = render_messages(told, options);
+    if (!tools.empty() && omits(text.bytes(), told.front()))
+      throw Error("", "the chat template leaves out the tools");
+    return text;
   };
   try {
     return with_tools_told_by("system");

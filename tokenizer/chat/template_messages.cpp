@@ -300,8 +300,18 @@ std::vector<std::string_view> longest_words(std::string_view text) {
   return words;
 }
 
-/// True if a rendered text lacks a message. Templates trim contents and cut markers out, so one of
-/// the longest words is enough.
+}  // namespace
+
+ContentForms ContentForms::probe(const jinja::Template& parsed) { return Prober(parsed).probe(); }
+
+ContentForm ContentForms::of(std::string_view role) const {
+  return role == "system" || role == "developer" ? system
+         : role == "user"                        ? user
+         : role == "assistant"                   ? assistant
+         : role == "tool"                        ? tool
+                                                 : ContentForm::Unknown;
+}
+
 bool omits(std::string_view text, const ChatMessage& message) {
   std::string content;
   try {
@@ -315,18 +325,6 @@ bool omits(std::string_view text, const ChatMessage& message) {
     return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
   };
   return !words.empty() && std::ranges::none_of(words, arrives);
-}
-
-}  // namespace
-
-ContentForms ContentForms::probe(const jinja::Template& parsed) { return Prober(parsed).probe(); }
-
-ContentForm ContentForms::of(std::string_view role) const {
-  return role == "system" || role == "developer" ? system
-         : role == "user"                        ? user
-         : role == "assistant"                   ? assistant
-         : role == "tool"                        ? tool
-                                                 : ContentForm::Unknown;
 }
 
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,

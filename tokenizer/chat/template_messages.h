@@ -45,6 +45,9 @@ using MessageForms = std::vector<std::vector<jinja::Value>>;
 MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,
                            const ContentForms& contents);
 
+/// True if a rendered text lacks a message. Templates trim contents and cut markers out, so one of
+/// the longest words is enough.
+bool omits(std::string_view text, const ChatMessage& message);
 /// "the system message", or what else of the conversation the text lacks: its system message and
 /// its last question must be there. "" if nothing.
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,

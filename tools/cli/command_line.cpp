@@ -226,7 +226,8 @@ class Reader {
     if (flag.is_switch() && !has_value) reject_value_behind(flag.shown_name());
     if (flag.is_switch() || has_value) return give(flag, has_value ? value : "true");
     if (at_ + 1 >= typed_.size() || (flag.is_number() && is_flag_word(typed_[at_ + 1])))
-      throw UsageError(flag.shown_name(), "needs a value");
+      throw UsageError(flag.shown_name(), "needs a value: " + flag.value_name() + ", " +
+                                              flag.help.substr(0, flag.help.find_first_of(";(")));
     give(flag, typed_[++at_]);
     reject_scale_behind(flag);
     if (!flag.is_list()) return;
@@ -248,9 +249,8 @@ class Reader {
   /// A text may be empty or end with a carriage return; other values may not. One that may be a
   /// file is not empty either.
   static void give(Flag& flag, const std::string& word) {
-    const bool is_text = flag.names == "PROMPT" || flag.value.find("TEXT") != std::string::npos;
-    if (word.empty() &&
-        (flag.value.starts_with("FILE") || flag.names == "FILE" || flag.names == "IN"))
+    const bool is_text = flag.takes_text();
+    if (word.empty() && flag.takes_file())
       throw UsageError(flag.shown_name(), "the name of the file is empty (an unset variable?)");
     if (!is_text && word.find_first_of(" \n{[") == std::string::npos) reject_carriage_return(word);
     if (is_text && word.ends_with('\r'))
@@ -387,9 +387,7 @@ UsageError exclusion(const Flag& a, const Flag& b) {
 
 /// The last of several values counts. That is usual for numbers, but a text or file may be missed.
 void note_lost_values(const Flag& flag) {
-  const bool is_text =
-      flag.value.find("TEXT") != std::string::npos || flag.value.starts_with("FILE");
-  if (flag.target.takes != Target::Takes::One || !is_text) return;
+  if (flag.target.takes != Target::Takes::One || !(flag.takes_text() || flag.takes_file())) return;
   const bool differ =
       std::ranges::any_of(flag.given, [&](const auto& word) { return word != flag.given.back(); });
   if (differ) print_note(flag.shown_name() + " is given several times; the last one counts");
@@ -424,6 +422,10 @@ Command* read_arguments(Program& program, const Words& typed) {
   };
   if (first == "-h" || first == "--help" || first == "-v" || asks_version(first)) return nullptr;
   if (is_flag_word(first)) {
+    const std::string near = nearest_name(lower_case(first.starts_with("--") ? first : "-" + first),
+                                          {"--help", "--version"});
+    if (!near.empty())
+      throw UsageError("cria has no option " + first + "; did you mean " + near + "?");
     Words words = {"cria", "run"};
     for (const std::string& word : typed) words.push_back(shell_word(word));
     throw UsageError("put a command before " + name_of(first) +

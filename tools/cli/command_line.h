@@ -42,7 +42,10 @@ std::string footer_text(const std::string& footer, std::size_t columns);
 
 /// The output of --help.
 std::string help_text(const Program& program);
-/// Help of a command. A command with many flags shows only the common ones, unless `all` is set.
+/// True if the flag is shown without `all`: in the help of a command with many flags only the
+/// common ones are.
+bool is_in_short_help(const Command& command, const Flag& flag);
+/// Help of a command.
 std::string help_text(const Command& command, bool all);
 
 /// Letters to insert, remove, replace or swap with the next one to get from one word to the other.

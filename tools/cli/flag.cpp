@@ -146,6 +146,14 @@ Target number_target(bool whole, double low, double high, bool list,
 
 }  // namespace into
 
+bool Flag::takes_text() const {
+  return names == "PROMPT" || value.find("TEXT") != std::string::npos;
+}
+
+bool Flag::takes_file() const {
+  return value.starts_with("FILE") || names == "FILE" || names == "IN";
+}
+
 Words Flag::all_names() const { return parts_of(names); }
 
 bool Flag::has_name(std::string_view name) const {

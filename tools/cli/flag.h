@@ -166,6 +166,8 @@ struct Flag {
   [[nodiscard]] bool is_list() const { return target.takes == Target::Takes::All; }
   [[nodiscard]] bool is_number() const { return value == "N" || value == "X"; }
   [[nodiscard]] bool is_typed() const { return is_given && source.empty(); }
+  [[nodiscard]] bool takes_text() const;
+  [[nodiscard]] bool takes_file() const;
   [[nodiscard]] Words all_names() const;
   [[nodiscard]] bool has_name(std::string_view name) const;
   /// Its name in messages: "--threads", "FILE".

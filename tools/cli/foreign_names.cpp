@@ -29,7 +29,7 @@ constexpr std::string_view kRunsNoTools = "cria serve runs no tools; clients do"
 constexpr std::string_view kTemplate = "the chat template does that (see --chat-template)";
 constexpr std::string_view kConstrain = "--grammar, --regex and --logit-bias constrain an answer";
 constexpr std::string_view kNoSampler =
-    "cria does not know this sampler; --samplers lists its samplers";
+    "cria does not know this sampler; --help-all lists its samplers at --samplers";
 constexpr std::string_view kTypes = "--tensor-type 'attn_q=Q6_K' sets the type of such tensors";
 constexpr std::string_view kSystemFile = "-s \"$(cat FILE)\" takes the system message from a file";
 constexpr std::string_view kPerLine = "each line is a text; --json prints JSON";
@@ -92,6 +92,13 @@ constexpr ForeignName kForeignNames[] = {
     usual("--nowordwrap,--simple-io,--no-display-prompt,--ascii,--nologo,--cli"),
     usual("-mli,--multiline-input", "run,chat"),
     same("--verbose-prompt", "--show-prompt", "run,chat"),
+    harmless("--show-timings,--no-show-timings", "-v prints tokens/s after an answer", 0,
+             "run,chat"),
+    refused("--special", "control tokens are not printed; --json has the ids of all tokens",
+            "run,chat"),
+    same("--enable-thinking", "--think", "run,chat"),
+    refused("--tools", "cria run --tools FILE lets the model call tools", "chat"),
+    refused("--version", "cria --version prints it"),
     harmless("-ptc,--print-token-count", "-v prints the number of tokens", 1, "run,chat"),
     same("--hidethinking", "--hide-thinking", "chat"),
     same("--raw", "--no-template", "chat"),
@@ -184,9 +191,11 @@ constexpr ForeignName kForeignNames[] = {
     refused("-sp", "answers are printed without control tokens", "run,chat,serve"),
     harmless("-bs,--backend-sampling", kNoGpu, 0),
     refused("--override-generation-config", "--temp and the other sampling options are defaults"),
-    harmless("--generation-config,--max-logprobs,--guided-decoding-backend,"
-             "--structured-outputs-config",
+    harmless("--generation-config",
              "--temp and the other sampling options are defaults of requests", 1),
+    harmless("--guided-decoding-backend,--structured-outputs-config",
+             "there is one way of constraining answers; requests say how by response_format", 1),
+    harmless("--max-logprobs", "a request may ask for as many as it wants", 1),
     // Models and adapters
     // Finds what the cache of Hugging Face has, or says how to get it
     same("-hf,-hfr,--hf-repo,--model-path", "--model"),
@@ -332,6 +341,8 @@ constexpr ForeignName kForeignNames[] = {
     refused("--log-prompts-dir", "--log-prompts writes prompts to the log", "serve"),
     // The server
     same("-np,--parallel,--max-num-seqs", "--slots", "serve"),
+    harmless("-np", "one prompt is answered at a time; cria batch answers many", 1, "run,chat"),
+    refused("--port,--host", "cria serve listens on a port", "run,chat,batch"),
     refused("--multiuser,--max-concurrent-requests", "--slots N answers N requests at once",
             "serve"),
     refused("--admin,--admindir,--embeddingsmodel", "--models PLACE serves several models",
@@ -388,7 +399,7 @@ constexpr ForeignName kForeignNames[] = {
             "serve"),
     refused("--listen,--uds,--addr,--address,--url,-p", "--host and --port set the address",
             "serve"),
-    harmless("--keepalive", "the model is loaded for one command", 1),
+    harmless("--keepalive,--keep-alive", "the model is loaded for one command", 1),
     refused("-f,--file", "-p \"$(cat FILE)\" is a message; --messages FILE is a conversation",
             "template"),
     refused("-p,--prompt,-f,--file",
@@ -417,11 +428,14 @@ constexpr ForeignName kForeignNames[] = {
     refused("-p,--prompt", "-f FILE is the text (-f -: stdin)", "perplexity,imatrix,sweep"),
     same("--ppl-stride", "--stride"),
     same("--kl-divergence-base", "--compare"),
+    refused("--kl-divergence",
+            "--compare FILE reads the log-probabilities that --save-logits FILE wrote",
+            "perplexity"),
     same("--save-all-logits,--all-logits", "--save-logits", "perplexity"),
     refused("--hellaswag,--winogrande,--multiple-choice,--hellaswag-tasks,--winogrande-tasks,"
             "--multiple-choice-tasks",
             "--choices FILE scores questions with several answers", "perplexity"),
-    usual("--perplexity,--kl-divergence", "perplexity"),
+    usual("--perplexity", "perplexity"),
     harmless("--ppl-output-type", "--json prints all figures", 1, "perplexity"),
     same("--in-file", "--merge"),
     usual("--process-output,--no-ppl"),

@@ -162,16 +162,18 @@ std::string help_text(const Program& program) {
          footer_text(program.notes, columns) + "\n";
 }
 
+bool is_in_short_help(const Command& command, const Flag& flag) {
+  if (flag.is_argument()) return true;
+  return command.flags.size() > kShortHelp ? is_common(flag) : !is_for_all_commands(flag);
+}
+
 std::string help_text(const Command& command, bool all) {
   const std::size_t columns = help_columns(stdout);
   std::string out =
       wrapped(command.summary, columns) + "\n\n" + wrapped(usage(command), columns, 4) + "\n";
   Words hidden;
   std::size_t others = 0;
-  const auto hides = [&](const Flag& flag) {
-    if (all || flag.is_argument()) return false;
-    return command.flags.size() > kShortHelp ? !is_common(flag) : is_for_all_commands(flag);
-  };
+  const auto hides = [&](const Flag& flag) { return !all && !is_in_short_help(command, flag); };
   for (const Flag& flag : command.flags) {
     if (!hides(flag)) continue;
     ++others;

@@ -13,7 +13,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"ls,models", "did you mean list?"},
       {"search", "cria list shows the models on this machine; huggingface.co has others"},
       {"show,info,metadata,gguf,gguf-dump,gguf_dump,gguf_dump.py", "did you mean inspect?"},
-      {"cli,llama-cli,interactive,repl", "did you mean chat?"},
+      {"cli,llama-cli,interactive,repl,main", "did you mean chat?"},
       {"generate,complete,completions,simple,ask,prompt,query", "did you mean run?"},
       {"server,llama-server,start,up,daemon,web,webui,ui,api", "did you mean serve?"},
       {"speculative,lookup,llama-speculative", "did you mean run --draft FILE?"},

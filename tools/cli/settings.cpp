@@ -63,6 +63,16 @@ Words keys_of(const Program& program, const std::string& section) {
   return keys;
 }
 
+/// "; did you mean max-tokens?" for "n", another name of that option, and for "max-tokns".
+std::string nearest_key(const Program& program, const std::string& name, const Words& keys) {
+  const std::string typed = (name.size() == 1 ? "-" : "--") + name;
+  for (const Command& command : program.commands)
+    if (const Flag* const flag = command.find(typed);
+        flag != nullptr && std::ranges::count(keys, flag->setting_name()) != 0)
+      return "; did you mean " + flag->setting_name() + "?";
+  return suggestion(name, keys);
+}
+
 /// True if a setting for all commands cannot mean this one: here its name is a switch, elsewhere it
 /// takes a value, and this is one. 0 and 1 are numbers and turn switches off and on.
 bool is_for_others(const Program& program, const Flag& flag, const Words& values) {
@@ -109,7 +119,7 @@ void add_table(const Program& program, const std::string& section, const toml::t
     std::ranges::replace(name, '_', '-');
     const std::string place = section.empty() ? name : "[" + section + "] " + name;
     if (std::ranges::find(keys, name) == keys.end())
-      throw UsageError("unknown option " + place + suggestion(name, keys));
+      throw UsageError("unknown option " + place + nearest_key(program, name, keys));
     if (std::vector<std::string> texts = typed_texts(value, place); !texts.empty())
       sections[section][name] = std::move(texts);
   }
@@ -262,6 +272,9 @@ std::string nearest_variable(const std::string& variable, const Command& command
   Words names;
   for (const Flag& flag : command.flags)
     if (!flag.setting_name().empty()) names.push_back(flag.setting_name());
+  if (const Flag* const flag = command.find((option.size() == 1 ? "-" : "--") + option);
+      flag != nullptr && !flag->setting_name().empty())
+    return "; did you mean " + environment_name(flag->setting_name()) + "?";
   const ForeignName* const foreign = find_foreign_name("--" + option, command.name);
   const std::string ours(foreign == nullptr ? "" : foreign->ours);
   const std::string near = ours.starts_with("--") ? ours.substr(2) : nearest_name(option, names);
@@ -304,23 +317,31 @@ void add_preset_flags(Program& program) {
     if (command.find("--temp") != nullptr)
       command.add({{"--preset",
                     "NAME",
-                    "sampling and system message by name: " + joined(builtin_preset_names()) +
+                    std::string("sampling ") +
+                        (command.find("--system") != nullptr ? "and system message " : "options ") +
+                        "by name: " + joined(builtin_preset_names()) +
                         ", or a section [preset.NAME] of the configuration file",
                     into::call([](const std::string&) {}),
                     {.group = "Sampling"}}});
 }
 
+namespace {
+
+/// The name of the preset that the command line or a setting asks for; "" if none.
+std::string wanted_preset(const Command& command, const ConfigFile& file) {
+  const Flag* const preset = command.find("--preset");
+  if (preset == nullptr) return "";
+  if (preset->is_given) return preset->given.back();
+  const auto found = sources_of(std::string(kPreset), command, file);
+  return found.empty() ? "" : found.front().first.values.front();
+}
+
+}  // namespace
+
 CommandSettings settings_for(const Program& program, const Command& command,
                              const ConfigFile& file) {
   CommandSettings settings;
-  std::string wanted;
-  if (const Flag* const preset = command.find("--preset"); preset != nullptr) {
-    const auto found = sources_of(std::string(kPreset), command, file);
-    if (preset->is_given)
-      wanted = preset->given.back();
-    else if (!found.empty())
-      wanted = found.front().first.values.front();
-  }
+  const std::string wanted = wanted_preset(command, file);
   const ConfigFile::Values of_preset =
       wanted.empty() ? ConfigFile::Values{} : preset_values(wanted, file);
   for (const Flag& flag : command.flags) {
@@ -342,6 +363,29 @@ CommandSettings settings_for(const Program& program, const Command& command,
     });
   });
   return settings;
+}
+
+void note_unused_settings(const Command& command, const ConfigFile& file) {
+  const std::string wanted = wanted_preset(command, file);
+  const auto source_of = [&](const std::string& name) -> std::string {
+    if (!wanted.empty() && preset_values(wanted, file).contains(name)) return "preset " + wanted;
+    const auto found = sources_of(name, command, file);
+    return found.empty() ? "" : found.front().first.source;
+  };
+  if (command.find("--preset") != nullptr && command.find("--system") == nullptr)
+    if (const std::string source = source_of("system"); !source.empty())
+      print_note("the system message of " + source + " is not used: requests have their own");
+  for (const Flag& flag : command.flags) {
+    const bool is_text = flag.takes_text() || flag.takes_file();
+    if (!is_text || flag.setting_name().empty() || flag.is_given) continue;
+    const auto other = std::ranges::find_if(command.flags, [&](const Flag& one) {
+      return one.is_given && Command::exclusive(flag, one);
+    });
+    const std::string source = other == command.flags.end() ? "" : source_of(flag.setting_name());
+    if (!source.empty())
+      print_note(flag.shown_name() + " from " + source + " is ignored with " +
+                 other->shown_name());
+  }
 }
 
 bool is_excluded(const Command& command, const Flag& flag) {

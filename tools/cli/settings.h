@@ -65,6 +65,10 @@ CommandSettings settings_for(const Program& program, const Command& command,
 /// True if a given flag of the command excludes this one.
 bool is_excluded(const Command& command, const Flag& flag);
 
+/// Notes texts of the preset, the environment and the file that are not used: another flag excludes
+/// them, or the command takes no system message.
+void note_unused_settings(const Command& command, const ConfigFile& file);
+
 /// Gives the settings to the command as if they had been typed.
 void apply_settings(Command& command, const CommandSettings& settings);
 

@@ -131,7 +131,7 @@ class BatchRun {
       ChatOptions how;
       how.chat_template = template_;
       how.variables = request.conversation.variables;
-      note_unused(index, how.variables);
+      note_unused(index, request.conversation);
       const std::size_t most = given == 0 ? model_.context_length() : given;
       ready.answer =
           chat_request(model_, most, request.conversation.messages, request.generate, how);
@@ -150,8 +150,8 @@ class BatchRun {
   }
 
   /// Once for each name: a misspelt option would be lost without a word.
-  void note_unused(std::size_t index, const std::string& variables) {
-    for (const std::string& name : unused_variables(variables, *template_))
+  void note_unused(std::size_t index, const Conversation& talk) {
+    for (const std::string& name : unused_names(talk, *template_))
       if (noted_.insert(name).second)
         print_note("\"" + name + "\" in request " + std::to_string(index + 1) +
                    " changes nothing: the chat template does not use it");

@@ -125,7 +125,7 @@ void ChatSession::save(const std::string& path) const { write_conversation(path,
 std::vector<std::string> ChatSession::load(const std::string& path) {
   Conversation loaded = read_conversation(path);
   std::vector<std::string> notes;
-  for (const std::string& name : unused_variables(loaded.variables, *how_.chat_template))
+  for (const std::string& name : unused_names(loaded, *how_.chat_template))
     notes.push_back('"' + name + "\" in it changes nothing: the chat template does not use it");
   if (has_system() && has_system_message(loaded.messages)) {
     notes.emplace_back("its system message replaces the one before");

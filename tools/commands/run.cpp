@@ -115,8 +115,8 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
-  const std::string requested = options.messages.empty() ? "" : talk.variables;
-  for (const std::string& name : unused_variables(requested, *prompt.how.chat_template))
+  const Conversation given = options.messages.empty() ? Conversation() : talk;
+  for (const std::string& name : unused_names(given, *prompt.how.chat_template))
     print_note("\"" + name + "\" in --messages changes nothing: the chat template does not use it");
   if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
   if (!prompt.continues && has_session_file(options.session_file))

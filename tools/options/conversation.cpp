@@ -155,13 +155,26 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   }
 }
 
-std::vector<std::string> unused_variables(const std::string& variables,
-                                          const ChatTemplate& chat_template) {
+std::vector<std::string> unused_names(const std::string& variables,
+                                      const ChatTemplate& chat_template) {
   std::vector<std::string> names;
   if (variables.empty()) return names;
   const Json all = parse_exact_json(variables);
   for (const auto& [name, value] : all.items())
     if (!chat_template.names(name) && name != "tools") names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> unused_names(const Conversation& talk, const ChatTemplate& chat_template) {
+  std::vector<std::string> names = unused_names(talk.variables, chat_template);
+  for (const ChatMessage& message : talk.messages) {
+    if (message.json.empty()) continue;
+    const Json members = parse_exact_json(message.json);
+    for (const auto& [name, value] : members.items())
+      if (!is_known_member(name) && !chat_template.names(name) &&
+          std::ranges::count(names, name) == 0)
+        names.push_back(name);
+  }
   return names;
 }
 
@@ -266,21 +279,23 @@ Flag show_prompt_flag(bool& shown) {
 }
 
 Flags TemplateVariables::flags() {
-  return {
-      {"--think",
-       "",
-       "let the model think before it answers, if its template has a switch for that",
-       into::flag(think),
-       {.excludes = "--no-think"}},
-      {"--no-think", "",
-       "let the model answer without thinking, if its template has a switch for that",
-       into::flag(no_think)},
-      {"--reasoning-effort", "LEVEL", "how much the model thinks, if its template has that setting",
-       into::choice(effort, {"low", "medium", "high"})},
-      {"--chat-template-kwargs", "JSON",
-       "further variables for the chat template: a JSON object, for example "
-       "'{\"enable_thinking\": false}'",
-       into::each(others, check_object)}};
+  return {{"--think",
+           "",
+           "let the model think before it answers, if its template has a switch for that",
+           into::flag(think),
+           {.excludes = "--no-think"}},
+          {"--no-think", "",
+           "let the model answer without thinking, if its template has a switch for that",
+           into::flag(no_think)},
+          {"--reasoning-effort",
+           "LEVEL",
+           "how much the model thinks, if its template has that setting",
+           into::choice(effort, {"low", "medium", "high"}),
+           {.other = "--no-think turns thinking off"}},
+          {"--chat-template-kwargs", "JSON",
+           "further variables for the chat template: a JSON object, for example "
+           "'{\"enable_thinking\": false}'",
+           into::each(others, check_object)}};
 }
 
 Flag call_form_flag(std::string& call_form) {
@@ -300,7 +315,8 @@ Flag TemplateVariables::tools_flag() {
 std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template,
                                                  const std::string& all) const {
   if (!call_form.empty()) return call_form_named(call_form);
-  if (!tools.empty() && chat_template.answer_format(all).calls == CallForm::None)
+  const bool offered = !tools.empty() && !all.empty() && parse_exact_json(all).contains("tools");
+  if (offered && chat_template.answer_format(all).calls == CallForm::None)
     throw Error(
         tools,
         "the chat template does not show how this model calls tools; --tool-format names the form");
@@ -310,7 +326,8 @@ std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_templa
 std::string TemplateVariables::over(const std::string& own) const {
   Json all = own.empty() ? Json::object() : parse_exact_json(own);
   for (const std::string& some : others) all.update(parse_exact_json(some));
-  if (!tools.empty()) all["tools"] = read_tools(tools);
+  if (!tools.empty())
+    if (Json list = read_tools(tools); !list.empty()) all["tools"] = std::move(list);
   if (think || no_think) {
     for (const char* const name : kThinkingSwitches) all[name] = think;
   }
@@ -327,7 +344,7 @@ std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
   if (!effort.empty() && !chat_template.names("reasoning_effort"))
     return "--reasoning-effort changes nothing: the chat template does not ask for it";
   for (const std::string& some : others)
-    for (const std::string& name : unused_variables(some, chat_template))
+    for (const std::string& name : unused_names(some, chat_template))
       return '"' + name +
              "\" in --chat-template-kwargs changes nothing: the chat template does not use it";
   return "";

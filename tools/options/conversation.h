@@ -22,9 +22,11 @@ struct Conversation {
 Conversation read_conversation(const std::string& path);
 /// The same for JSON that comes from elsewhere; path: for errors.
 Conversation parse_conversation(const std::string& json, const std::string& path);
-/// The names among a conversation's variables that the template does not use.
-std::vector<std::string> unused_variables(const std::string& variables,
-                                          const ChatTemplate& chat_template);
+/// The names among variables, and among a conversation's variables and the members of its messages,
+/// that the template does not use.
+std::vector<std::string> unused_names(const std::string& variables,
+                                      const ChatTemplate& chat_template);
+std::vector<std::string> unused_names(const Conversation& talk, const ChatTemplate& chat_template);
 /// True if a system message comes first.
 bool has_system_message(const std::vector<ChatMessage>& messages);
 /// Puts a system message first, in place of one that is there; "": only takes that away.

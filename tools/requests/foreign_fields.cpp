@@ -29,10 +29,16 @@ constexpr ForeignField kForeignFields[] = {
     {"functions,function_call", R"(use "tools", "tool_choice" and "tool_calls")", Neutral::None},
     {"audio,web_search_options", kNotHere, Neutral::None},
     {"n_probs,post_sampling_probs,prompt_logprobs", R"(use "logprobs")"},
-    {"top_a,smoothing_factor,epsilon_cutoff,eta_cutoff,use_beam_search,min_tokens,min_keep,"
-     "stop_token_ids,bad_words,banned_strings,allowed_token_ids,logits_processors,"
-     "truncate_prompt_tokens,min_length,min_new_tokens,no_repeat_ngram_size,penalty_alpha,"
-     "negative_prompt,include_stop_str_in_output,safe_prompt,t_max_predict_ms,n_indent",
+    {"stop_token_ids", R"(use "stop", which takes texts)"},
+    {"min_tokens,min_length,min_new_tokens",
+     R"("ignore_eos": true makes an answer as long as "max_tokens")"},
+    {"bad_words,banned_strings", R"(use "logit_bias", which takes token ids)"},
+    {"allowed_token_ids", R"(use "grammar" or "logit_bias")"},
+    {"truncate_prompt_tokens", "prompts are not cut; one that is too long is an error"},
+    {"include_stop_str_in_output", "answers end before the stop string"},
+    {"top_a,smoothing_factor,epsilon_cutoff,eta_cutoff,use_beam_search,min_keep,"
+     "logits_processors,no_repeat_ngram_size,penalty_alpha,negative_prompt,safe_prompt,"
+     "t_max_predict_ms,n_indent",
      kNotHere},
     {"tfs_z,tfs,length_penalty,encoder_repetition_penalty,guidance_scale,num_beams", kNotHere,
      Neutral::One},
@@ -91,6 +97,8 @@ std::string hint_for(const ForeignField& row, const Fields& fields) {
   if (row.hint == kSystem)
     for (const char* const name : {"instructions", "system"})
       if (knows(name)) return std::string("use \"") + name + '"';
+  if (row.hint == kSystem && knows("custom_id"))
+    return R"(a request with "messages" has it first, with the role "system")";
   return knows("input") ? R"(put it into "input")" : R"(put it into "prompt")";
 }
 

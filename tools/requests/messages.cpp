@@ -171,6 +171,13 @@ void read_choice(const Fields& body, const std::set<std::string>& names, ToolFie
 
 }  // namespace
 
+bool is_known_member(std::string_view name) {
+  constexpr std::string_view kKnown[] = {
+      "role",      "content",  "tool_calls", "tool_call_id", "reasoning_content",
+      "reasoning", "thinking", "refusal",    "prefix",       "partial"};
+  return std::ranges::count(kKnown, name) != 0;
+}
+
 void reject_lost_members(const Fields& message) {
   for (const char* name : {"images", "audio", "documents", "function_call"})
     reject_foreign_field(message, name);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/session.h"
@@ -13,11 +14,13 @@
 
 namespace cria::tools {
 
+/// True for the members of a message that cria reads, whatever its template shows.
+bool is_known_member(std::string_view name);
 /// Throws RequestError for members of a message that no template shows, such as "images".
 void reject_lost_members(const Fields& message);
 
-/// Reads "messages". The role developer becomes system, text parts are joined, and other members of
-/// messages are kept for the template. Throws RequestError with the path at fault.
+/// Reads "messages". The role developer becomes system, text parts are joined. Throws RequestError
+/// with the path at fault.
 std::vector<ChatMessage> read_messages(const Fields& body);
 
 /// The tools that a request offers, and if the model must call one.

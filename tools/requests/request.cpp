@@ -217,6 +217,7 @@ Conversation read_batch_conversation(const Fields& body) {
 
 void read_batch_text(const Fields& body, BatchRequest& request) {
   if (const auto prompt = body.text("prompt")) {
+    if (body.has("messages")) throw Error("", "expected one of \"prompt\" and \"messages\"");
     request.prompt = *prompt;
     reject_foreign_fields(body);
     reject_typing_errors(body);
@@ -274,18 +275,29 @@ std::optional<double> read_keep_alive(const Fields& fields) {
   return seconds;
 }
 
-std::string ignored_fields(const Fields& fields, const std::string& prefix) {
-  std::string out;
-  std::size_t n = 0;
-  for (const std::string& name : fields.unknown()) {
-    const bool plain =
-        !name.empty() && name.size() <= 40 && std::ranges::all_of(name, [](unsigned char c) {
-          return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
-        });
-    if (!plain || n == 8) continue;
-    out += (n++ == 0 ? "" : ",") + prefix + name;
+void add_ignored(std::string& list, const std::vector<std::string>& names,
+                 const std::string& prefix) {
+  constexpr std::size_t kLongest = 40, kMost = 8;
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
+  };
+  for (const std::string& name : names) {
+    const std::size_t count =
+        list.empty() ? 0 : 1 + static_cast<std::size_t>(std::ranges::count(list, ','));
+    const std::string whole = prefix + name;
+    const bool known = ("," + list + ",").find("," + whole + ",") != std::string::npos;
+    if (known || name.empty() || name.size() > kLongest || count == kMost ||
+        !std::ranges::all_of(name, is_plain))
+      continue;
+    list += (list.empty() ? "" : ",") + whole;
   }
-  return out;
+}
+
+std::string ignored_fields(const Fields& fields) {
+  for (const char* name : {"model", "keep_alive", "user"}) (void)fields.has(name);
+  std::string list;
+  add_ignored(list, fields.unknown());
+  return list;
 }
 
 std::vector<TokenId> read_ids(const Json& list, const std::string& path, std::size_t n_vocab) {
@@ -341,7 +353,7 @@ CompletionRequest read_chat_request(const Json& json, const GenerateOptions& def
   out.progress = body.flag("return_progress").value_or(false);
   reject_foreign_fields(body);
   reject_typing_errors(body);
-  out.ignored = ignored_fields(body);
+  out.ignored = body.unknown();
   return out;
 }
 
@@ -367,7 +379,7 @@ CompletionRequest read_completion_request(const Json& json, const GenerateOption
   out.progress = body.flag("return_progress").value_or(false);
   reject_foreign_fields(body);
   reject_typing_errors(body);
-  out.ignored = ignored_fields(body);
+  out.ignored = body.unknown();
   return out;
 }
 

@@ -30,14 +30,14 @@ struct CompletionRequest {
   std::size_t choices = 1;            ///< for each prompt
   bool stream = false, include_usage = false;
   bool echo = false;
-  bool reuse = true;               ///< use the prefix cache
-  bool continue_last = false;      ///< the answer continues the last message
-  bool progress = false;           ///< the stream reports how far the prompt is read
-  bool timings_per_token = false;  ///< each chunk has timings
-  std::optional<bool> think;       ///< the template's switch for thinking
-  std::string think_path;          ///< of the field that sets it
-  std::string ignored;             ///< names of unknown fields, "a,b"
-  std::vector<float> adapters;     ///< scales of adapters, by id; empty: the model's
+  bool reuse = true;                 ///< use the prefix cache
+  bool continue_last = false;        ///< the answer continues the last message
+  bool progress = false;             ///< the stream reports how far the prompt is read
+  bool timings_per_token = false;    ///< each chunk has timings
+  std::optional<bool> think;         ///< the template's switch for thinking
+  std::string think_path;            ///< of the field that sets it
+  std::vector<std::string> ignored;  ///< names of unknown fields
+  std::vector<float> adapters;       ///< scales of adapters, by id; empty: the model's
   ConstraintFields constraint;
   ToolFields tools;
 
@@ -51,9 +51,12 @@ CompletionRequest read_chat_request(const Json& body, const GenerateOptions& def
 CompletionRequest read_completion_request(const Json& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters = 0);
 
-/// Returns the names of unread fields as "a,b", each after the prefix: the first 8 that are 1 to 40
-/// of [A-Za-z0-9_.-].
-std::string ignored_fields(const Fields& fields, const std::string& prefix = "");
+/// Adds names to a list "a,b" of at most 8: those that are 1 to 40 of [A-Za-z0-9_.-], each once and
+/// after the prefix.
+void add_ignored(std::string& list, const std::vector<std::string>& names,
+                 const std::string& prefix = "");
+/// Returns the names of unread fields as such a list, without those that every request may have.
+std::string ignored_fields(const Fields& fields);
 
 /// Reads "keep_alive": seconds, or a duration such as "5m". Returns seconds, negative: for ever;
 /// nullopt: absent.

@@ -328,6 +328,18 @@ TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateIgnoresThem) {
     EXPECT_EQ(bracketed(reads).render({{"user", "Hi"}}, options).bytes(), "T[user:Hi]") << reads;
 }
 
+// A template that shows no system message gets tools in the user's message.
+TEST(ChatTemplate, ToolsReachATemplateOfUsersOnly) {
+  RenderOptions options;
+  options.variables = R"({"tools": [{"name": "look"}]})";
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages if m.role != 'system' %}[{{ m.role }}:{{ m.content }}]{% endfor %}",
+      "t", {});
+  EXPECT_EQ(chat.render({{"user", "Hi"}}, options).bytes(),
+            std::string("[user:") + kToolsTold + "\n\nHi]");
+  EXPECT_THROW((void)chat.render({{"system", "Be kind."}, {"user", "Hi"}}, options), Error);
+}
+
 // The detection renders the template; a marker somewhere in its source does not count.
 TEST(ChatTemplate, CallFormatIsWhatTheTemplateRenders) {
   const std::string variables = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";

@@ -65,6 +65,19 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"list", "one", "two"}, {"unexpected argument: two (see cria list --help)"});
 }
 
+TEST(Arguments, HintsOfTheProgramItself) {
+  expect_usage_error({"--hlep"}, {"cria has no option --hlep; did you mean --help?"});
+  expect_usage_error({"-help"}, {"did you mean --help?"});
+  expect_usage_error({"serve", "--slots"},
+                     {"--slots: needs a value: N, requests answered at once"});
+  expect_usage_error({"run", "--rope-scale", "x"}, {"(see cria run --help-all)"});
+  expect_usage_error({"run", "--temp", "x"}, {"(see cria run --help)"});
+  expect_usage_error({"perplexity", "--kl-divergence"}, {"--compare FILE reads"});
+  EXPECT_EQ(cria({"run", "Hi", "--tools", "[]", "-n", "1"}).code, 0);
+  const Result repository = cria({"run", "Qwen/Qwen3-0.6B-GGUF", "Hi", "-n", "1"});
+  EXPECT_NE(repository.err.find("-m Qwen/Qwen3-0.6B-GGUF would choose a model"), std::string::npos);
+}
+
 TEST(Arguments, NotesTextsGivenTwice) {
   const std::vector<std::string> run = {"run", "-n", "1", "-p", "Hi"};
   const auto notes = [&](std::vector<std::string> more) {
@@ -255,7 +268,6 @@ TEST(Arguments, HintsAtHabitsFromOtherPrograms) {
   expect_usage_error({"ls"}, {"did you mean list?"});
   expect_usage_error({"pull", "x"}, {"does not download models"});
   expect_usage_error({"CHAT"}, {"did you mean chat?"});
-  expect_usage_error({"run", "-np", "2", "a"}, {"no option -np"});
   expect_usage_error({"run", "--draft", "16", "a"}, {"expected the file of a draft model, got 16"});
   expect_usage_error({"run", "--reasoning-budget", "0", "a"}, {"--no-think"});
 }

@@ -88,6 +88,7 @@ TEST_F(Settings, TheFileIsToml) {
         {"[run\n", "line 1: "},
         {"[rum]\n", "[rum] is neither a command nor a preset"},
         {"[preset]\ntemp = 0\n", "unknown option [preset] temp"},
+        {"n = 3\n", "unknown option n; did you mean max-tokens?"},
         {"[run]\nseed = 2026-11-27\n", "[run] seed: expected a string, a number, true or false"}}) {
     configure(text);
     const Result result = run({});
@@ -250,6 +251,15 @@ TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
   const Result own = cria({"run", "--preset", "teacher", "-n", "1", "--messages", kOwn}, "",
                           {"CRIA_CONFIG=" + file_});
   EXPECT_NE(own.err.find("that of preset teacher is not used"), std::string::npos) << own.err;
+  const auto note_of = [&](std::vector<std::string> words, const std::string& input) {
+    return cria(std::move(words), input, {"CRIA_CONFIG=" + file_}).err;
+  };
+  EXPECT_NE(note_of({"run", "--raw", "--preset", "teacher", "-n", "1", "Hi"}, "")
+                .find("--system from preset teacher is ignored with --raw"),
+            std::string::npos);
+  EXPECT_NE(note_of({"batch", "--preset", "teacher"}, R"({"prompt": "Hi", "max_tokens": 1})")
+                .find("the system message of preset teacher is not used"),
+            std::string::npos);
   const Result unknown = run({"--preset", "teahcer"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("did you mean teacher?"), std::string::npos) << unknown.err;

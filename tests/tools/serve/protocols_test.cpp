@@ -273,6 +273,9 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
       {"/v1/messages", {{"messages", talk}, {"logprobs", true}}, "\"logprobs\": this is not"},
       {"/v1/messages", {{"messages", talk}, {"temprature", 0}}, "did you mean \"temperature\"?"},
       {"/api/chat", {{"messages", talk}, {"options", {{"top_kk", 1}}}}, "did you mean \"top_k\"?"},
+      {"/api/generate", {{"prompt", "x"}, {"context", {1, 2}}}, "earlier messages to /api/chat"},
+      {"/v1/completions", {{"prompt", "x"}, {"stop_token_ids", {2}}}, "use \"stop\""},
+      {"/lora-adapters", Json::array(), "each request has its own scales", 405},
   };
   for (const Case& one : cases) {
     const auto got = demo.answer(one.path, one.body);
@@ -286,6 +289,79 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
                   {{"prompt", "The"}, {"raw", true}, {"stream", false}, {"max_tokens", 3}})
           ->json();
   EXPECT_EQ(limited["eval_count"], 3);
+}
+
+/// Texts around tools reach the prompt.
+TEST(ServeProtocols, ShowDescriptionsOfTools) {
+  ServedDemo demo;
+  const auto tokens = [&](const char* path, const Json& body) -> int {
+    const Json answer = demo.answer(path, body)->json();
+    return answer.value("input_tokens", -1);
+  };
+  const auto with_examples = [&](const Json& examples) {
+    return tokens("/v1/messages/count_tokens", {{"messages", Json::array({user_says("Hi")})},
+                                                {"tools",
+                                                 {{{"name", "f"},
+                                                   {"input_schema", {{"type", "object"}}},
+                                                   {"input_examples", examples}}}}});
+  };
+  EXPECT_GT(with_examples({{{"city", "Bergen"}}}), with_examples(Json::array()));
+  const auto result = [&](bool failed) {
+    const Json call = {{"type", "tool_use"}, {"id", "1"}, {"name", "f"}, {"input", Json::object()}};
+    const Json told = {{"type", "tool_result"},
+                       {"tool_use_id", "1"},
+                       {"content", "unknown city"},
+                       {"is_error", failed}};
+    return tokens("/v1/messages/count_tokens",
+                  {{"messages",
+                    {user_says("Hi"),
+                     {{"role", "assistant"}, {"content", Json::array({call})}},
+                     {{"role", "user"}, {"content", Json::array({told})}}}}});
+  };
+  EXPECT_GT(result(true), result(false));
+}
+
+TEST(ServeProtocols, LogWhatTheyIgnore) {
+  ServedDemo demo;
+  const Json talk = Json::array({user_says("Hi")});
+  struct Case {
+    const char* path;
+    Json body;
+    const char* ignored;
+  };
+  const Case cases[] = {
+      {"/v1/responses",
+       {{"input", "Hi"}, {"max_output_tokens", 1}, {"tools", {{{"type", "web_search"}}}}},
+       "tools.web_search"},
+      {"/v1/responses",
+       {{"input", "Hi"},
+        {"max_output_tokens", 1},
+        {"tools",
+         {{{"type", "namespace"},
+           {"name", "n"},
+           {"description", "All of it."},
+           {"tools", {{{"type", "function"}, {"name", "f"}, {"parameters", Json::object()}}}}}}}},
+       "tools.namespace.description"},
+      {"/v1/messages",
+       {{"messages", talk},
+        {"max_tokens", 1},
+        {"tools", {{{"type", "bash_20250124"}, {"name", "bash"}}}}},
+       "tools.bash_20250124"},
+      {"/v1/messages/count_tokens", {{"messages", talk}, {"foo", 1}}, "foo"},
+      {"/v1/embeddings", {{"input", "Hi"}, {"instruction", "Find"}, {"user", "a"}}, "instruction"},
+      {"/api/embed", {{"model", ""}, {"input", "Hi"}, {"prompt", "a"}}, "prompt"},
+      {"/tokenize", {{"content", "Hi"}, {"foo", 1}}, "foo"},
+      {"/apply-template", {{"messages", talk}, {"foo", 1}}, "foo"},
+      {"/v1/chat/completions",
+       {{"messages", {{{"role", "user"}, {"content", "Hi"}, {"nick", "Ana"}}}}, {"max_tokens", 1}},
+       "messages.nick"},
+  };
+  for (const Case& one : cases) {
+    const auto got = demo.answer(one.path, one.body);
+    EXPECT_EQ(got->status(), 200) << one.path << got->body();
+    EXPECT_EQ(got->record().ignored, one.ignored) << one.path;
+  }
+  EXPECT_EQ(demo.answer("/api/embed", {{"input", "Hi"}, {"dimensions", 4}})->status(), 400);
 }
 
 TEST(Repairs, AreAsFewAsTheTemplateNeeds) {

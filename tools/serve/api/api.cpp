@@ -224,6 +224,7 @@ void tokenize(const std::shared_ptr<Exchange>& exchange, const Json& body,
   const bool add_special = fields.flag("add_special").value_or(false),
              parse_special = fields.flag("parse_special").value_or(true),
              with_pieces = fields.flag("with_pieces").value_or(false);
+  exchange->record().ignored = ignored_fields(fields);
   const std::vector<TokenId> ids = tokenizer.encode(content, add_special, parse_special);
   ObjectText json;
   json.add_list("tokens", ids.size(), [&](std::string& text, std::size_t i) {
@@ -358,17 +359,23 @@ void check_token_ids(const CompletionRequest& request, const Model& model) {
   }
 }
 
-/// Returns the names of ignored fields, and the names in chat_template_kwargs that the template
-/// does not use.
-std::string all_ignored(const CompletionRequest& request, const Json& body,
+/// Returns the names of ignored fields, with those inside of messages and of chat_template_kwargs
+/// that the template does not use.
+std::string all_ignored(const CompletionRequest& request, const EqualRequest& asked,
                         const ServedModel& model) {
-  const auto given = body.find("chat_template_kwargs");
-  if (!request.chat || given == body.end() || !given->is_object()) return request.ignored;
-  const Fields arguments(*given);
-  for (const std::string& name : arguments.unknown())
-    if (model.chat_template->names(name)) (void)arguments.has(name);
-  const std::string more = ignored_fields(arguments, "chat_template_kwargs.");
-  return request.ignored + (request.ignored.empty() || more.empty() ? "" : ",") + more;
+  std::string list = asked.ignored;
+  tools::add_ignored(list, request.ignored);
+  if (!request.chat) return list;
+  const ChatTemplate& chat = *model.chat_template;
+  for (const Json& message : asked.body.at("messages"))
+    for (const auto& [name, value] : message.items())
+      if (!tools::is_known_member(name) && (name != "name" || !chat.names(name)))
+        tools::add_ignored(list, {name}, "messages.");
+  const auto given = asked.body.find("chat_template_kwargs");
+  if (given != asked.body.end() && given->is_object())
+    for (const auto& [name, value] : given->items())
+      if (!chat.names(name)) tools::add_ignored(list, {name}, "chat_template_kwargs.");
+  return list;
 }
 
 }  // namespace
@@ -378,7 +385,7 @@ void Api::ask(const std::shared_ptr<Exchange>& exchange, const ModelLease& model
               EqualRequest asked) {
   with_own_names(asked.paths, [&] {
     CompletionRequest request = read(*model, asked);
-    exchange->record().ignored = all_ignored(request, asked.body, *model);
+    exchange->record().ignored = all_ignored(request, asked, *model);
     const CallForm form = call_form(*model, request);
     asked.body = nullptr;
     if (constraints_.has(request, form)) {
@@ -409,9 +416,10 @@ Prompts Api::prompts(const Exchange& exchange, const ServedModel& model,
   });
 }
 
-std::size_t Api::count_tokens(const ServedModel& model, EqualRequest asked) {
+std::size_t Api::count_tokens(Exchange& exchange, const ServedModel& model, EqualRequest asked) {
   return with_own_names(asked.paths, [&] {
     const CompletionRequest request = read(model, asked);
+    exchange.record().ignored = all_ignored(request, asked, model);
     return chat_prompt(model, SIZE_MAX / 2, request).all.front().tokens.size();
   });
 }
@@ -450,7 +458,9 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& mo
 
 void Api::embed(const std::shared_ptr<Exchange>& exchange, const Json& body,
                 const ModelLease& model) {
-  const EmbeddingRequest request = read_embedding_request(body, *model->model);
+  const Fields fields(body);
+  const EmbeddingRequest request = read_embedding_request(fields, *model->model);
+  exchange->record().ignored = ignored_fields(fields);
   if (model->pooling == Pooling::None || model->pooling == Pooling::Rank)
     throw RequestError("unsupported_model", "model",
                        model->pooling == Pooling::Rank
@@ -470,7 +480,9 @@ void Api::embed(const std::shared_ptr<Exchange>& exchange, const Json& body,
 
 void Api::rerank(const std::shared_ptr<Exchange>& exchange, const Json& body,
                  const ModelLease& model) {
-  RerankRequest request = read_rerank_request(body);
+  const Fields fields(body);
+  RerankRequest request = read_rerank_request(fields);
+  exchange->record().ignored = ignored_fields(fields);
   auto pairs = rerank_pairs(request, *model->model, model->n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange,
@@ -489,6 +501,7 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Json& 
   chat.erase("add_generation_prompt");
   const CompletionRequest request = tools::read_chat_request(
       chat, model->defaults, model->model->token_count(), model->model->adapters().files().size());
+  tools::add_ignored(exchange->record().ignored, request.ignored);
   Repairs repairs;
   Json json = {{"prompt", rendered_prompt(*model, request, generation, repairs)}};
   if (!repairs.empty()) json["repairs"] = repairs;

@@ -38,6 +38,7 @@ struct EqualRequest {
   std::function<std::shared_ptr<Reply>(ReplyParts parts)> reply;
   /// Changes the request after it was read, or refuses it. May be empty.
   std::function<void(CompletionRequest& request)> change = {};
+  std::string ignored = {};  ///< names of ignored parts: see add_ignored()
 };
 
 class Api {
@@ -82,7 +83,8 @@ class Api {
   [[nodiscard]] Prompts prompts(const Exchange& exchange, const ServedModel& model,
                                 const EqualRequest& request) const;
   /// Returns the number of its prompt's tokens.
-  [[nodiscard]] std::size_t count_tokens(const ServedModel& model, EqualRequest request);
+  [[nodiscard]] std::size_t count_tokens(Exchange& exchange, const ServedModel& model,
+                                         EqualRequest request);
   [[nodiscard]] ModelPool& pool() { return pool_; }
   void submit(const std::shared_ptr<Exchange>& exchange, const ModelLease& model, Job job);
   /// Queues work for an exchange; an exception becomes its answer.

@@ -41,8 +41,7 @@ std::string little_endian(std::span<const float> values) {
 
 }  // namespace
 
-EmbeddingRequest read_embedding_request(const Json& json, const Model& model) {
-  const Fields body(json);
+EmbeddingRequest read_embedding_request(const Fields& body, const Model& model) {
   EmbeddingRequest out;
   bool several = false;
   out.model = body.text("model").value_or("");
@@ -56,11 +55,20 @@ EmbeddingRequest read_embedding_request(const Json& json, const Model& model) {
   if (format != "float" && format != "base64")
     refuse_value("encoding_format", "\"float\" or \"base64\"", format);
   out.base64 = format == "base64";
-  const auto n_embd = static_cast<std::int64_t>(vector_size(model, Pooling::None));
-  if (const auto dimensions = body.integer("dimensions", 1); dimensions && *dimensions != n_embd)
-    refuse_value("dimensions", std::to_string(n_embd) + ", the dimensions of the model",
-                 *dimensions);
+  if (const auto dimensions = body.integer("dimensions", 1)) check_dimensions(*dimensions, model);
   return out;
+}
+
+void check_dimensions(std::int64_t wanted, const Model& model) {
+  const auto own = static_cast<std::int64_t>(vector_size(model, Pooling::None));
+  if (wanted != own)
+    refuse_value("dimensions", std::to_string(own) + ", the dimensions of the model", wanted);
+}
+
+void refuse_long_input(const std::string& path, std::size_t tokens, std::size_t n_ctx) {
+  throw RequestError("context_length_exceeded", path,
+                     "\"" + path + "\": expected at most " + counted(n_ctx, "token") +
+                         " (the context), got " + std::to_string(tokens));
 }
 
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
@@ -72,10 +80,7 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
       prompts.push_back(*ids);
     else
       prompts.push_back(tokenizer.encode(std::get<std::string>(request.inputs[i]), true, true));
-    if (prompts.back().size() > n_ctx)
-      throw RequestError("context_length_exceeded", path,
-                         "\"" + path + "\": expected at most " + counted(n_ctx, "token") +
-                             " (the context), got " + std::to_string(prompts.back().size()));
+    if (prompts.back().size() > n_ctx) refuse_long_input(path, prompts.back().size(), n_ctx);
     if (prompts.back().empty()) refuse_value(path, "a string with at least one token", "");
   }
   return prompts;
@@ -169,8 +174,7 @@ constexpr std::size_t kMaxDocuments = 2048;
 
 }  // namespace
 
-RerankRequest read_rerank_request(const Json& json) {
-  const Fields body(json);
+RerankRequest read_rerank_request(const Fields& body) {
   RerankRequest out;
   out.model = body.text("model").value_or("");
   out.query = body.require_text("query");

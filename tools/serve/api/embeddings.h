@@ -14,7 +14,10 @@ struct EmbeddingRequest {
 };
 
 /// Throws RequestError with the path at fault.
-EmbeddingRequest read_embedding_request(const Json& body, const Model& model);
+EmbeddingRequest read_embedding_request(const Fields& body, const Model& model);
+/// Throws RequestError if a request wants vectors of other dimensions than the model's.
+void check_dimensions(std::int64_t wanted, const Model& model);
+[[noreturn]] void refuse_long_input(const std::string& path, std::size_t tokens, std::size_t n_ctx);
 
 /// Returns the tokens of the inputs. Throws RequestError if one has none or more than n_ctx.
 std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
@@ -34,7 +37,7 @@ struct RerankRequest {
 };
 
 /// Throws RequestError with the path at fault.
-RerankRequest read_rerank_request(const Json& body);
+RerankRequest read_rerank_request(const Fields& body);
 
 /// Returns the tokens of each pair. Throws RequestError for a model without a classifier, and for a
 /// pair of more than n_ctx tokens.

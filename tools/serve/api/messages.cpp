@@ -87,12 +87,11 @@ class Blocks {
   void add_result(const Fields& block) {
     const Json* const content = block.find("content");
     const std::string id = block.require_text("tool_use_id");
-    messages_.add(
-        {{"role", "tool"},
-         {"tool_call_id", id},
-         {"content",
-          content == nullptr ? "" : read_text_parts(*content, block.path("content"), {"text"})}},
-        block.path("content"));
+    std::string text =
+        content == nullptr ? "" : read_text_parts(*content, block.path("content"), {"text"});
+    if (block.flag("is_error").value_or(false)) text = "Error: " + text;
+    messages_.add({{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(text)}},
+                  block.path("content"));
     ++results_;
   }
 
@@ -136,6 +135,14 @@ void read_conversation(const Fields& body, EqualRequest& to) {
   messages.continue_last();
 }
 
+/// Adds examples of a tool's input to its description.
+void add_examples(const Json& examples, Json& function) {
+  std::string text = function.value("description", std::string());
+  text += text.empty() ? "Examples of input:" : "\n\nExamples of input:";
+  for (const Json& example : examples) text += "\n" + exact_json_text(example);
+  function["description"] = std::move(text);
+}
+
 /// Tools without a schema are Anthropic's own: left out.
 void read_tools(const Fields& body, EqualRequest& to) {
   const Json* const tools = body.array("tools");
@@ -147,10 +154,13 @@ void read_tools(const Fields& body, EqualRequest& to) {
     if (schema == nullptr) {
       for (const char* const other : {"inputSchema", "parameters", "function"})
         if (tool.has(other)) refuse_unsupported(tool.path(other), R"(use "input_schema")");
+      tools::add_ignored(to.ignored, {tool.text("type").value_or("")}, "tools.");
       continue;
     }
     Json function = {{"name", tool.require_text("name")}};
     if (const Json* const text = tool.find("description")) function["description"] = *text;
+    if (const Json* const examples = tool.array("input_examples"); examples && !examples->empty())
+      add_examples(*examples, function);
     function["parameters"] = *schema;
     if (const Json* const strict = tool.find("strict")) function["strict"] = *strict;
     const std::string at = element_path("tools", all.size());
@@ -240,7 +250,7 @@ std::vector<Route> messages_routes(Api& api) {
     routes.push_back(api.post_route(
         prefix + "/messages/count_tokens",
         [&api](const auto& exchange, const Json& body, const ModelLease& model) {
-          const std::size_t n = api.count_tokens(*model, read_messages_request(body));
+          const std::size_t n = api.count_tokens(*exchange, *model, read_messages_request(body));
           exchange->answer(200, kJsonType, json_text({{"input_tokens", n}}));
         }));
     routes.back().endpoint = "/v1/messages/count_tokens";

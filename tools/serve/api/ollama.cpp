@@ -104,9 +104,11 @@ void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& j
 }
 
 /// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.
-std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Json& json,
+std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Fields& body,
                                             const char* name) {
-  const Fields body(json);
+  if (const auto dimensions = body.integer("dimensions", 1))
+    check_dimensions(*dimensions, *model.model);
+  (void)body.has("options");
   const bool cut = body.flag("truncate").value_or(true);
   const Json& input = body.require(name, "a string or an array of strings");
   if (!input.is_string() && !input.is_array())
@@ -121,8 +123,8 @@ std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Json
     prompts.push_back(model.model->tokenizer().encode(all[i].get<std::string>(), true, true));
     std::vector<TokenId>& ids = prompts.back();
     if (ids.empty()) tools::refuse_value(path, "a string with at least one token", all[i]);
-    if (ids.size() >= n_ctx && !cut) throw PromptTooLong(path, ids.size(), n_ctx);
-    ids.resize(std::min(ids.size(), n_ctx - 1));
+    if (cut) ids.resize(std::min(ids.size(), n_ctx));
+    if (ids.size() > n_ctx) refuse_long_input(path, ids.size(), n_ctx);
   }
   return prompts;
 }
@@ -130,7 +132,9 @@ std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Json
 /// one: /api/embeddings, which has one vector and nothing else.
 void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json,
            const ModelLease& model, bool one) {
-  auto prompts = inputs_of(*model, json, one ? "prompt" : "input");
+  const Fields body(json);
+  auto prompts = inputs_of(*model, body, one ? "prompt" : "input");
+  exchange->record().ignored = ignored_fields(body);
   const auto write = [model, one, arrived = exchange->request().arrived](
                          const std::vector<std::vector<float>>& vectors, std::size_t tokens) {
     if (one) return json_text({{"embedding", vectors.front()}});

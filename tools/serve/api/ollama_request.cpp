@@ -15,11 +15,12 @@ using tools::refuse_type;
 using tools::refuse_unsupported;
 using tools::refuse_value;
 
-void refuse_set(const Fields& fields, const char* name) {
+void refuse_set(const Fields& fields, const char* name,
+                const char* why = "this is not supported here") {
   tools::reject_foreign_field(fields, name);
   const Json* const value = fields.find(name);
   if (value != nullptr && *value != false && !value->empty())
-    refuse_unsupported(fields.path(name), "this is not supported here");
+    refuse_unsupported(fields.path(name), why);
 }
 
 /// Turns Ollama's messages into OpenAI's. Calls may lack ids there: results follow their order.
@@ -140,8 +141,10 @@ EqualRequest read_ollama_common(const Fields& body, bool chat, bool generate) {
   if (model.ends_with(":latest")) model.resize(model.size() - std::string_view(":latest").size());
   to.body["model"] = std::move(model);
   to.body["stream"] = body.flag("stream").value_or(true);
-  for (const char* name : {"template", "context", "shift", "truncate", "images"})
-    refuse_set(body, name);
+  for (const char* name : {"template", "images"}) refuse_set(body, name);
+  refuse_set(body, "context", "send the earlier messages to /api/chat");
+  for (const char* name : {"shift", "truncate"})
+    refuse_set(body, name, "what does not fit into the context is an error");
   copy_field(body, "keep_alive", to, "keep_alive");
   to.reply = [generate](ReplyParts parts) {
     return std::make_shared<OllamaReply>(std::move(parts), generate);

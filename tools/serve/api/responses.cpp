@@ -129,12 +129,15 @@ class ToolList {
     const std::string type = tool.require_text("type");
     if (type == "custom")
       refuse_unsupported(tool.path("type"), "only tools with a JSON schema are supported here");
-    if (type != "function" && type != "namespace") return;  // OpenAI's own
+    if (type != "function" && type != "namespace")  // OpenAI's own
+      return tools::add_ignored(to_.ignored, {type}, "tools.");
     form_.told["tools"].push_back(json);
     if (type == "function") return add_function(tool, "");
     const std::string space = tool.require_text("name");
     const Json* const inner = tool.array("tools");
     if (inner == nullptr) tools::refuse_missing(tool.path("tools"), "an array of tools");
+    if (!tool.text("description").value_or("").empty())
+      tools::add_ignored(to_.ignored, {"description"}, "tools.namespace.");
     for (std::size_t i = 0; i < inner->size(); ++i)
       add_function(Fields((*inner)[i], element_path(tool.path("tools"), i)), space);
   }
@@ -327,7 +330,7 @@ std::vector<Route> responses_routes(Api& api, ResponseStore& store) {
     add(api.post_route(prefix + "/responses/input_tokens",
                        [&](const auto& exchange, const Json& body, const ModelLease& model) {
                          const std::size_t n = api.count_tokens(
-                             *model,
+                             *exchange, *model,
                              read_responses_request(body, exchange->request().scope, store));
                          exchange->answer(
                              200, kJsonType,

@@ -84,6 +84,13 @@ std::vector<Route> server_info_routes(Api& api) {
   add("/lora-adapters", [](Exchange& exchange, const ServedModel& model) {
     exchange.answer(200, kJsonType, json_text(adapters(model)));
   });
+  routes.push_back({"POST", "/lora-adapters", [](const std::shared_ptr<Exchange>& exchange) {
+                      exchange->fail(
+                          405, error_body(exchange->request(), 405,
+                                          "each request has its own scales: \"lora\": [{\"id\": "
+                                          "0, \"scale\": 0.5}]",
+                                          "method_not_allowed"));
+                    }});
   return routes;
 }
 
