@@ -383,8 +383,7 @@ void note_unused_settings(const Command& command, const ConfigFile& file) {
     });
     const std::string source = other == command.flags.end() ? "" : source_of(flag.setting_name());
     if (!source.empty())
-      print_note(flag.shown_name() + " from " + source + " is ignored with " +
-                 other->shown_name());
+      print_note(flag.shown_name() + " from " + source + " is ignored with " + other->shown_name());
   }
 }
 
