@@ -108,7 +108,7 @@ TEST_F(FlagTable, TakesChoicesInAnyCase) {
 }
 
 TEST_F(FlagTable, NamesMissingValues) {
-  EXPECT_EQ(error_of({"--number"}), "--number: needs a value");
+  EXPECT_EQ(error_of({"--number"}), "--number: needs a value: N, a number");
 }
 
 TEST_F(FlagTable, RejectsOtherValuesOfSwitches) {
