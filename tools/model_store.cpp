@@ -93,6 +93,17 @@ void add_directories(std::vector<KnownModel>& models) {
   }
 }
 
+/// Adds what LM Studio and llama.cpp have downloaded.
+void add_other_directories(std::vector<KnownModel>& models) {
+  const std::pair<fs::path, const char*> places[] = {
+      {in_home(".lmstudio/models"), "LM Studio"},
+      {in_home(".cache/lm-studio/models"), "LM Studio"},
+      {environment_path("LLAMA_CACHE"), "llama.cpp"},
+      {in_home(".cache/llama.cpp"), "llama.cpp"}};
+  for (const auto& [directory, place] : places)
+    if (!directory.empty()) add_files(models, directory, directory, "", place);
+}
+
 /// hub/models--ORG--NAME/snapshots/REVISION/FILE, as huggingface_hub lays it out.
 void add_hugging_face(std::vector<KnownModel>& models) {
   fs::path hub = environment_path("HF_HUB_CACHE");
@@ -179,6 +190,7 @@ std::vector<KnownModel> known_models() {
   add_directories(models);
   add_hugging_face(models);
   add_ollama(models);
+  add_other_directories(models);
   return models;
 }
 
@@ -186,7 +198,7 @@ namespace {
 
 /// "org/name:tag" in two; without a colon behind a slash the tag is "".
 std::pair<std::string, std::string> repository_and_tag(const std::string& named) {
-  const std::size_t colon = named.rfind(':'), slash = named.find('/');
+  const std::size_t colon = named.find_last_of(":@"), slash = named.find('/');  // @: LM Studio
   if (colon == std::string::npos || slash == std::string::npos || colon < slash) return {named, ""};
   return {named.substr(0, colon), named.substr(colon + 1)};
 }
@@ -237,6 +249,18 @@ bool is_repository(const std::string& named) {
          !named.starts_with("~");
 }
 
+/// True for a tag of ollama's registry, "latest" or "8b-instruct"; on Hugging Face the tag is a
+/// quantization.
+bool is_registry_tag(const std::string& tag) {
+  static const std::regex size(R"(latest|\d+(\.\d+)?[bm]([-_].*)?)", std::regex::icase);
+  return std::regex_match(tag, size);
+}
+
+std::string in_capitals(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
+}
+
 /// Fetches one quantization: a repository may hold twenty of them. One that is not named after GGUF
 /// may hold a model to convert.
 std::string hub_command(const std::string& named) {
@@ -247,7 +271,8 @@ std::string hub_command(const std::string& named) {
            " --include '*Q4_K_M*' if it has GGUF files, else hf download " + repository +
            " --local-dir " + name + " && cria convert " + name + " -o " + name + ".gguf";
   }
-  return "hf download " + repository + " --include '*" + (tag.empty() ? "Q4_K_M" : tag) + "*'";
+  const bool any = tag.empty() || is_registry_tag(tag);  // files are named by capital letters
+  return "hf download " + repository + " --include '*" + (any ? "Q4_K_M" : in_capitals(tag)) + "*'";
 }
 
 /// Other programs write "hf://USER/REPO", "hf://USER/REPO/FILE.gguf" and "ollama://NAME". Returns
@@ -298,13 +323,6 @@ bool has_file_extension(const std::string& named) {
          std::ranges::all_of(extension.substr(1), [](unsigned char c) { return std::isalpha(c); });
 }
 
-/// True for a tag of ollama's registry, "latest" or "8b-instruct"; on Hugging Face the tag is a
-/// quantization.
-bool is_registry_tag(const std::string& tag) {
-  static const std::regex size(R"(latest|\d+(\.\d+)?[bm]([-_].*)?)", std::regex::icase);
-  return std::regex_match(tag, size);
-}
-
 bool is_path(const std::string& named) {
   return named.starts_with("/") || named.starts_with("./") || named.starts_with("../") ||
          named.ends_with(".gguf");
@@ -343,11 +361,26 @@ KnownModel find_by_name(const std::string& named) {
                          (found.size() > kShown ? ", …" : "") + "; name one of them");
 }
 
+/// The file of "hf.co/USER/REPO:TAG", or of a URL of a repository, if the cache has just one; "" if
+/// not, and for other names.
+std::string cached_repository(const std::string& named) {
+  for (const std::string_view host : {"hf.co/", "huggingface.co/"})
+    for (const std::string_view scheme : {"https://", ""}) {
+      const std::string begin = std::string(scheme).append(host);
+      if (!named.starts_with(begin) || !is_repository(named.substr(begin.size()))) continue;
+      const std::vector<KnownModel> found =
+          matching_models(known_models(), named.substr(begin.size()));
+      return found.size() == 1 ? found.front().path : "";
+    }
+  return "";
+}
+
 }  // namespace
 
 std::string find_model(const std::string& typed) {
   const std::string named = without_scheme(typed);
   std::error_code error;
+  if (const std::string cached = cached_repository(named); !cached.empty()) return cached;
   if (is_url(named)) throw Error(named, url_advice(named));
   if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
     throw Error(named, "is a Hugging Face model directory; cria convert makes a GGUF file of it");

@@ -333,7 +333,15 @@ std::string omitted_message(const std::vector<ChatMessage>& messages, const Cont
   const ChatMessage &first = messages.front(), &last = messages.back();
   if (last.role == "user" && contents.user != ContentForm::Unknown && omits(text, last))
     return "the text of the last message";
-  return first.role == "system" && omits(text, first) ? "the system message" : "";
+  if (first.role == "system" && omits(text, first)) return "the system message";
+  std::size_t checked = 0;  // a search in a long text takes long
+  constexpr std::size_t kMaxSearches = 16;
+  for (std::size_t i = messages.size() - 1; i > 0 && checked < kMaxSearches; --i) {
+    if (messages[i].role != "system") continue;
+    ++checked;
+    if (omits(text, messages[i])) return "the system's message " + std::to_string(i);
+  }
+  return "";
 }
 
 MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source,

@@ -144,7 +144,8 @@ class Reader {
     for (std::string& known : foreign_names_of(command_)) names.push_back(std::move(known));
     const bool is_long = name.starts_with("--");
     const bool has_spaces = name.find_first_of(" \n") != std::string::npos;
-    std::string hint = has_spaces ? "" : suggestion(is_long ? name : "-" + name, names);
+    const bool is_word = !has_spaces && name.size() > 2;
+    std::string hint = is_word ? suggestion(is_long ? name : "-" + name, names) : "";
     if (command_.find("PROMPT") != nullptr && (hint.empty() || !is_long))
       hint += " (put -- before a text that begins with a hyphen)";
     throw UsageError("cria " + command_.name + " has no option " + name + hint);
@@ -246,6 +247,16 @@ class Reader {
                      (command_.find("PROMPT") != nullptr ? ", or -- before a text" : ""));
   }
 
+  /// "-s prompt.txt" and "-s @prompt.txt" are texts here.
+  static void note_file_in_text(const Flag& flag, const std::string& word) {
+    const std::string file = word.substr(word.starts_with('@') ? 1 : 0);
+    std::error_code error;
+    if (file.find_first_of("./") != std::string::npos && file.size() < 256 &&
+        std::filesystem::is_regular_file(file, error))
+      print_note(word + " is the text of " + flag.shown_name() + "; " + flag.shown_name() +
+                 " \"$(cat " + file + ")\" would read the file");
+  }
+
   /// A text may be empty or end with a carriage return; other values may not. One that may be a
   /// file is not empty either.
   static void give(Flag& flag, const std::string& word) {
@@ -253,6 +264,7 @@ class Reader {
     if (word.empty() && flag.takes_file())
       throw UsageError(flag.shown_name(), "the name of the file is empty (an unset variable?)");
     if (!is_text && word.find_first_of(" \n{[") == std::string::npos) reject_carriage_return(word);
+    if (is_text && !flag.is_argument() && !flag.takes_file()) note_file_in_text(flag, word);
     if (is_text && word.ends_with('\r'))
       print_note("the text of " + flag.shown_name() + " ends with a carriage return");
     flag.give(word);

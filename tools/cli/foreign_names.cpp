@@ -92,6 +92,7 @@ constexpr ForeignName kForeignNames[] = {
     usual("--nowordwrap,--simple-io,--no-display-prompt,--ascii,--nologo,--cli"),
     usual("-mli,--multiline-input", "run,chat"),
     same("--verbose-prompt", "--show-prompt", "run,chat"),
+    refused("--verbose-prompt,--show-prompt", "--log-prompts logs requests", "serve"),
     harmless("--show-timings,--no-show-timings", "-v prints tokens/s after an answer", 0,
              "run,chat"),
     refused("--special", "control tokens are not printed; --json has the ids of all tokens",

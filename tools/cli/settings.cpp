@@ -300,7 +300,9 @@ void note_other_variables(const Program& program, const Command& command) {
     const std::string variable(*entry, std::strcspn(*entry, "="));
     if (variable.starts_with("CRIA_") && !is_known(variable))
       print_note(variable + " is not the name of an option" + nearest_variable(variable, command));
-    else if (peers && (variable.starts_with("LLAMA_ARG_") || variable == "OLLAMA_HOST"))
+    else if (peers && (variable.starts_with("LLAMA_ARG_") ||
+                       (variable.starts_with("OLLAMA_") && variable != "OLLAMA_MODELS") ||
+                       variable == "LLAMA_API_KEY" || variable == "VLLM_API_KEY"))
       print_note(variable + " is ignored: cria reads the variables that begin with CRIA_");
   }
 }

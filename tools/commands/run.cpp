@@ -106,8 +106,8 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
       choose_template(options.chat_template, model.vocabulary()));
   prompt.notes = {prompt.how.chat_template->note(),
                   options.variables.note(*prompt.how.chat_template)};
-  if (!options.messages.empty() && options.messages != "-" && options.variables.tools != "-" &&
-      has_piped_stdin())
+  if (!options.messages.empty() && !is_stdin(options.messages) &&
+      !is_stdin(options.variables.tools) && has_piped_stdin())
     throw UsageError("--messages",
                      "stdin has a text that would be lost: put it into the messages, or add "
                      "< /dev/null");
@@ -207,10 +207,12 @@ int run(RunOptions options) {
 /// The prompt, and how it is understood.
 Flags prompt_flags(RunOptions& o) {
   const auto set_prompt = [&o](const Words& given) {
-    if (given == Words{"-"})
+    Words words = given;  // stdin comes before a prompt anyway
+    if (words.back() == "-") words.pop_back();
+    if (words.empty())
       o.prompt.files = {"-"};
     else
-      o.prompt.text = joined(given, " ");
+      o.prompt.text = joined(words, " ");
   };
   constexpr std::string_view kNotRaw =
       "--chat,--system,--chat-template,--messages,--think,--no-think,--reasoning-effort,"

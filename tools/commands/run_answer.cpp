@@ -82,6 +82,11 @@ void print_answer_notes(const GenerateResult& result, const RunOptions& options,
     notes.push_back("cria: the answer ends here: the context of " +
                     counted(options.model.session.n_ctx, "token") +
                     " is full (-c N makes it larger, --context-shift forgets the oldest tokens)");
+  if (result.dropped > 0)
+    notes.push_back("cria: note: the oldest " + counted(result.dropped, "message") +
+                    " did not fit into the context of " +
+                    counted(options.model.session.n_ctx, "token") + " and " +
+                    (result.dropped == 1 ? "was" : "were") + " left out");
   const bool silent = result.text.empty() && result.tool_calls.empty();
   if (silent && !result.reasoning.empty())
     notes.push_back(no_answer_note(result));

@@ -327,7 +327,10 @@ std::string TemplateVariables::over(const std::string& own) const {
   Json all = own.empty() ? Json::object() : parse_exact_json(own);
   for (const std::string& some : others) all.update(parse_exact_json(some));
   if (!tools.empty())
-    if (Json list = read_tools(tools); !list.empty()) all["tools"] = std::move(list);
+    if (Json list = read_tools(tools); !list.empty()) {
+      if (all.contains("tools")) print_note("--tools replaces the tools of the conversation");
+      all["tools"] = std::move(list);
+    }
   if (think || no_think) {
     for (const char* const name : kThinkingSwitches) all[name] = think;
   }

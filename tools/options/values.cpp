@@ -411,8 +411,12 @@ void remove_last_newline(std::string& text) {
   text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
 }
 
+bool is_stdin(const std::string& file) {
+  return file == "-" || file == "/dev/stdin" || file == "/dev/fd/0" || file == "/proc/self/fd/0";
+}
+
 void note_unread_stdin(const std::string& option, const Words& files) {
-  if (!files.empty() && std::ranges::count(files, "-") == 0 && has_piped_stdin())
+  if (!files.empty() && std::ranges::none_of(files, is_stdin) && has_piped_stdin())
     print_note("stdin is not read: " + option + " names what is (- means stdin)");
 }
 

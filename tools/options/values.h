@@ -80,6 +80,8 @@ void note_unread_stdin(const std::string& option, const Words& files);
 std::string after_piped_stdin(const std::string& text);
 /// True if stdin has text now and none of it was read; it does not wait.
 bool has_piped_stdin();
+/// True for "-" and the names that the system has for stdin.
+bool is_stdin(const std::string& file);
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
 struct TextInput {
   std::optional<std::string> text;

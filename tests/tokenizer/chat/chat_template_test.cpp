@@ -340,6 +340,15 @@ TEST(ChatTemplate, ToolsReachATemplateOfUsersOnly) {
   EXPECT_THROW((void)chat.render({{"system", "Be kind."}, {"user", "Hi"}}, options), Error);
 }
 
+TEST(ChatTemplate, ShowsLaterSystemMessages) {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% if messages[0].role == 'system' %}[{{ messages[0].content }}]{% endif %}{% for m in "
+      "messages if m.role != 'system' %}[{{ m.role }}:{{ m.content }}]{% endfor %}",
+      "t", {});
+  EXPECT_EQ(chat.render({{"system", "Kind."}, {"user", "Hi"}}, {}).bytes(), "[Kind.][user:Hi]");
+  EXPECT_THROW((void)chat.render({{"user", "a"}, {"system", "Later."}, {"user", "b"}}, {}), Error);
+}
+
 // The detection renders the template; a marker somewhere in its source does not count.
 TEST(ChatTemplate, CallFormatIsWhatTheTemplateRenders) {
   const std::string variables = R"({"tools": [{"type": "function", "function": {"name": "f"}}]})";

@@ -73,9 +73,25 @@ TEST(Arguments, HintsOfTheProgramItself) {
   expect_usage_error({"run", "--rope-scale", "x"}, {"(see cria run --help-all)"});
   expect_usage_error({"run", "--temp", "x"}, {"(see cria run --help)"});
   expect_usage_error({"perplexity", "--kl-divergence"}, {"--compare FILE reads"});
+  EXPECT_EQ(cria({"run", "-N", "5", "hi"}).err.find("did you mean"), std::string::npos);
   EXPECT_EQ(cria({"run", "Hi", "--tools", "[]", "-n", "1"}).code, 0);
   const Result repository = cria({"run", "Qwen/Qwen3-0.6B-GGUF", "Hi", "-n", "1"});
   EXPECT_NE(repository.err.find("-m Qwen/Qwen3-0.6B-GGUF would choose a model"), std::string::npos);
+}
+
+TEST(Arguments, FilesInPlaceOfTexts) {
+  const TempDirectory directory;
+  const std::string file = directory.write("kind.txt", "Be kind.");
+  EXPECT_NE(cria({"run", "-s", file, "Hi", "-n", "1"}).err.find("\"$(cat " + file + ")\""),
+            std::string::npos);
+  EXPECT_EQ(cria({"tokenize", "-f", "/dev/stdin"}, "Hi").err, "");
+  EXPECT_EQ(
+      cria({"run", "--messages", "/dev/stdin", "-n", "1"}, R"([{"role": "user", "content": "Hi"}])")
+          .code,
+      0);
+  const Result both = cria({"run", "Repeat:", "-", "-n", "1", "--show-prompt"}, "a word");
+  EXPECT_NE(both.err.find("a word\n\nRepeat:"), std::string::npos) << both.err;
+  EXPECT_EQ(both.err.find("Repeat: -"), std::string::npos);
 }
 
 TEST(Arguments, NotesTextsGivenTwice) {

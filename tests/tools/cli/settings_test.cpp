@@ -144,6 +144,8 @@ TEST_F(Settings, VariablesThatAreNoneAreNoted) {
       << run;
   EXPECT_EQ(run.find("LLAMA_ARG"), std::string::npos) << "for another program";
   const std::string serve = cria({"serve", "-m", "/nowhere"}, "", {"LLAMA_ARG_CTX_SIZE=3"}).err;
+  EXPECT_NE(cria({"serve", "-m", "/nowhere"}, "", {"LLAMA_API_KEY=a"}).err.find("LLAMA_API_KEY is"),
+            std::string::npos);
   EXPECT_NE(serve.find("LLAMA_ARG_CTX_SIZE is ignored"), std::string::npos) << serve;
 }
 

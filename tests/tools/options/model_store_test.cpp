@@ -59,6 +59,8 @@ class ModelStore : public ::testing::Test {
 TEST_F(ModelStore, ListsAllPlaces) {
   EXPECT_EQ(listed(), (std::vector<std::string>{"cria-demo-Q8_0", "large", "small/tiny-Q8_0",
                                                 "Org/Talker-1B-GGUF/talker.Q4_K_M", "llama9:8b"}));
+  place(directory_.path(".lmstudio/models/org/studio/studio-Q4_0.gguf"));
+  EXPECT_EQ(listed({"studio"}), std::vector<std::string>{"org/studio/studio-Q4_0"});
   EXPECT_EQ(listed({"talker"}), std::vector<std::string>{"Org/Talker-1B-GGUF/talker.Q4_K_M"});
   EXPECT_EQ(listed({"nothing-like-it"}), std::vector<std::string>());
   const std::string table = with_store({"list"}).out;
@@ -115,7 +117,11 @@ TEST_F(ModelStore, ModelsAreFoundByNameOrUniquePart) {
 
 TEST_F(ModelStore, FindsATagOfARepository) {
   const std::string ids = tokenize(kDemo).out;
-  EXPECT_EQ(tokenize("org/talker-1b-gguf:q4_k_m").out, ids);
+  for (const char* const name :
+       {"org/talker-1b-gguf:q4_k_m", "org/talker-1b-gguf@q4_k_m", "hf.co/Org/Talker-1B-GGUF:Q4_K_M",
+        "https://huggingface.co/Org/Talker-1B-GGUF"})
+    EXPECT_EQ(tokenize(name).out, ids) << name;
+  EXPECT_NE(tokenize("Org/Talker-1B-GGUF:q6_k").err.find("--include '*Q6_K*'"), std::string::npos);
   EXPECT_NE(tokenize("Org/Talker-1B-GGUF:Q8_0")
                 .err.find("hf download Org/Talker-1B-GGUF --include '*Q8_0*'\n"),
             std::string::npos);
