@@ -95,13 +95,12 @@ void add_directories(std::vector<KnownModel>& models) {
 
 /// Adds what LM Studio and llama.cpp have downloaded.
 void add_other_directories(std::vector<KnownModel>& models) {
+  const fs::path cache = environment_path("LLAMA_CACHE");
   const std::pair<fs::path, const char*> places[] = {
       {in_home(".lmstudio/models"), "LM Studio"},
       {in_home(".cache/lm-studio/models"), "LM Studio"},
-      {environment_path("LLAMA_CACHE"), "llama.cpp"},
-      {in_home(".cache/llama.cpp"), "llama.cpp"}};
-  for (const auto& [directory, place] : places)
-    if (!directory.empty()) add_files(models, directory, directory, "", place);
+      {cache.empty() ? in_home(".cache/llama.cpp") : cache, "llama.cpp"}};
+  for (const auto& [directory, place] : places) add_files(models, directory, directory, "", place);
 }
 
 /// hub/models--ORG--NAME/snapshots/REVISION/FILE, as huggingface_hub lays it out.

@@ -1,5 +1,5 @@
-// Models on this machine: $CRIA_MODELS, the Hugging Face cache, ollama's store, and the bundled
-// model; and the file that -m means. Nothing there is changed.
+// Models on this machine: in $CRIA_MODELS, in the stores of other programs, and the bundled one.
+// Finds the file that -m means. Nothing there is changed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@ namespace cria::tools {
 
 struct KnownModel {
   std::string name;         ///< for -m: "TheBloke/Mistral-7B/mistral.Q4_K_M", "llama3:8b"
-  std::string place;        ///< "CRIA_MODELS", "Hugging Face", "ollama", "bundled"
+  std::string place;        ///< "CRIA_MODELS", "Hugging Face", "ollama", …
   std::string path;         ///< the file, or the first of a split model
   std::uint64_t bytes = 0;  ///< sum of all its files
 };

@@ -201,10 +201,13 @@ bool is_json(std::string_view text) { return Json::accept(text); }
 std::string json_fault(const std::exception& error) {
   const auto* const fault = dynamic_cast<const Json::parse_error*>(&error);
   if (fault == nullptr) return error.what();
-  std::string cause = error.what();  // "… while parsing value - unexpected ']'; last read: '[1,]'"
-  cause.erase(0, cause.find(" - ") == std::string::npos ? cause.size() : cause.find(" - ") + 3);
-  cause.erase(std::min(cause.find("; last read"), cause.size()));
-  return "at byte " + std::to_string(fault->byte) + (cause.empty() ? "" : ": ") + cause;
+  const std::string where = "at byte " + std::to_string(fault->byte);
+  std::string_view text =
+      error.what();  // "… while parsing value - unexpected ']'; last read: '[1,]'"
+  const std::size_t cause = text.find(" - ");
+  if (cause == std::string_view::npos) return where;
+  text.remove_prefix(cause + 3);
+  return where + ": " + std::string(text.substr(0, text.find("; last read")));
 }
 
 Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {

@@ -42,8 +42,8 @@ std::string footer_text(const std::string& footer, std::size_t columns);
 
 /// The output of --help.
 std::string help_text(const Program& program);
-/// True if the flag is shown without `all`: in the help of a command with many flags only the
-/// common ones are.
+/// True if the flag is shown without `all`: the common ones of a command with many flags, else
+/// those without a heading of their own.
 bool is_in_short_help(const Command& command, const Flag& flag);
 /// Help of a command.
 std::string help_text(const Command& command, bool all);

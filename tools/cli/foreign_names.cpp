@@ -95,8 +95,7 @@ constexpr ForeignName kForeignNames[] = {
     refused("--verbose-prompt,--show-prompt", "--log-prompts logs requests", "serve"),
     harmless("--show-timings,--no-show-timings", "-v prints tokens/s after an answer", 0,
              "run,chat"),
-    refused("--special", "control tokens are not printed; --json has the ids of all tokens",
-            "run,chat"),
+    refused("--special", "answers are printed without control tokens", "run,chat"),
     same("--enable-thinking", "--think", "run,chat"),
     refused("--tools", "cria run --tools FILE lets the model call tools", "chat"),
     refused("--version", "cria --version prints it"),
@@ -196,7 +195,7 @@ constexpr ForeignName kForeignNames[] = {
              "--temp and the other sampling options are defaults of requests", 1),
     harmless("--guided-decoding-backend,--structured-outputs-config",
              "there is one way of constraining answers; requests say how by response_format", 1),
-    harmless("--max-logprobs", "a request may ask for as many as it wants", 1),
+    harmless("--max-logprobs", "a request may ask for up to 20", 1),
     // Models and adapters
     // Finds what the cache of Hugging Face has, or says how to get it
     same("-hf,-hfr,--hf-repo,--model-path", "--model"),

@@ -67,11 +67,6 @@ bool is_common(const Flag& flag) {
   return flag.rules.required || std::ranges::count(kCommon, flag.shown_name()) != 0;
 }
 
-/// True for flags of every command that loads a model, which few people need.
-bool is_for_all_commands(const Flag& flag) {
-  return flag.group() == "Model and memory" || flag.group() == "Metadata and RoPE";
-}
-
 std::string usage(const Command& command) {
   std::string text = "Usage: cria " + command.name + " [OPTIONS]";
   for (const Flag& flag : command.flags)
@@ -164,7 +159,7 @@ std::string help_text(const Program& program) {
 
 bool is_in_short_help(const Command& command, const Flag& flag) {
   if (flag.is_argument()) return true;
-  return command.flags.size() > kShortHelp ? is_common(flag) : !is_for_all_commands(flag);
+  return command.flags.size() > kShortHelp ? is_common(flag) : flag.rules.group.empty();
 }
 
 std::string help_text(const Command& command, bool all) {

@@ -61,11 +61,9 @@ void add_list(Program& program) {
       {"--json", "", "an array of objects: name, place, bytes, path", into::flag(options->json)},
   });
   command.notes =
-      "Looks into the directories of $CRIA_MODELS (separated by colons), Hugging Face's cache and "
-      "ollama's "
-      "store, and changes nothing there. -m takes a name of this list, or a part of a name that no "
-      "other "
-      "has.\n\n"
+      "Looks into the directories of $CRIA_MODELS (separated by colons), and where Hugging Face, "
+      "ollama, LM Studio and llama.cpp keep models; changes nothing there. -m takes a name of this "
+      "list, or a part of a name that no other has.\n\n"
       "Examples:\n"
       "  CRIA_MODELS=~/models cria list\n"
       "  cria chat -m mistral";

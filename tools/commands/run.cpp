@@ -49,12 +49,13 @@ void unescape(RunOptions& options) {
 /// `cria run "Summarize this:" < notes.txt`.
 std::string read_prompt_text(const RunOptions& options) {
   const Words& files = options.prompt.files;
+  const bool tools_from_stdin = is_stdin(options.variables.tools);
   const bool from_stdin =
-      !options.prompt.text && (files.empty() || std::ranges::count(files, "-") != 0);
-  if (from_stdin && options.variables.tools == "-")
+      !options.prompt.text && (files.empty() || std::ranges::any_of(files, is_stdin));
+  if (from_stdin && tools_from_stdin)
     throw UsageError("--tools", "stdin cannot be both the tools and the prompt");
   const std::string text = options.prompt.read();
-  return from_stdin || options.variables.tools == "-" ? text : after_piped_stdin(text);
+  return from_stdin || tools_from_stdin ? text : after_piped_stdin(text);
 }
 
 /// The message that is read, without the newline that files and `echo` end with.
@@ -115,9 +116,10 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
-  const Conversation given = options.messages.empty() ? Conversation() : talk;
-  for (const std::string& name : unused_names(given, *prompt.how.chat_template))
-    print_note("\"" + name + "\" in --messages changes nothing: the chat template does not use it");
+  if (!options.messages.empty())
+    for (const std::string& name : unused_names(talk, *prompt.how.chat_template))
+      print_note("\"" + name +
+                 "\" in --messages changes nothing: the chat template does not use it");
   if (talk.messages.empty()) throw Error("--messages", "expected at least one message");
   if (!prompt.continues && has_session_file(options.session_file))
     print_note(options.session_file +

@@ -276,6 +276,14 @@ TEST(ServeProtocols, LoseNoFieldsOfOthers) {
       {"/api/generate", {{"prompt", "x"}, {"context", {1, 2}}}, "earlier messages to /api/chat"},
       {"/v1/completions", {{"prompt", "x"}, {"stop_token_ids", {2}}}, "use \"stop\""},
       {"/lora-adapters", Json::array(), "each request has its own scales", 405},
+      {"/v1/messages",
+       {{"messages", talk},
+        {"tools",
+         {{{"name", "f"},
+           {"description", 5},
+           {"input_schema", Json::object()},
+           {"input_examples", {{{"a", 1}}}}}}}},
+       "tools[0].description"},
   };
   for (const Case& one : cases) {
     const auto got = demo.answer(one.path, one.body);

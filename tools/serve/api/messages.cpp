@@ -136,8 +136,8 @@ void read_conversation(const Fields& body, EqualRequest& to) {
 }
 
 /// Adds examples of a tool's input to its description.
-void add_examples(const Json& examples, Json& function) {
-  std::string text = function.value("description", std::string());
+void add_examples(const Json& examples, const Fields& tool, Json& function) {
+  std::string text = tool.text("description").value_or("");
   text += text.empty() ? "Examples of input:" : "\n\nExamples of input:";
   for (const Json& example : examples) text += "\n" + exact_json_text(example);
   function["description"] = std::move(text);
@@ -160,7 +160,7 @@ void read_tools(const Fields& body, EqualRequest& to) {
     Json function = {{"name", tool.require_text("name")}};
     if (const Json* const text = tool.find("description")) function["description"] = *text;
     if (const Json* const examples = tool.array("input_examples"); examples && !examples->empty())
-      add_examples(*examples, function);
+      add_examples(*examples, tool, function);
     function["parameters"] = *schema;
     if (const Json* const strict = tool.find("strict")) function["strict"] = *strict;
     const std::string at = element_path("tools", all.size());
