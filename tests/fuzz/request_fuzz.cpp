@@ -2,6 +2,7 @@
 #include "model/error.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/target.h"
+#include "tools/commands/batch_request.h"
 #include "tools/requests/request.h"
 #include "tools/serve/api/decisions.h"
 #include "tools/serve/api/protocols.h"

@@ -9,6 +9,7 @@
 #include "engine/scheduler.h"
 #include "model/plural.h"
 #include "tools/commands/batch_answers.h"
+#include "tools/commands/batch_request.h"
 #include "tools/commands/commands.h"
 #include "tools/model_store.h"
 #include "tools/options/conversation.h"
@@ -16,7 +17,6 @@
 #include "tools/options/values.h"
 #include "tools/report/answer.h"
 #include "tools/report/table.h"
-#include "tools/requests/request.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {

@@ -28,17 +28,6 @@ void read_stream(const Fields& body, CompletionRequest& out) {
   out.include_usage = Fields(*options, "stream_options").flag("include_usage").value_or(false);
 }
 
-CompletionRequest read_common(const Fields& body, const GenerateOptions& defaults,
-                              const AnswerFieldsForm& form) {
-  CompletionRequest out;
-  out.generate = defaults;
-  out.model = body.text("model").value_or("");
-  read_answer_fields(body, form, out.generate);
-  out.reuse = body.flag("cache_prompt").value_or(true);
-  out.constraint = read_constraint_fields(body);
-  return out;
-}
-
 /// Reads "lora": scales of some adapters, 0 for others.
 std::vector<float> read_adapters(const Fields& body, std::size_t n) {
   constexpr double kMaxScale = 1000;
@@ -135,14 +124,6 @@ void read_continuation(const Fields& body, CompletionRequest& out) {
                  true);
 }
 
-/// Returns "chat_template_kwargs", which may not replace messages and tools.
-Json template_arguments(const Fields& body) {
-  const Json* const given = body.object("chat_template_kwargs");
-  Json arguments = given != nullptr ? *given : Json::object();
-  for (const char* key : {"messages", "tools"}) arguments.erase(key);
-  return arguments;
-}
-
 std::string template_variables(const Fields& body, CompletionRequest& out) {
   Json variables = Json::object();
   const auto effort = read_thinking(body, out);
@@ -163,78 +144,6 @@ void read_suffix(const Fields& body, CompletionRequest& out) {
     refuse_value("prompt", "one string beside \"suffix\"", body.json()["prompt"]);
   if (out.echo) refuse_unsupported("echo", "it cannot be combined with \"suffix\"");
   out.fill = {*prefix, suffix};
-}
-
-// ------------------------------------------------------------ lines of a batch
-
-/// Checks that a field, which only `cria serve` implements, asks for what a batch does anyway.
-void accept_only(const Fields& body, const char* name, const Json& value) {
-  const Json* const got = body.find(name);
-  if (got != nullptr && *got != value) refuse_value(name, value.dump(), *got);
-}
-
-GenerateOptions read_batch_options(const Fields& body, const GenerateOptions& defaults) {
-  accept_only(body, "n", 1);
-  accept_only(body, "stream", false);
-  accept_only(body, "echo", false);
-  accept_only(body, "best_of", 1);
-  for (const char* name : {"user", "store", "metadata", "service_tier", "stream_options"})
-    (void)body.has(name);  // known, without effect on the answer
-  CompletionRequest read = read_common(body, defaults, {});
-  if (body.has("response_format") || read.constraint.kind != ConstraintFields::Kind::None)
-    read.generate.constraint = compile(read.constraint);
-  return std::move(read.generate);
-}
-
-/// Returns the tools for the template, or null. Calls are left to the model.
-Json read_batch_tools(const Fields& body) {
-  const Json* const choice = body.find("tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto")
-    refuse_unsupported("tool_choice",
-                       "calls cannot be required here; \"auto\" leaves them to the model");
-  const Json* tools = body.find("tools");
-  if (choice != nullptr && *choice == "none") tools = nullptr;
-  if (body.flag("parallel_tool_calls") == false && tools != nullptr && !tools->empty())
-    refuse_unsupported("parallel_tool_calls", "the model decides how many calls it makes here");
-  return tools == nullptr ? Json() : *tools;
-}
-
-/// Reads the messages. The template gets chat_template_kwargs, the unknown fields and the tools.
-Conversation read_batch_conversation(const Fields& body) {
-  const Json* const messages = body.find("messages");
-  if (messages == nullptr) throw Error("", "expected \"prompt\" or \"messages\"");
-  Json all = template_arguments(body);
-  const Json tools = read_batch_tools(body);
-  reject_foreign_fields(body);
-  reject_typing_errors(body);
-  for (const std::string& name : body.unknown()) all[name] = body.json()[name];
-  all["messages"] = *messages;
-  if (!tools.is_null()) all["tools"] = tools;
-  Conversation conversation = parse_conversation(exact_json_text(all), "");
-  if (conversation.messages.empty()) throw Error("", "\"messages\" is empty");
-  return conversation;
-}
-
-void read_batch_text(const Fields& body, BatchRequest& request) {
-  if (const auto prompt = body.text("prompt")) {
-    if (body.has("messages")) throw Error("", "expected one of \"prompt\" and \"messages\"");
-    request.prompt = *prompt;
-    reject_foreign_fields(body);
-    reject_typing_errors(body);
-    for (const std::string& name : body.unknown())
-      throw Error("", "\"" + name + "\": unknown field of a prompt");
-    return;
-  }
-  if (request.raw == true) throw Error("", "/v1/completions needs \"prompt\", not \"messages\"");
-  request.conversation = read_batch_conversation(body);
-}
-
-/// Returns true if the url of a batch line continues a text; without a url, a prompt does.
-bool is_completion(const std::string& url, const Fields& body) {
-  if (url.empty()) return body.has("prompt");
-  if (url.ends_with("/chat/completions")) return false;
-  if (url.ends_with("/completions")) return true;
-  refuse_value("url", "\"/v1/chat/completions\" or \"/v1/completions\"", url);
 }
 
 /// Returns the seconds of "1h30m", "300ms" or "-1"; nullopt for other texts.
@@ -262,6 +171,24 @@ std::optional<double> duration_of(std::string_view text) {
 }
 
 }  // namespace
+
+CompletionRequest read_common(const Fields& body, const GenerateOptions& defaults,
+                              const AnswerFieldsForm& form) {
+  CompletionRequest out;
+  out.generate = defaults;
+  out.model = body.text("model").value_or("");
+  read_answer_fields(body, form, out.generate);
+  out.reuse = body.flag("cache_prompt").value_or(true);
+  out.constraint = read_constraint_fields(body);
+  return out;
+}
+
+Json template_arguments(const Fields& body) {
+  const Json* const given = body.object("chat_template_kwargs");
+  Json arguments = given != nullptr ? *given : Json::object();
+  for (const char* key : {"messages", "tools"}) arguments.erase(key);
+  return arguments;
+}
 
 std::optional<double> read_keep_alive(const Fields& fields) {
   constexpr const char* kExpected = "seconds, or a duration such as \"5m\" or \"1h30m\"";
@@ -381,49 +308,6 @@ CompletionRequest read_completion_request(const Json& json, const GenerateOption
   reject_typing_errors(body);
   out.ignored = body.unknown();
   return out;
-}
-
-BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  if (begin == std::string::npos || std::string_view("{[\"").find(line[begin]) == std::string::npos)
-    throw Error("", R"(not JSON: each line is an object, such as {"prompt": "…"}, got )" +
-                        printable(line.substr(0, 40)));
-  constexpr const char* kOnePerLine = "; jq -c '.[]' writes the requests of an array one per line";
-  if (line.find_first_not_of(" \t\r", begin + 1) == std::string::npos)
-    throw Error("", "not JSON: each line is a request" + std::string(kOnePerLine));
-  const Json json = parse_request_json(line);
-  if (!json.is_object())
-    throw Error("", std::string("expected an object, got ") + json.type_name() +
-                        (json.is_array() ? kOnePerLine : ""));
-  const Fields outer(json);
-  if (outer.object("params") != nullptr)
-    refuse_unsupported("params", R"(use OpenAI's form, {"custom_id", "url", "body"})");
-  BatchRequest request;
-  request.custom_id = outer.text("custom_id").value_or("");
-  const Json* const inner = outer.find("body");
-  request.openai = inner != nullptr;
-  if (inner != nullptr && !inner->is_object()) refuse_type("body", "an object", *inner);
-  const Fields body(inner != nullptr ? *inner : json);
-  if (request.openai) {
-    request.raw = is_completion(outer.text("url").value_or(""), body);
-  } else {
-    (void)body.has("custom_id");
-    if (body.has("id")) refuse_unsupported("id", R"(use "custom_id")");
-    request.raw = body.flag("raw");
-  }
-  request.generate = read_batch_options(body, defaults);
-  read_batch_text(body, request);
-  return request;
-}
-
-BatchRequest identify_batch_request(const std::string& line) {
-  BatchRequest request;
-  const Json json = try_json(line);
-  if (!json.is_object()) return request;
-  request.openai = json.contains("body");
-  if (json.contains("custom_id") && json["custom_id"].is_string())
-    request.custom_id = json["custom_id"];
-  return request;
 }
 
 }  // namespace cria::tools

@@ -1,4 +1,4 @@
-// Requests for answers: of /v1/chat/completions, /v1/completions, and the lines of `cria batch`.
+// Requests for answers, of /v1/chat/completions and /v1/completions.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,6 @@
 
 #include "model/file/json.h"
 #include "tokenizer/fill_middle.h"
-#include "tools/options/conversation.h"
 #include "tools/requests/answer_fields.h"
 #include "tools/requests/messages.h"
 
@@ -51,6 +50,12 @@ CompletionRequest read_chat_request(const Json& body, const GenerateOptions& def
 CompletionRequest read_completion_request(const Json& body, const GenerateOptions& defaults,
                                           std::size_t n_vocab, std::size_t n_adapters = 0);
 
+/// Reads the fields that all requests for an answer have. Throws RequestError.
+CompletionRequest read_common(const Fields& body, const GenerateOptions& defaults,
+                              const AnswerFieldsForm& form);
+/// Returns "chat_template_kwargs", which may not replace messages and tools.
+Json template_arguments(const Fields& body);
+
 /// Adds names to a list "a,b" of at most 8: those that are 1 to 40 of [A-Za-z0-9_.-], each once and
 /// after the prefix.
 void add_ignored(std::string& list, const std::vector<std::string>& names,
@@ -68,28 +73,5 @@ std::vector<PromptText> read_prompts(const Fields& body, const std::string& name
                                      std::size_t n_vocab, bool& several);
 /// Reads ids below n_vocab.
 std::vector<TokenId> read_ids(const Json& list, const std::string& path, std::size_t n_vocab);
-
-/// A line of `cria batch`: OpenAI's batch form, or a short one.
-///
-///   {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": […]}}
-///   {"custom_id": "b", "url": "/v1/completions", "body": {"prompt": "The river"}}
-///   {"prompt": "What is …?", "temperature": 0}
-///   {"messages": […], "tools": […]}
-struct BatchRequest {
-  std::string custom_id;  ///< "" if it has none
-  bool openai = false;    ///< it has a body, so its answer takes OpenAI's form
-  std::optional<bool>
-      raw;             ///< continue the prompt as text; nullopt: unless the model has a template
-  std::string prompt;  ///< empty if there is a conversation
-  Conversation conversation;  ///< empty if there is a prompt
-  GenerateOptions generate;
-};
-
-/// Reads a line. Unknown fields go to the template with messages, as `cria run --messages` passes
-/// them, and are refused with a prompt. defaults: options that the line leaves out. Throws Error.
-BatchRequest parse_batch_request(const std::string& line, const GenerateOptions& defaults);
-
-/// Returns the custom_id of a line, as far as it can be read, and if it has a body.
-BatchRequest identify_batch_request(const std::string& line);
 
 }  // namespace cria::tools

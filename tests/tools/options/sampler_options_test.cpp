@@ -9,8 +9,8 @@
 #include "tests/tools/process.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tools/cli/command_line.h"
+#include "tools/commands/batch_request.h"
 #include "tools/options/conversation.h"
-#include "tools/requests/request.h"
 
 namespace cria::test {
 namespace {
