@@ -237,9 +237,10 @@ class Prober {
     return form == ContentForm::Parts ? one_part(text) : Value(text);
   }
   ContentForm form(const std::vector<Message>& before, const char* role,
-                   const std::vector<Message>& after) const {
+                   const std::vector<Message>& after) {
     const Value needle = Text(std::string(kNeedle), false);
     const auto arrives = [&](Value content) {
+      if (runs_too_long_) return false;
       std::vector<Message> all = before;
       all.emplace_back(role, std::move(content));
       all.insert(all.end(), after.begin(), after.end());
@@ -251,7 +252,7 @@ class Prober {
            : parts       ? ContentForm::Parts
                          : ContentForm::Unknown;
   }
-  [[nodiscard]] std::string rendered(const std::vector<Message>& messages) const {
+  [[nodiscard]] std::string rendered(const std::vector<Message>& messages) {
     std::vector<Value> list;
     for (const auto& [role, content] : messages) {
       Dict message;
@@ -266,9 +267,11 @@ class Prober {
     variables.set("eos_token", "");
     try {
       return template_.render(variables, {}, {.steps = 200'000, .bytes = 4 << 20}).bytes();
+    } catch (const jinja::LimitError&) {
+      runs_too_long_ = true;
     } catch (const Error&) {
-      return "";
     }
+    return "";
   }
   /// Not in quotes: a list of parts that is printed as a whole is of no use.
   static bool shows_needle(std::string_view text) {
@@ -279,6 +282,7 @@ class Prober {
   }
 
   const jinja::Template& template_;
+  bool runs_too_long_ = false;
 };
 
 char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
