@@ -153,8 +153,12 @@ Value join_sequences(Context& context, const Value& a, const Value& b) {
   if (const Text* left = a.text(), *right = b.text(); left != nullptr && right != nullptr) {
     const auto out = std::make_shared<LentText>(context.budget);
     const bool markup = left->is_markup() || right->is_markup();
-    out->append(markup ? context.escaped(*left) : *left);
-    out->append(markup ? context.escaped(*right) : *right);
+    for (const Text* const text : {left, right}) {
+      if (markup)
+        out->append(context.escaped(*text));
+      else
+        out->append(*text);
+    }
     out->text.set_markup(markup);
     return LentText::value(out);
   }

@@ -153,7 +153,13 @@ Value Interpreter::eval(const Comparison& node, std::size_t at) {
 
 Value Interpreter::eval(const Concatenation& node, std::size_t) {
   const auto out = std::make_shared<LentText>(context_.budget);
-  for (const ExprPtr& part : node.parts) out->append(context_.text(eval(part)));
+  for (const ExprPtr& part : node.parts) {
+    const Value value = eval(part);
+    if (const Text* const text = value.text())
+      out->append(*text);
+    else
+      out->append(context_.text(value));
+  }
   return LentText::value(out);
 }
 

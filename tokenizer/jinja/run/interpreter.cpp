@@ -218,7 +218,7 @@ Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std:
   const auto loop = std::make_shared<Loop>(std::move(items), depth, std::move(again));
   bool completed = false;
   for (std::size_t i = 0; i < loop->items().size(); ++i) {
-    context_.budget.step();
+    context_.budget.step(2);  // the element and its scope
     loop->go_to(i);
     const InnerScope inner(*this, scope_);
     scope_->set("loop", std::shared_ptr<Object>(loop));

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,7 +36,7 @@ class Scope {
 
  private:
   std::shared_ptr<Scope> parent_;
-  std::unordered_map<std::string, Value> variables_;
+  std::map<std::string, Value> variables_;  // mostly one or two
 };
 
 // The variable `loop` of a for block.
