@@ -15,7 +15,7 @@
 namespace cria {
 namespace {
 
-constexpr std::uint32_t kMethodVersion = 2;  // other versions make other blocks
+constexpr std::uint32_t kMethodVersion = 3;  // other versions make other blocks
 constexpr std::size_t kChunksOfThread = 4;   // per slab of rows and thread
 
 class Calibration {
@@ -46,7 +46,10 @@ class Calibration {
     if (tied && !quantize_tied_table()) return false;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!wants(nodes[i]) || (tied && i + 1 == nodes.size())) continue;
-      if (!(nodes[i].facts.dense ? quantize_dense(i) : quantize_experts(i))) return false;
+      const bool done = nodes[i].facts.dense ? quantize_dense(i)
+                        : heads_of(nodes[i]) ? quantize_heads(i)
+                                             : quantize_experts(i);
+      if (!done) return false;
     }
     return true;
   }
@@ -64,10 +67,18 @@ class Calibration {
     return found->second;
   }
   [[nodiscard]] bool wants(const Node& node) const {
-    const bool known = node.facts.dense || node.as<ExpertsUpOp>() != nullptr ||
-                       node.as<ExpertsDownOp>() != nullptr;
+    const bool known = node.facts.dense || heads_of(node) != nullptr ||
+                       node.as<ExpertsUpOp>() != nullptr || node.as<ExpertsDownOp>() != nullptr;
     return known && std::ranges::any_of(node.matrices,
                                         [&](const Matrix& m) { return type_of(m).has_value(); });
+  }
+  // Products of heads with the rows of whole tensors; null for the two halves of one tensor.
+  [[nodiscard]] const HeadProductsOp* heads_of(const Node& node) const {
+    const auto* const heads = node.as<HeadProductsOp>();
+    if (heads == nullptr) return nullptr;
+    const TensorView& first = node.matrices.front().weight;
+    const bool whole = first.rows() * heads->n_heads == model_.file().tensor(first.name)->rows();
+    return whole ? heads : nullptr;
   }
   [[nodiscard]] std::uint64_t first_row(const Matrix& m) const {
     const TensorView& tensor = *model_.file().tensor(m.weight.name);
@@ -111,13 +122,10 @@ class Calibration {
     feedback.even = true;
     if (!is_finished(head)) {
       LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
-      stream.run_to(stream.narrow_place(nodes.size() - 1));
-      LayerStream::Preview preview(stream, nodes.size() - 1);
       SquareSums sums = sums_of(nodes.back().in);
-      for (std::size_t w = 0; w < tokens_.windows(); ++w) {
-        preview.run(w);
-        sums.add(preview.rows(nodes.back().in));
-      }
+      stream.visit(nodes.size() - 1, [&](std::size_t) {
+        sums.add(columns_of(stream.rows_of_window(nodes.back().in), nodes.back().in));
+      });
       moments = moments_of(sums.take_mean(), feedback, false);
     }
     if (!quantize(head, moments.get(), {}, feedback)) return false;
@@ -128,6 +136,9 @@ class Calibration {
     return true;
   }
 
+  [[nodiscard]] Columns columns_of(std::span<const float> rows, ValueId value) const {
+    return {rows, width_of(value), options_.feedback.threads};
+  }
   [[nodiscard]] SquareSums sums_of(ValueId value) const {
     return {width_of(value), kernels_, options_.feedback.threads};
   }
@@ -154,7 +165,6 @@ class Calibration {
     std::unique_ptr<InputMoments> moments;
     Correction correction;
     if (!is_finished(node)) {
-      exact_.run_to(exact_.narrow_place(i));
       present_.run_to(present_.narrow_place(i));
       read_inputs(i, moments, correction);
     }
@@ -179,28 +189,72 @@ class Calibration {
     SquareSums squares = sums_of(node.in);
     ProductSums errors(residual ? width_of(node.out) : n, n, kernels_, options_.feedback.threads);
     {
-      LayerStream::Preview exact(exact_, i), present(present_, i);
-      for (std::size_t w = 0; w < tokens_.windows(); ++w) {
-        exact.run(w);
+      LayerStream::Preview present(present_, i);
+      exact_.visit(i, [&](std::size_t w) {
         present.run(w);
-        const std::span<const float> y = present.rows(node.in);
-        squares.add(y);
-        std::vector<float> error = difference(exact.rows(node.in), y);
+        const std::span<const float> y = present_.rows_of_window(node.in);
+        const Columns columns = columns_of(y, node.in);
+        squares.add(columns);
+        std::vector<float> error = difference(exact_.rows_of_window(node.in), y);
         if (residual) {
-          std::vector<float> lacking = difference(exact.rows(node.out), present.rows(node.out));
+          std::vector<float> lacking =
+              difference(exact_.rows_of_window(node.out), present_.rows_of_window(node.out));
           add_products_of(weights, n, error, lacking);
           error = std::move(lacking);
         }
-        errors.add(error, y);
-      }
+        errors.add(columns_of(error, residual ? node.out : node.in), columns);
+      });
     }
     moments = moments_of(squares.take_mean(), options_.feedback, true);
     if (!moments) return;
-    std::vector<float> answer = answer_to(errors.take_mean(), *moments, n, node);
     if (residual)
-      correction.by_output = std::move(answer);
+      correction.by_output = answer_to(errors.take_mean(), *moments, n, node);
     else
-      correction.by_input = transposed(answer, n);
+      correction.by_input = answer_by_input(errors.take_mean(), *moments, n, node);
+  }
+
+  // Quantizes the matrix of each head with its own inputs, which are columns of one value.
+  bool quantize_heads(std::size_t i) {
+    const Node& node = model_.graph().nodes[i];
+    const std::size_t n = node.matrices.front().weight.cols();
+    const std::size_t heads = is_finished(node) ? 0 : node.matrices.size();
+    const unsigned threads = options_.feedback.threads;
+    std::vector<SquareSums> squares(heads, {n, kernels_, threads});
+    std::vector<ProductSums> errors(heads, {n, n, kernels_, threads});
+    if (heads > 0) read_heads(i, squares, errors);
+    for (std::size_t k = 0; k < node.matrices.size(); ++k) {
+      std::unique_ptr<InputMoments> moments;
+      Correction correction;
+      if (heads > 0) moments = moments_of(squares[k].take_mean(), options_.feedback, true);
+      if (moments) correction.by_input = answer_by_input(errors[k].take_mean(), *moments, n, node);
+      if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
+      use(i, k);
+    }
+    return true;
+  }
+  void read_heads(std::size_t i, std::vector<SquareSums>& squares,
+                  std::vector<ProductSums>& errors) {
+    const Node& node = model_.graph().nodes[i];
+    const std::size_t stride = heads_of(node)->in_stride, width = width_of(node.in);
+    const std::size_t n = node.matrices.front().weight.cols();
+    const auto columns_of_head = [&](std::span<const float> rows, std::size_t head) {
+      std::vector<float> part;
+      for (std::size_t begin = head * stride; begin < rows.size(); begin += width)
+        part.insert(part.end(), &rows[begin], &rows[begin] + n);
+      return Columns(part, n, options_.feedback.threads);
+    };
+    present_.run_to(present_.narrow_place(i));
+    LayerStream::Preview present(present_, i);
+    exact_.visit(i, [&](std::size_t w) {
+      present.run(w);
+      const std::span<const float> y = present_.rows_of_window(node.in);
+      const std::vector<float> error = difference(exact_.rows_of_window(node.in), y);
+      for (std::size_t head = 0; head < squares.size(); ++head) {
+        const Columns columns = columns_of_head(y, head);
+        squares[head].add(columns);
+        errors[head].add(columns_of_head(error, head), columns);
+      }
+    });
   }
 
   static std::vector<float> difference(std::span<const float> a, std::span<const float> b) {
@@ -224,6 +278,11 @@ class Calibration {
     if (!std::isinf(largest_magnitude(answer))) return answer;
     note(node.name + ": earlier errors are not finite and stay unanswered");
     return {};
+  }
+  [[nodiscard]] std::vector<float> answer_by_input(const std::vector<float>& errors,
+                                                   InputMoments& moments, std::size_t n,
+                                                   const Node& node) const {
+    return transposed(answer_to(errors, moments, n, node), n);
   }
   // out[r] += x[r]·aᵀ for a of rows of width n.
   void add_products_of(const std::vector<float>& a, std::size_t n, const std::vector<float>& x,
@@ -344,7 +403,7 @@ class Calibration {
     if (!has_errors || !moments) return;
     std::vector<float> errors = expert_errors(node.in, rows);
     std::ranges::transform(errors, pooled.errors, errors.begin(), mix);
-    correction.by_input = transposed(answer_to(errors, *moments, n, node), n);
+    correction.by_input = answer_by_input(errors, *moments, n, node);
   }
 
   // Quantizes each expert with its own tokens.
@@ -388,7 +447,8 @@ class Calibration {
     for (std::size_t begin = 0; begin < rows.size(); begin += tokens_.window) {
       const std::size_t end = std::min(rows.size(), begin + tokens_.window);
       const std::vector<float> y = some_rows(present_.rows(in), rows, begin, end, n);
-      sums.add(difference(some_rows(exact_.rows(in), rows, begin, end, n), y), y);
+      sums.add(columns_of(difference(some_rows(exact_.rows(in), rows, begin, end, n), y), in),
+               columns_of(y, in));
     }
     return sums.take_mean();
   }
@@ -427,7 +487,7 @@ class Calibration {
     for (const std::vector<std::uint32_t>& list : rows) {
       for (std::size_t begin = 0; begin < list.size(); begin += tokens_.window) {
         const std::size_t end = std::min(list.size(), begin + tokens_.window);
-        sums.add(some_rows(present_.rows(in), list, begin, end, width_of(in)));
+        sums.add(columns_of(some_rows(present_.rows(in), list, begin, end, width_of(in)), in));
       }
     }
     return sums;
@@ -457,15 +517,23 @@ std::uint64_t Calibration::memory() const {
     const bool residual = adds_to_stream(i);
     std::uint64_t bytes = 0, way = 0;
     const std::size_t start = exact_.narrow_place(i);
-    for (std::size_t k = start; k < i; ++k)
+    const auto floats_in = [&](std::size_t k) {
+      std::uint64_t floats = 0;
       for (const Matrix& m : nodes[k].matrices)
-        if (m.multiplies()) way += sizeof(float) * m.weight.rows() * m.weight.cols();
+        if (m.multiplies()) floats += sizeof(float) * m.weight.rows() * m.weight.cols();
+      return floats;
+    };
+    for (std::size_t k = start; k < i; ++k) way += floats_in(k);
     const std::uint64_t kept = sizeof(float) * tokens * exact_.kept_width(start);
-    if (!node.facts.dense) {
+    if (const HeadProductsOp* const heads = heads_of(node)) {
+      const std::uint64_t width = node.matrices.front().weight.cols();
+      bytes = 2 * (kept + way) + (12 * heads->n_heads + 36) * width * width;
+    } else if (!node.facts.dense) {
       bytes = 2 * sizeof(float) * tokens * present_.kept_width(i) + 36 * n * n;
     } else {
       const std::uint64_t errors = n * (residual ? width_of(node.out) : n);
-      const std::uint64_t weights = residual ? sizeof(float) * errors : 0;
+      std::uint64_t weights = residual ? sizeof(float) * errors : 0;
+      if (exact_.place_after(i) > i) weights += floats_in(i);
       bytes =
           2 * kept + std::max(8 * errors + 4 * n * n + weights + 2 * way, 8 * errors + 16 * n * n);
     }

@@ -8,7 +8,7 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kTokensPerColumn = 43, kMaxTokens = 131'072;
+constexpr std::size_t kTokensPerColumn = 128, kMaxTokens = 131'072;
 constexpr std::size_t kOwnWindows = 64;  // of text that the model writes
 
 std::size_t default_tokens(const Model& model) {

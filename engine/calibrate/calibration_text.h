@@ -36,7 +36,7 @@ std::vector<std::vector<TokenId>> own_windows(const Model& model, std::size_t n,
 
 /// Windows of several texts in turn, so that each counts the same however long it is; a text that
 /// ends is left out from there on, the model's own after 64 windows. Every window of a text begins
-/// with BOS if the vocabulary has one. max_tokens: at most this many, at least one window; 0: 43
+/// with BOS if the vocabulary has one. max_tokens: at most this many, at least one window; 0: 128
 /// for each column of the model's widest matrix, but at most 131,072. own: its window is not used.
 /// Throws Error for a text that is shorter than a window, naming it. Empty if own.on_progress
 /// stopped it.

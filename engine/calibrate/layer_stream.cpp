@@ -178,7 +178,9 @@ void LayerStream::run_to(std::size_t end) {
   if (end > position_) run_part(end);
 }
 
-void LayerStream::run_part(std::size_t end) {
+// Calls f, if given, before node `visited`.
+void LayerStream::run_part(std::size_t end, std::size_t visited,
+                           const std::function<void(std::size_t window)>& f) {
   const FloatWeights weights(*this, position_, end);
   const std::vector<bool> live = live_at(end);
   // A router overwrites its input, which must stay as it was for the next time.
@@ -187,7 +189,12 @@ void LayerStream::run_part(std::size_t end) {
     if (graph_.nodes[i].as<RouteOp>() != nullptr) fixed[graph_.nodes[i].in] = true;
   if (const auto router = past_router()) fixed[graph_.nodes[*router].in] = true;
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
-    run_window(w, end);
+    plan_window(w);
+    if (f) {
+      run_nodes(position_, visited);
+      f(w);
+    }
+    run_nodes(f ? visited : position_, end);
     save(w, live, fixed);
   }
   for (std::size_t id = 0; id < kept_.size(); ++id)
@@ -221,9 +228,8 @@ void LayerStream::plan_window(std::size_t window) {
     if (id != routed) load(window, id);
 }
 
-void LayerStream::run_window(std::size_t window, std::size_t end) {
-  plan_window(window);
-  for (std::size_t i = position_; i < end; ++i) executor_.run_nodes(plan_, i, i + 1);
+void LayerStream::run_nodes(std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) executor_.run_nodes(plan_, i, i + 1);
 }
 
 void LayerStream::load(std::size_t window, ValueId id) {
@@ -275,12 +281,34 @@ LayerStream::Preview::Preview(LayerStream& stream, std::size_t end)
 
 LayerStream::Preview::~Preview() = default;
 
-void LayerStream::Preview::run(std::size_t window) { stream_.run_window(window, end_); }
+void LayerStream::Preview::run(std::size_t window) {
+  stream_.plan_window(window);
+  stream_.run_nodes(stream_.position_, end_);
+}
 
-std::span<const float> LayerStream::Preview::rows(ValueId value) const {
-  const ValueInfo& info = stream_.graph_.values[value];
-  return {stream_.executor_.value(value),
-          stream_.tokens_.window * info.rows_per_token * info.width};
+void LayerStream::visit(std::size_t node, const std::function<void(std::size_t window)>& f) {
+  run_to(narrow_place(node));
+  if (const std::size_t end = place_after(node); end > node) return run_part(end, node, f);
+  Preview preview(*this, node);
+  for (std::size_t w = 0; w < tokens_.windows(); ++w) {
+    preview.run(w);
+    f(w);
+  }
+}
+
+// A part must not run over a router whose choices are needed later.
+std::size_t LayerStream::place_after(std::size_t node) const {
+  const auto routes = [this](std::size_t i) { return graph_.nodes[i].as<RouteOp>() != nullptr; };
+  const std::size_t next = node + 1;
+  if (next == graph_.nodes.size() || widths_[next] > between_layers_) return node;
+  for (std::size_t i = narrow_place(node); i < next; ++i)
+    if (routes(i)) return node;
+  return next;
+}
+
+std::span<const float> LayerStream::rows_of_window(ValueId value) {
+  const ValueInfo& info = graph_.values[value];
+  return {executor_.value(value), tokens_.window * info.rows_per_token * info.width};
 }
 
 }  // namespace cria

@@ -58,6 +58,14 @@ class LayerStream {
                     const std::function<void(std::size_t window, std::size_t token,
                                              std::span<const float> logits)>& f);
 
+  /// Runs nodes up to `node` a window at a time and calls f(window) there. Behind the node it goes
+  /// on to the next one if it has no more to keep there than between two layers.
+  void visit(std::size_t node, const std::function<void(std::size_t window)>& f);
+  /// The next node, if visit(node, f) goes on to it; else the node.
+  [[nodiscard]] std::size_t place_after(std::size_t node) const;
+  /// Rows of a value in the window that runs: [rows][width].
+  [[nodiscard]] std::span<const float> rows_of_window(ValueId value);
+
   /// Runs nodes from position() to `end` a window at a time and keeps nothing. The stream must stay
   /// at its position meanwhile.
   class Preview {
@@ -67,8 +75,6 @@ class LayerStream {
     Preview(const Preview&) = delete;
     Preview& operator=(const Preview&) = delete;
     void run(std::size_t window);
-    /// Rows of a value before node `end` in the window that was run: [rows][width].
-    [[nodiscard]] std::span<const float> rows(ValueId value) const;
 
    private:
     LayerStream& stream_;
@@ -77,7 +83,8 @@ class LayerStream {
   };
 
  private:
-  void run_part(std::size_t end);
+  void run_part(std::size_t end, std::size_t visited = 0,
+                const std::function<void(std::size_t window)>& f = {});
   [[nodiscard]] bool read_later(std::size_t router, std::size_t end) const;
   [[nodiscard]] std::size_t width_at(std::size_t node) const;
   void plan_window(std::size_t window);
@@ -87,7 +94,7 @@ class LayerStream {
   [[nodiscard]] std::size_t router_of(
       std::size_t node) const;  // the router of experts; otherwise the node
   [[nodiscard]] std::optional<std::size_t> past_router() const;
-  void run_window(std::size_t window, std::size_t end);
+  void run_nodes(std::size_t begin, std::size_t end);
 
   const CalibrationTokens& tokens_;
   Graph graph_;

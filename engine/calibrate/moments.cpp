@@ -15,31 +15,17 @@ namespace {
 
 constexpr std::size_t kProductRows = 32;  // of sums, that a thread adds to at once
 
-// A cache line of columns at a time.
-std::vector<float> by_column(std::span<const float> from, std::size_t width, unsigned threads) {
-  constexpr std::size_t kLine = 16;
-  const std::size_t rows = from.size() / width;
-  std::vector<float> to(from.size());
-  for_each_on(threads, (width + kLine - 1) / kLine, [&](std::size_t line) {
-    const std::size_t begin = line * kLine, end = std::min(width, begin + kLine);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t i = begin; i < end; ++i) to[i * rows + r] = from[r * width + i];
-  });
-  return to;
-}
-
 // Calls add(i, j, values, n) for rows i of a's products with columns [j, j + n) of b. first(i): the
 // first column that is wanted of the rows from i on.
 template <class First, class Add>
-void each_product(const KernelSet& kernels, unsigned threads, const std::vector<float>& a,
-                  std::size_t a_width, const std::vector<float>& b, std::size_t b_width,
+void each_product(const KernelSet& kernels, unsigned threads, const Columns& a, const Columns& b,
                   const First& first, const Add& add) {
-  const std::size_t rows = a.size() / a_width;
-  for_each_on(threads, (a_width + kProductRows - 1) / kProductRows, [&](std::size_t chunk) {
-    const std::size_t begin = chunk * kProductRows, end = std::min(a_width, begin + kProductRows);
-    const std::size_t from = first(begin), n = b_width - from;
+  const std::size_t rows = a.rows();
+  for_each_on(threads, (a.width() + kProductRows - 1) / kProductRows, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * kProductRows, end = std::min(a.width(), begin + kProductRows);
+    const std::size_t from = first(begin), n = b.width() - from;
     std::vector<float> products((end - begin) * n);
-    add_products(kernels, &b[from * rows], rows, n, rows, &a[begin * rows], rows, end - begin,
+    add_products(kernels, b.column(from), rows, n, rows, a.column(begin), rows, end - begin,
                  products.data(), n);
     for (std::size_t i = begin; i < end; ++i) add(i, from, &products[(i - begin) * n], n);
   });
@@ -47,17 +33,28 @@ void each_product(const KernelSet& kernels, unsigned threads, const std::vector<
 
 }  // namespace
 
-void SquareSums::add(std::span<const float> x) {
+// A cache line of columns at a time.
+Columns::Columns(std::span<const float> rows, std::size_t width, unsigned threads)
+    : width_(width), values_(rows.size()) {
+  constexpr std::size_t kLine = 16;
+  const std::size_t n = rows.size() / width;
+  for_each_on(threads, (width + kLine - 1) / kLine, [&](std::size_t line) {
+    const std::size_t begin = line * kLine, end = std::min(width, begin + kLine);
+    for (std::size_t r = 0; r < n; ++r)
+      for (std::size_t i = begin; i < end; ++i) values_[i * n + r] = rows[r * width + i];
+  });
+}
+
+void SquareSums::add(const Columns& x) {
   const std::size_t n = sums_.size();
-  if (x.empty()) return;
-  const std::vector<float> columns = by_column(x, n, threads_);
+  if (x.rows() == 0) return;
   each_product(
-      kernels_, threads_, columns, n, columns, n, [](std::size_t begin) { return begin; },
+      kernels_, threads_, x, x, [](std::size_t begin) { return begin; },
       [&](std::size_t i, std::size_t from, const float* products, std::size_t) {
         double* const row = sums_.row(i);
         for (std::size_t j = i; j < n; ++j) row[j] += products[j - from];
       });
-  rows_ += x.size() / n;
+  rows_ += x.rows();
 }
 
 Triangle SquareSums::take_mean() {
@@ -66,14 +63,13 @@ Triangle SquareSums::take_mean() {
   return mean;
 }
 
-void ProductSums::add(std::span<const float> a, std::span<const float> b) {
+void ProductSums::add(const Columns& a, const Columns& b) {
   each_product(
-      kernels_, threads_, by_column(a, a_width_, threads_), a_width_,
-      by_column(b, b_width_, threads_), b_width_, [](std::size_t) { return std::size_t{0}; },
+      kernels_, threads_, a, b, [](std::size_t) { return std::size_t{0}; },
       [&](std::size_t i, std::size_t, const float* products, std::size_t n) {
         for (std::size_t j = 0; j < n; ++j) sums_[i * n + j] += products[j];
       });
-  rows_ += a.size() / a_width_;
+  rows_ += a.rows();
 }
 
 std::vector<float> ProductSums::take_mean() {

@@ -31,13 +31,27 @@ class Triangle {
   std::vector<double> values_;
 };
 
+/// Rows of activations, transposed: [width][rows].
+class Columns {
+ public:
+  Columns(std::span<const float> rows, std::size_t width, unsigned threads);
+
+  [[nodiscard]] std::size_t width() const { return width_; }
+  [[nodiscard]] std::size_t rows() const { return values_.size() / width_; }
+  [[nodiscard]] const float* column(std::size_t i) const { return &values_[i * rows()]; }
+
+ private:
+  std::size_t width_;
+  std::vector<float> values_;
+};
+
 /// Σ x·xᵀ over rows x of width n.
 class SquareSums {
  public:
   SquareSums(std::size_t n, const KernelSet& kernels, unsigned threads)
       : kernels_(kernels), threads_(threads), sums_(n) {}
 
-  void add(std::span<const float> x);
+  void add(const Columns& x);
   [[nodiscard]] std::size_t rows() const { return rows_; }
   /// Returns the sums divided by the number of rows; nothing is left.
   [[nodiscard]] Triangle take_mean();
@@ -59,7 +73,7 @@ class ProductSums {
         threads_(threads),
         sums_(a_width * b_width) {}
 
-  void add(std::span<const float> a, std::span<const float> b);
+  void add(const Columns& a, const Columns& b);
   /// Returns the sums divided by the number of rows, [a_width][b_width]; nothing is left.
   [[nodiscard]] std::vector<float> take_mean();
 

@@ -52,7 +52,8 @@ Flags source_flags(QuantizeSources& sources) {
        into::flag(sources.no_self),
        {.needs = "--calibrate"}},
       {"--calibrate-tokens", "N",
-       "tokens to calibrate with (default: 43 for each column of the widest matrix)",
+       "tokens to calibrate with (default: 128 for each column of the widest matrix, at most "
+       "131072)",
        into::number(sources.calibrate_tokens, 1, 1 << 30)},
   };
 }

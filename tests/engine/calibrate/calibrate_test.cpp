@@ -86,17 +86,17 @@ TEST_P(CalibratedArchitectures, StreamsMayStopAtAnyMatrix) {
   const Graph& graph = model->graph();
   const auto rows_at = [&](std::size_t node, std::size_t step) {
     LayerStream stream(*model, tokens, *active_kernels(), 1);
-    for (std::size_t i = step; step > 0 && i < node; i += step)
-      if (graph.nodes[i].facts.dense || graph.nodes[i].as<ExpertsUpOp>() != nullptr ||
+    for (std::size_t i = step; step > 0 && i < node; i += step) {
+      if (graph.nodes[i].facts.dense) stream.visit(i, [](std::size_t) {});
+      if (graph.nodes[i].as<ExpertsUpOp>() != nullptr ||
           graph.nodes[i].as<ExpertsDownOp>() != nullptr)
         stream.run_to(i);
-    LayerStream::Preview preview(stream, node);
-    std::vector<float> rows;
-    for (std::size_t w = 0; w < tokens.windows(); ++w) {
-      preview.run(w);
-      const std::span<const float> some = preview.rows(graph.nodes[node].in);
-      rows.insert(rows.end(), some.begin(), some.end());
     }
+    std::vector<float> rows;
+    stream.visit(node, [&](std::size_t) {
+      const std::span<const float> some = stream.rows_of_window(graph.nodes[node].in);
+      rows.insert(rows.end(), some.begin(), some.end());
+    });
     return rows;
   };
   const std::size_t last = graph.nodes.size() - 1;
@@ -113,6 +113,25 @@ TEST(Calibrate, GivesTheSameBytesForEachInstructionSet) {
   const Blocks expected = calibrated(*model, plan, tokens, 1);
   for (const KernelSet* const kernels : available_kernels())
     EXPECT_EQ(calibrated(*model, plan, tokens, 2, *kernels), expected) << kernels->isa;
+}
+
+// The matrix of each head of latent attention has inputs of its own.
+TEST(Calibrate, ChoosesCodesOfEachHead) {
+  const auto model = TinyArchitecture(architecture_case("deepseek2_split")).load();
+  const QuantizePlan plan = plan_of(model->file(), DType::Q4_0, "_b.weight");
+  std::map<std::string, int> better;  // heads by tensor
+  CalibrationOptions options;
+  options.on_matrix = [&](const std::string& tensor, std::uint64_t, const Feedback::Loss& loss) {
+    if (loss.found < loss.encoded) ++better[tensor];
+    return true;
+  };
+  const CalibrationTokens tokens = random_tokens(3, 24, TinyArchitecture::kVocabulary);
+  const Blocks blocks = calibrated(*model, plan, tokens, options);
+  const std::uint32_t heads = model->config().n_heads[0];
+  for (const char* const name : {"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"}) {
+    EXPECT_TRUE(blocks.contains(name)) << name;
+    EXPECT_EQ(better[name], static_cast<int>(heads)) << name;
+  }
 }
 
 TEST(Calibrate, NotesExpertsWithoutTokens) {

@@ -216,8 +216,8 @@ TEST(SecondMoments, AreSumsOverTheRows) {
     std::vector<float> a(kSome * kA), b(kSome * kB);
     for (float& value : a) value = normal(random);
     for (float& value : b) value = normal(random);
-    squares.add(b);
-    products.add(a, b);
+    squares.add({b, kB, 2});
+    products.add({a, kA, 2}, {b, kB, 2});
     for (std::size_t r = 0; r < kSome; ++r) {
       for (std::size_t i = 0; i < kB; ++i)
         for (std::size_t j = 0; j < kB; ++j)
