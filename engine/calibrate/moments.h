@@ -67,18 +67,13 @@ class SquareSums {
 class ProductSums {
  public:
   ProductSums(std::size_t a_width, std::size_t b_width, const KernelSet& kernels, unsigned threads)
-      : a_width_(a_width),
-        b_width_(b_width),
-        kernels_(kernels),
-        threads_(threads),
-        sums_(a_width * b_width) {}
+      : kernels_(kernels), threads_(threads), sums_(a_width * b_width) {}
 
   void add(const Columns& a, const Columns& b);
   /// Returns the sums divided by the number of rows, [a_width][b_width]; nothing is left.
   [[nodiscard]] std::vector<float> take_mean();
 
  private:
-  std::size_t a_width_, b_width_;
   const KernelSet& kernels_;
   unsigned threads_;
   std::vector<double> sums_;
