@@ -206,7 +206,11 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
 Text ChatTemplate::render_with_tools(const std::vector<ChatMessage>& messages,
                                      const RenderOptions& options) const {
   const std::string tools = template_->reads("tools") ? "" : tools_among(options.variables);
-  if (tools.empty() && (template_->reads_member("tool_calls") || !has_tool_calls(messages)))
+  const bool omits_results =
+      contents_->tool == ContentForm::Unknown &&
+      std::ranges::any_of(messages, [](const ChatMessage& m) { return m.role == "tool"; });
+  if (tools.empty() &&
+      (template_->reads_member("tool_calls") || (!has_tool_calls(messages) && !omits_results)))
     return render_messages(messages, options);
   ToolTexts texts;
   if (template_->reads("tools")) texts = {format_.calls, contents_->tool != ContentForm::Unknown};

@@ -337,6 +337,7 @@ std::string omitted_message(const std::vector<ChatMessage>& messages, const Cont
   const ChatMessage &first = messages.front(), &last = messages.back();
   if (last.role == "user" && contents.user != ContentForm::Unknown && omits(text, last))
     return "the text of the last message";
+  if (last.role == "tool" && omits(text, last)) return "the tool's result";
   if (first.role == "system" && omits(text, first)) return "the system message";
   std::size_t checked = 0;  // a search in a long text takes long
   constexpr std::size_t kMaxSearches = 16;

@@ -48,8 +48,8 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
 /// True if a rendered text lacks a message. Templates trim contents and cut markers out, so one of
 /// the longest words is enough.
 bool omits(std::string_view text, const ChatMessage& message);
-/// "the system message", or what else of the conversation the text lacks: its last question and the
-/// system's messages (the last 16) must be there. "" if nothing.
+/// "the system message", or what else of the conversation the text lacks: its last question or
+/// tool's result and the system's messages (the last 16) must be there. "" if nothing.
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
                             std::string_view text);
 

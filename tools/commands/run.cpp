@@ -148,6 +148,9 @@ GenerateResult answer(Session& session, const RunPrompt& prompt, GenerateOptions
   options.progress = reading_progress();
   if (prompt.how.chat_template) return session.chat(prompt.messages, options, sink, prompt.how);
   require_room(session, prompt.tokens.size());
+  if (const std::uint32_t n_ctx = session.options().n_ctx; prompt.tokens.size() > n_ctx)
+    print_note("the prompt has " + counted(prompt.tokens.size(), "token") +
+               ", and the context holds " + std::to_string(n_ctx) + ": the oldest are forgotten");
   return session.generate(prompt.tokens, options, sink);
 }
 

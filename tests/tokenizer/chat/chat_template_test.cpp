@@ -275,6 +275,19 @@ TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
   EXPECT_THROW((void)bracketed().render({{"user", "Hi"}, picture}, options), Error);
 }
 
+// A result may come without the call that it answers.
+TEST(ChatTemplate, ResultsOfToolsArriveOrAreAnError) {
+  const std::string known = "{% for m in messages %}{% if m.role != 'tool' %}[{{ m.content }}]";
+  const std::vector<ChatMessage> talk{{"user", "Hi"}, {"tool", "SUNNY"}};
+  const auto rendered = [&talk, &known](const std::string& more) {
+    const ChatTemplate chat =
+        ChatTemplate::parse(known + "{% endif %}{% endfor %}" + more, "test", {});
+    return chat.render(talk, {}).bytes();
+  };
+  EXPECT_EQ(rendered(""), "[Hi][<tool_response>\nSUNNY\n</tool_response>]");
+  EXPECT_THROW((void)rendered("{{ messages[0].tool_calls }}"), Error);
+}
+
 TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateRejectsThem) {
   const ChatTemplate strict = bracketed(
       "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% "
@@ -504,7 +517,7 @@ TEST(ChatTemplate, RendersLongConversationsWithLookahead) {
       "{% if later.role == 'assistant' and 'tool_calls' not in later %}final{% endif %}{% endfor "
       "%}{% endif "
       "%}"
-      "{% endfor %}",
+      "{% endfor %}{{ messages[-1].content }}",
       "test", {});
   std::vector<ChatMessage> talk;
   for (int i = 0; i < 1000; ++i) {
@@ -513,7 +526,7 @@ TEST(ChatTemplate, RendersLongConversationsWithLookahead) {
         R"({"content": "", "tool_calls": [{"function": {"name": "read_file", "arguments": "{\"path\": \"a\"}"}}]})"));
     talk.push_back({"tool", "text of a file"});
   }
-  EXPECT_EQ(chat.render(talk, {}).bytes(), "");
+  EXPECT_EQ(chat.render(talk, {}).bytes(), "text of a file");
 }
 
 TEST(ChatTemplate, GivesContentInTheFormOfTheTemplate) {

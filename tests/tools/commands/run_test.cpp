@@ -142,6 +142,20 @@ TEST(Run, AnEmptyAnswerIsExplained) {
   EXPECT_EQ(cria({"run", "hello", "-n", "0"}).err, "") << "that is what was asked for";
 }
 
+TEST(Run, SaysWhatOfALongRawPromptIsForgotten) {
+  const std::vector<std::string> raw = {"run", "--raw", "-c", "64", "-n", "1", "--temp", "0"};
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += " word";
+  EXPECT_EQ(cria(raw, words).code, 1);
+  std::vector<std::string> shifting = raw;
+  shifting.emplace_back("--context-shift");
+  const Result cut = cria(shifting, words);
+  EXPECT_EQ(cut.code, 0);
+  EXPECT_NE(cut.err.find("and the context holds 64: the oldest are forgotten"), std::string::npos)
+      << cut.err;
+  EXPECT_EQ(cria(shifting, "a word").err, "");
+}
+
 TEST(Run, ReportsAContextAboveTraining) {
   for (const std::string command : {"run", "chat"}) {
     const Result above = cria({command, "-c", "1024", "-n", "1"}, "hello");
