@@ -5,18 +5,15 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <stdexcept>
 
-#include "engine/calibrate/row_codes.h"
+#include "engine/calibrate/planned_matrices.h"
 #include "engine/model_parts.h"
-#include "engine/quantize/rows.h"
 
 namespace cria {
 namespace {
 
 constexpr std::uint32_t kMethodVersion = 3;  // other versions make other blocks
-constexpr std::size_t kChunksOfThread = 4;   // per slab of rows and thread
 
 class Calibration {
  public:
@@ -26,17 +23,12 @@ class Calibration {
         tokens_(tokens),
         options_(options),
         kernels_(options.kernels != nullptr ? *options.kernels : kernels_in_use()),
-        state_(state),
+        matrices_(model, plan, kernels_, options.feedback.threads, state),
         exact_(model, tokens, kernels_, options.feedback.threads),
         present_(model, tokens, kernels_, options.feedback.threads) {
-    std::set<DType> unsuited;
-    for (const PlannedTensor& tensor : plan.tensors) {
-      if (tensor.copied() || !is_integer(dtype_info(tensor.type).dot)) continue;
-      types_.emplace(tensor.source->name, tensor.type);
-      if (!has_code_format(tensor.type) && unsuited.insert(tensor.type).second)
-        note(std::string(name(tensor.type)) +
-             ": its codes depend on one another, so the encoder chooses them");
-    }
+    for (const DType type : matrices_.unsuited())
+      note(std::string(name(type)) +
+           ": its codes depend on one another, so the encoder chooses them");
   }
 
   bool run() {
@@ -55,22 +47,12 @@ class Calibration {
   }
 
  private:
-  /// An addition to a matrix before it is quantized, by which it answers errors of earlier ones.
-  struct Correction {
-    std::vector<float> by_input;   ///< transposed, [n][n]: W becomes W + W·by_input; or empty
-    std::vector<float> by_output;  ///< [rows][n]: is added to W; or empty
-  };
-
-  [[nodiscard]] std::optional<DType> type_of(const Matrix& m) const {
-    const auto found = types_.find(m.weight.name);
-    if (!m.multiplies() || found == types_.end()) return std::nullopt;
-    return found->second;
-  }
   [[nodiscard]] bool wants(const Node& node) const {
     const bool known = node.facts.dense || heads_of(node) != nullptr ||
                        node.as<ExpertsUpOp>() != nullptr || node.as<ExpertsDownOp>() != nullptr;
-    return known && std::ranges::any_of(node.matrices,
-                                        [&](const Matrix& m) { return type_of(m).has_value(); });
+    return known && std::ranges::any_of(node.matrices, [&](const Matrix& m) {
+             return matrices_.type_of(m).has_value();
+           });
   }
   // Products of heads with the rows of whole tensors; null for the two halves of one tensor.
   [[nodiscard]] const HeadProductsOp* heads_of(const Node& node) const {
@@ -80,16 +62,10 @@ class Calibration {
     const bool whole = first.rows() * heads->n_heads == model_.file().tensor(first.name)->rows();
     return whole ? heads : nullptr;
   }
-  [[nodiscard]] std::uint64_t first_row(const Matrix& m) const {
-    const TensorView& tensor = *model_.file().tensor(m.weight.name);
-    return static_cast<std::uint64_t>(m.weight.data - tensor.data) / tensor.row_bytes();
-  }
-  [[nodiscard]] bool is_finished(const Matrix& m) const {
-    return state_.has(m.weight.name, first_row(m));
-  }
   [[nodiscard]] bool is_finished(const Node& node) const {
-    return std::ranges::all_of(node.matrices,
-                               [&](const Matrix& m) { return !type_of(m) || is_finished(m); });
+    return std::ranges::all_of(node.matrices, [&](const Matrix& m) {
+      return !matrices_.type_of(m) || matrices_.is_finished(m);
+    });
   }
   [[nodiscard]] std::size_t width_of(ValueId value) const {
     return model_.graph().values[value].width;
@@ -108,7 +84,7 @@ class Calibration {
     if (model_.graph().head != Head::Vocabulary) return nullptr;
     const Matrix& head = nodes.back().matrices.front();
     const Matrix& table = nodes.front().matrices.front();
-    return head.weight.data == table.weight.data && type_of(head) ? &head : nullptr;
+    return head.weight.data == table.weight.data && matrices_.type_of(head) ? &head : nullptr;
   }
 
   // The table is quantized first, so that the layers can answer its errors. It is looked up, too,
@@ -120,7 +96,7 @@ class Calibration {
     FeedbackOptions feedback = options_.feedback;
     feedback.damping = options_.table_damping;
     feedback.even = true;
-    if (!is_finished(head)) {
+    if (!matrices_.is_finished(head)) {
       LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
       SquareSums sums = sums_of(nodes.back().in);
       stream.visit(nodes.size() - 1, [&](std::size_t) {
@@ -130,8 +106,8 @@ class Calibration {
     }
     if (!quantize(head, moments.get(), {}, feedback)) return false;
     TensorView view = nodes.front().matrices.front().weight;
-    view.dtype = *type_of(head);
-    view.data = state_.rows(head.weight.name, 0, head.weight.rows()).data();
+    view.dtype = *matrices_.type_of(head);
+    view.data = matrices_.rows_of(head).data;
     present_.replace(0, 0, view);
     return true;
   }
@@ -169,7 +145,7 @@ class Calibration {
       read_inputs(i, moments, correction);
     }
     for (std::size_t k = 0; k < node.matrices.size(); ++k) {
-      if (!type_of(node.matrices[k])) continue;
+      if (!matrices_.type_of(node.matrices[k])) continue;
       if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
       use(i, k);
     }
@@ -184,8 +160,9 @@ class Calibration {
     const std::size_t n = width_of(node.in);
     const bool residual = adds_to_stream(i);
     const std::vector<float> weights =
-        residual ? floats_of(node.matrices.front(), 0, node.matrices.front().weight.rows())
-                 : std::vector<float>();
+        residual
+            ? matrices_.floats_of(node.matrices.front(), 0, node.matrices.front().weight.rows())
+            : std::vector<float>();
     SquareSums squares = sums_of(node.in);
     ProductSums errors(residual ? width_of(node.out) : n, n, kernels_, options_.feedback.threads);
     {
@@ -199,7 +176,7 @@ class Calibration {
         if (residual) {
           std::vector<float> lacking =
               difference(exact_.rows_of_window(node.out), present_.rows_of_window(node.out));
-          add_products_of(weights, n, error, lacking);
+          matrices_.add_products_of(weights, n, error, lacking);
           error = std::move(lacking);
         }
         errors.add(columns_of(error, residual ? node.out : node.in), columns);
@@ -274,7 +251,7 @@ class Calibration {
                                              InputMoments& moments, std::size_t n,
                                              const Node& node) const {
     std::vector<float> answer(errors.size());
-    add_products_of(moments.take_inverse(), n, errors, answer);
+    matrices_.add_products_of(moments.take_inverse(), n, errors, answer);
     if (!std::isinf(largest_magnitude(answer))) return answer;
     note(node.name + ": earlier errors are not finite and stay unanswered");
     return {};
@@ -284,102 +261,18 @@ class Calibration {
                                                    const Node& node) const {
     return transposed(answer_to(errors, moments, n, node), n);
   }
-  // out[r] += x[r]·aᵀ for a of rows of width n.
-  void add_products_of(const std::vector<float>& a, std::size_t n, const std::vector<float>& x,
-                       std::vector<float>& out) const {
-    const std::size_t width = a.size() / n;
-    for_each_chunk(x.size() / n, [&](std::size_t begin, std::size_t size) {
-      add_products(kernels_, a.data(), n, width, n, &x[begin * n], n, size, &out[begin * width],
-                   width);
-    });
-  }
-
-  // Returns rows [begin, end) of a matrix of the file.
-  [[nodiscard]] std::vector<float> floats_of(const Matrix& m, std::size_t begin,
-                                             std::size_t end) const {
-    const std::size_t n = m.weight.cols();
-    std::vector<float> floats((end - begin) * n);
-    for_each_chunk(end - begin, [&](std::size_t first, std::size_t size) {
-      dtype_info(m.weight.dtype)
-          .dequantize_rows(m.weight.data + (begin + first) * m.weight.row_bytes(),
-                           &floats[first * n], size, n);
-    });
-    if (const auto type = type_of(m))
-      require_encodable(model_.file(), m.weight, *type, largest_magnitude(floats));
-    return floats;
-  }
-
-  // Returns what rows [begin, end) of a matrix are quantized towards.
-  [[nodiscard]] std::vector<float> target_of(const Matrix& m, const Correction& correction,
-                                             std::size_t begin, std::size_t end) const {
-    const std::vector<float> exact = floats_of(m, begin, end);
-    std::vector<float> target = exact;
-    if (!correction.by_output.empty())
-      std::transform(
-          target.begin(), target.end(),
-          correction.by_output.begin() + static_cast<std::ptrdiff_t>(begin * m.weight.cols()),
-          target.begin(), std::plus<>());
-    if (!correction.by_input.empty())
-      add_products_of(correction.by_input, m.weight.cols(), exact, target);
-    return target;
-  }
-
-  template <class F>
-  void for_each_chunk(std::size_t rows, F&& f) const {
-    constexpr std::size_t kRows = 32;
-    for_each_on(options_.feedback.threads, (rows + kRows - 1) / kRows, [&](std::size_t chunk) {
-      f(chunk * kRows, std::min(rows - chunk * kRows, kRows));
-    });
-  }
-
-  // Quantizes a tensor or some of its rows, unless the state has it. The encoder alone chooses the
-  // codes without moments, and of types whose codes depend on one another.
+  // Quantizes a tensor or some of its rows, unless the state has it.
   bool quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
                 const FeedbackOptions& feedback) {
-    const DType type = *type_of(m);
-    const std::size_t n = m.weight.cols(), rows = m.weight.rows();
-    const std::size_t row_bytes = dtype_info(type).row_bytes(n);
     Feedback::Loss loss;
-    if (!is_finished(m)) {
-      std::optional<Feedback> quantizer;
-      std::vector<float> importance;
-      if (moments != nullptr && has_code_format(type))
-        quantizer.emplace(type, *moments, feedback, kernels_);
-      else if (moments != nullptr)
-        for (std::size_t i = 0; i < n; ++i) importance.push_back(moments->row(i)[i]);
-      const std::size_t some = kChunksOfThread * kFeedbackRows * feedback.threads;
-      for (std::size_t begin = 0; begin < rows; begin += some) {
-        const std::size_t end = std::min(rows, begin + some);
-        std::vector<std::byte> blocks((end - begin) * row_bytes);
-        if (quantizer)
-          loss += quantizer->quantize(target_of(m, correction, begin, end), blocks.data());
-        else
-          encode(type, target_of(m, correction, begin, end), importance, n, blocks.data());
-        state_.write(m.weight.name, first_row(m) + begin, blocks);
-      }
-      state_.finish(m.weight.name, first_row(m), rows);
-    }
-    return !options_.on_matrix || options_.on_matrix(std::string(m.weight.name), rows * n, loss);
-  }
-
-  void encode(DType type, const std::vector<float>& values, const std::vector<float>& importance,
-              std::size_t n, std::byte* out) const {
-    const std::size_t row_bytes = dtype_info(type).row_bytes(n);
-    for_each_chunk(values.size() / n, [&](std::size_t begin, std::size_t size) {
-      std::vector<float> weights;
-      for (std::size_t r = begin; r < begin + size; ++r)
-        encode_row(kernels_, type, std::span(values).subspan(r * n, n),
-                   importance.empty() ? nullptr : importance.data(), weights, out + r * row_bytes);
-    });
+    if (!matrices_.is_finished(m)) loss = matrices_.quantize(m, moments, correction, feedback);
+    return !options_.on_matrix ||
+           options_.on_matrix(std::string(m.weight.name), m.weight.rows() * m.weight.cols(), loss);
   }
 
   // The present stream continues with the quantized matrix.
   void use(std::size_t node, std::size_t matrix) {
-    const Matrix& m = model_.graph().nodes[node].matrices[matrix];
-    TensorView rows = m.weight;
-    rows.dtype = *type_of(m);
-    rows.data = state_.rows(m.weight.name, first_row(m), m.weight.rows()).data();
-    present_.replace(node, matrix, rows);
+    present_.replace(node, matrix, matrices_.rows_of(model_.graph().nodes[node].matrices[matrix]));
   }
 
   // Means over the inputs of all experts.
@@ -431,7 +324,7 @@ class Calibration {
       else if (!rows.empty())
         read_expert(node, rows[e], pooled, moments, correction);
       for (std::size_t k = e; k < node.matrices.size(); k += experts) {
-        if (!type_of(node.matrices[k])) continue;
+        if (!matrices_.type_of(node.matrices[k])) continue;
         if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
         use(i, k);
       }
@@ -499,8 +392,7 @@ class Calibration {
   const CalibrationTokens& tokens_;
   const CalibrationOptions& options_;
   const KernelSet& kernels_;
-  CalibrationState& state_;
-  std::map<std::string, DType, std::less<>> types_;
+  PlannedMatrices matrices_;
   LayerStream exact_, present_;
 };
 
