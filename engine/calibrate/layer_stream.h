@@ -58,10 +58,10 @@ class LayerStream {
                     const std::function<void(std::size_t window, std::size_t token,
                                              std::span<const float> logits)>& f);
 
-  /// Runs nodes up to `node` a window at a time and calls f(window) there. Behind the node it goes
-  /// on to the next one if it has no more to keep there than between two layers.
+  /// Runs nodes up to `node` a window at a time and calls f(window) there. Runs the node, too, if
+  /// the stream then has no more to keep than between two layers.
   void visit(std::size_t node, const std::function<void(std::size_t window)>& f);
-  /// The next node, if visit(node, f) goes on to it; else the node.
+  /// Where the stream is after visit(node, f): at the next node, or not beyond this one.
   [[nodiscard]] std::size_t place_after(std::size_t node) const;
   /// Rows of a value in the window that runs: [rows][width].
   [[nodiscard]] std::span<const float> rows_of_window(ValueId value);

@@ -77,7 +77,7 @@ std::vector<float> PlannedMatrices::floats_of(const Matrix& m, std::size_t begin
   return floats;
 }
 
-// What rows [begin, end) of a matrix are quantized towards.
+// Returns what rows [begin, end) of a matrix are quantized towards.
 std::vector<float> PlannedMatrices::target_of(const Matrix& m, const Correction& correction,
                                               std::size_t begin, std::size_t end) const {
   const std::vector<float> exact = floats_of(m, begin, end);
