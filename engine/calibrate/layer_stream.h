@@ -61,7 +61,7 @@ class LayerStream {
   /// Runs nodes up to `node` a window at a time and calls f(window) there. Runs the node, too, if
   /// the stream then has no more to keep than between two layers.
   void visit(std::size_t node, const std::function<void(std::size_t window)>& f);
-  /// Where the stream is after visit(node, f): at the next node, or not beyond this one.
+  /// Returns the next node if visit(node, f) runs this one, else this one.
   [[nodiscard]] std::size_t place_after(std::size_t node) const;
   /// Rows of a value in the window that runs: [rows][width].
   [[nodiscard]] std::span<const float> rows_of_window(ValueId value);

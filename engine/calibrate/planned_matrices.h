@@ -32,8 +32,8 @@ class PlannedMatrices {
   /// The type of a matrix that multiplies and is quantized.
   [[nodiscard]] std::optional<DType> type_of(const Matrix& m) const;
   [[nodiscard]] bool is_finished(const Matrix& m) const;
-  /// Quantizes a tensor or some of its rows. The encoder alone chooses the codes if the type is
-  /// unsuited or there are no moments.
+  /// Quantizes a tensor or some of its rows. The encoder alone chooses the codes of an unsuited
+  /// type, and of any type if moments is null.
   Feedback::Loss quantize(const Matrix& m, const InputMoments* moments,
                           const Correction& correction, const FeedbackOptions& feedback);
   /// The rows of a finished matrix.
