@@ -200,7 +200,24 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages,
     *options.omitted = omitted;
   else if (!omitted.empty())
     throw Error("", "the chat template leaves out " + omitted);
+  if (options.omitted == nullptr && omits_beside_calls(text.bytes(), messages))
+    if (auto apart = used.rendered_apart(messages, options)) return std::move(*apart);
   return text;
+}
+
+// Many templates show either the text of a message or its calls. Nothing if this one cannot show
+// them in two messages either.
+std::optional<Text> ChatTemplate::rendered_apart(const std::vector<ChatMessage>& messages,
+                                                 const RenderOptions& options) const {
+  const std::vector<ChatMessage> apart = with_calls_apart(messages);
+  try {
+    Text text = render_with_tools(apart, options);
+    if (omitted_message(apart, *contents_, text.bytes()).empty() &&
+        !omits_beside_calls(text.bytes(), messages))
+      return text;
+  } catch (const Error&) {
+  }
+  return std::nullopt;
 }
 
 Text ChatTemplate::render_with_tools(const std::vector<ChatMessage>& messages,

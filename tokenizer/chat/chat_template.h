@@ -102,6 +102,8 @@ class ChatTemplate {
       : template_(std::move(parsed)), tokens_(std::move(tokens)) {}
   /// The template for these variables.
   [[nodiscard]] const ChatTemplate& chosen(const std::string& variables) const;
+  [[nodiscard]] std::optional<jinja::Text> rendered_apart(const std::vector<ChatMessage>& messages,
+                                                          const RenderOptions& options) const;
   [[nodiscard]] jinja::Text render_with_tools(const std::vector<ChatMessage>& messages,
                                               const RenderOptions& options) const;
   [[nodiscard]] jinja::Text render_messages(const std::vector<ChatMessage>& messages,

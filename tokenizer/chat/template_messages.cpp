@@ -97,7 +97,15 @@ std::optional<Value> as_object(const Value* arguments) {
 }
 
 std::optional<Value> as_text(const Value* arguments) {
-  return no_arguments(arguments) ? std::optional<Value>(Text("{}", false)) : std::nullopt;
+  if (no_arguments(arguments)) return Text("{}", false);
+  if (arguments->dict() == nullptr) return std::nullopt;
+  jinja::Budget budget({}, 0);
+  jinja::Context context{budget, {}};
+  try {
+    return Text(jinja::json_text(context, *arguments, {}).bytes(), false);
+  } catch (const jinja::Failure&) {
+    return std::nullopt;
+  }
 }
 
 /// An object with a text that is not one, such as the arguments of an answer that was cut.
@@ -287,6 +295,8 @@ class Prober {
 
 char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
+constexpr std::size_t kMaxSearches = 16;  // a search in a long text takes long
+
 /// The longest runs of ASCII letters and digits.
 std::vector<std::string_view> longest_words(std::string_view text) {
   constexpr std::size_t kWords = 3;
@@ -304,6 +314,22 @@ std::vector<std::string_view> longest_words(std::string_view text) {
   return words;
 }
 
+/// For each of the message's longest words, true if the text has it.
+std::vector<bool> arriving_words(std::string_view text, const ChatMessage& message) {
+  std::string content;
+  try {
+    content = content_text(message, fields_of(message));
+  } catch (const Error&) {
+    return {};  // pictures
+  }
+  std::vector<bool> arriving;
+  const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
+  for (const std::string_view word : longest_words(content))
+    arriving.push_back(std::search(text.begin(), text.end(), word.begin(), word.end(), equal) !=
+                       text.end());
+  return arriving;
+}
+
 }  // namespace
 
 ContentForms ContentForms::probe(const jinja::Template& parsed) { return Prober(parsed).probe(); }
@@ -317,18 +343,8 @@ ContentForm ContentForms::of(std::string_view role) const {
 }
 
 bool omits(std::string_view text, const ChatMessage& message) {
-  std::string content;
-  try {
-    content = content_text(message, fields_of(message));
-  } catch (const Error&) {
-    return false;  // pictures
-  }
-  const std::vector<std::string_view> words = longest_words(content);
-  const auto arrives = [&](std::string_view word) {
-    const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
-    return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
-  };
-  return !words.empty() && std::ranges::none_of(words, arrives);
+  const std::vector<bool> words = arriving_words(text, message);
+  return !words.empty() && std::ranges::find(words, true) == words.end();
 }
 
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
@@ -339,12 +355,14 @@ std::string omitted_message(const std::vector<ChatMessage>& messages, const Cont
     return "the text of the last message";
   if (last.role == "tool" && omits(text, last)) return "the tool's result";
   if (first.role == "system" && omits(text, first)) return "the system message";
-  std::size_t checked = 0;  // a search in a long text takes long
-  constexpr std::size_t kMaxSearches = 16;
-  for (std::size_t i = messages.size() - 1; i > 0 && checked < kMaxSearches; --i) {
-    if (messages[i].role != "system") continue;
+  std::size_t checked = 0;
+  for (std::size_t i = messages.size(); i-- > 0 && checked < kMaxSearches;) {
+    const std::string& role = messages[i].role;
+    if (role == "user" || role == "assistant" || role == "tool") continue;
     ++checked;
-    if (omits(text, messages[i])) return "the system's message " + std::to_string(i);
+    if (omits(text, messages[i]))
+      return role == "system" ? "the system's message " + std::to_string(i)
+                              : "message " + std::to_string(i) + ", of the role \"" + role + "\"";
   }
   return "";
 }
@@ -358,13 +376,11 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
   MessageForms forms;
   std::vector<Value> objects;
   const auto add = [&](std::vector<Value> form) {
-    objects = form;
-    if (auto unpacked = changed(form, change_arguments<as_object>)) {
-      objects = std::move(*unpacked);
-      forms.push_back(objects);
-    }
+    auto unpacked = changed(form, change_arguments<as_object>);
     auto texts =
         changed(form, change_arguments<as_text>);  // for one that joins the arguments to a text
+    objects = unpacked ? std::move(*unpacked) : form;
+    if (unpacked || texts) forms.push_back(objects);
     forms.push_back(texts ? std::move(*texts) : std::move(form));
   };
   auto filled = changed(as_sent, fill_content);
@@ -434,6 +450,16 @@ bool has_calls(const Json& fields) {
   return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
 }
 
+/// Returns the fields of an assistant's message that has both text and calls; else null.
+Json text_and_calls(const ChatMessage& message) {
+  if (message.role != "assistant") return {};
+  Json fields = fields_of(message);
+  if (!has_calls(fields) || fields["tool_calls"].empty() ||
+      without_spaces(content_text(message, fields)).empty())
+    return {};
+  return fields;
+}
+
 /// In the system message, which is the first one, or in front of the first user's.
 void tell_tools(const std::string& tools, const std::string& role,
                 std::vector<ChatMessage>& messages) {
@@ -453,6 +479,43 @@ void tell_tools(const std::string& tools, const std::string& role,
 bool has_tool_calls(const std::vector<ChatMessage>& messages) {
   return std::ranges::any_of(
       messages, [](const ChatMessage& message) { return has_calls(fields_of(message)); });
+}
+
+bool omits_beside_calls(std::string_view text, const std::vector<ChatMessage>& messages) {
+  std::size_t checked = 0;
+  for (auto message = messages.rbegin(); message != messages.rend() && checked < kMaxSearches;
+       ++message) {
+    const Json fields = text_and_calls(*message);
+    if (fields.is_null()) continue;
+    ++checked;
+    const std::vector<bool> words = arriving_words(text, *message);
+    if (std::ranges::find(words, false) != words.end()) return true;
+    for (const Json& call : fields["tool_calls"]) {
+      const Json* const form =
+          call.is_object() && call.contains("function") ? &call["function"] : &call;
+      if (form->is_object() && form->contains("name") && (*form)["name"].is_string() &&
+          text.find((*form)["name"].get_ref<const std::string&>()) == std::string_view::npos)
+        return true;
+    }
+  }
+  return false;
+}
+
+std::vector<ChatMessage> with_calls_apart(const std::vector<ChatMessage>& messages) {
+  std::vector<ChatMessage> out;
+  for (const ChatMessage& message : messages) {
+    Json fields = text_and_calls(message);
+    out.push_back(message);
+    if (fields.is_null()) continue;
+    Json calls = {{"role", message.role},
+                  {"content", nullptr},
+                  {"tool_calls", std::move(fields["tool_calls"])}};
+    fields.erase("tool_calls");
+    out.back().json = exact_json_text(fields);
+    out.push_back({message.role, ""});
+    out.back().json = exact_json_text(calls);
+  }
+  return out;
 }
 
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,

@@ -49,9 +49,15 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
 /// the longest words is enough.
 bool omits(std::string_view text, const ChatMessage& message);
 /// "the system message", or what else of the conversation the text lacks: its last question or
-/// tool's result and the system's messages (the last 16) must be there. "" if nothing.
+/// tool's result must be there, and (of the last 16) messages of the system and of unusual roles.
+/// "" if nothing.
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
                             std::string_view text);
+
+/// True if a rendered text lacks the text, or a call, of one of the last messages that have both.
+bool omits_beside_calls(std::string_view text, const std::vector<ChatMessage>& messages);
+/// Returns the messages with the calls of such a message in one of their own, behind its text.
+std::vector<ChatMessage> with_calls_apart(const std::vector<ChatMessage>& messages);
 
 /// "": an empty object. what: for errors. Throws Error.
 jinja::Dict json_object(const std::string& json, const char* what);

@@ -399,7 +399,9 @@ UsageError exclusion(const Flag& a, const Flag& b) {
 
 /// The last of several values counts. That is usual for numbers, but a text or file may be missed.
 void note_lost_values(const Flag& flag) {
-  if (flag.target.takes != Target::Takes::One || !(flag.takes_text() || flag.takes_file())) return;
+  if (flag.target.takes != Target::Takes::One ||
+      !(flag.takes_text() || flag.takes_file() || flag.value == "RE" || flag.value == "NAME"))
+    return;
   const bool differ =
       std::ranges::any_of(flag.given, [&](const auto& word) { return word != flag.given.back(); });
   if (differ) print_note(flag.shown_name() + " is given several times; the last one counts");
@@ -438,6 +440,11 @@ Command* read_arguments(Program& program, const Words& typed) {
                                           {"--help", "--version"});
     if (!near.empty())
       throw UsageError("cria has no option " + first + "; did you mean " + near + "?");
+    const std::string bare = first.substr(first.find_first_not_of('-'));
+    if (program.find(bare) != nullptr)
+      throw UsageError("cria has no option " + first + "; did you mean cria " + bare + "?");
+    if (const std::string_view hint = foreign_command_hint(bare); !hint.empty())
+      throw UsageError("cria has no option " + first + "; " + std::string(hint));
     Words words = {"cria", "run"};
     for (const std::string& word : typed) words.push_back(shell_word(word));
     throw UsageError("put a command before " + name_of(first) +

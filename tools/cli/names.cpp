@@ -5,6 +5,20 @@
 
 namespace cria::tools {
 
+namespace {
+
+/// The name as kHints has it: without llama- and .py, and with hyphens.
+std::string plain_name(std::string_view name) {
+  constexpr std::string_view kLlama = "llama-";
+  std::string plain = lower_case(name);
+  std::ranges::replace(plain, '_', '-');
+  if (plain.starts_with(kLlama)) plain.erase(0, kLlama.size());
+  if (plain.ends_with(".py")) plain.resize(plain.size() - 3);
+  return plain;
+}
+
+}  // namespace
+
 std::string_view foreign_command_hint(std::string_view name) {
   constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
   constexpr std::string_view kPull =
@@ -12,16 +26,24 @@ std::string_view foreign_command_hint(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kHints[] = {
       {"ls,models", "did you mean list?"},
       {"search", "cria list shows the models on this machine; huggingface.co has others"},
-      {"show,info,metadata,gguf,gguf-dump,gguf_dump,gguf_dump.py", "did you mean inspect?"},
-      {"cli,llama-cli,interactive,repl,main", "did you mean chat?"},
+      {"show,info,metadata,gguf,gguf-dump", "did you mean inspect?"},
+      {"cli,interactive,repl,main", "did you mean chat?"},
       {"generate,complete,completions,simple,ask,prompt,query", "did you mean run?"},
-      {"server,llama-server,start,up,daemon,web,webui,ui,api", "did you mean serve?"},
-      {"speculative,lookup,llama-speculative", "did you mean run --draft FILE?"},
-      {"tts,mtmd-cli,llava-cli,llama-mtmd-cli,llama-tts", "cria reads and writes text only"},
+      {"server,start,up,daemon,web,webui,ui,api,vllm,llama-cpp.server", "did you mean serve?"},
+      {"speculative", "did you mean run --draft FILE?"},
+      {"lookup", "did you mean run --speculate lookup?"},
+      {"tts,mtmd,mtmd-cli,llava-cli", "cria reads and writes text only"},
+      {"infill", "cria serve has the endpoint /infill"},
+      {"parallel", "did you mean bench --parallel?"},
+      {"fit-params", "did you mean plan?"},
+      {"cvector-generator,control-vector", "cria has no control vectors"},
+      {"gguf-hash", "cria inspect --check reads all of a file"},
+      {"lms,ollama", "the commands are cria's own"},
+      {"whoami", "cria has no account"},
       {"tune", "did you mean bench --tune?"},
-      {"benchmark,batched-bench,llama-batched-bench", "did you mean bench?"},
-      {"export-lora,llama-export-lora", "did you mean merge? It takes --lora"},
-      {"convert_lora_to_gguf,convert_lora_to_gguf.py", "--lora takes the GGUF file that it makes"},
+      {"benchmark,batched-bench", "did you mean bench?"},
+      {"export-lora", "did you mean merge? It takes --lora"},
+      {"convert-lora-to-gguf", "--lora takes the GGUF file that it makes"},
       {"import", "did you mean convert? A GGUF file needs no import: -m FILE"},
       {"gguf-set-metadata,gguf-new-metadata,set", "did you mean edit?"},
       {"detokenize,decode", "did you mean tokenize --decode?"},
@@ -31,7 +53,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"score,rank,reranking", "did you mean rerank?"},
       {"ppl", "did you mean perplexity?"},
       {"gguf-split", "did you mean split or merge?"},
-      {"convert_hf_to_gguf,convert_hf_to_gguf.py", "did you mean convert?"},
+      {"convert-hf-to-gguf", "did you mean convert?"},
       {"collect-env", "cria version and cria inspect --cpu show what is here"},
       {"ps,status", kServer},
       {"log,logs", "cria serve writes its log to stderr"},
@@ -48,9 +70,11 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"rm", "models are files: rm FILE removes one (cria list --paths shows them)"},
       {"cp", "models are files: cp copies one (cria list --paths shows them)"},
   };
+  if (name == "llama-completion") return "did you mean run --raw?";
+  const std::string plain = plain_name(name);
   const auto* const found = std::ranges::find_if(kHints, [&](const auto& hint) {
     const Words names = parts_of(hint.first);
-    return std::ranges::find(names, name) != names.end();
+    return std::ranges::find(names, plain) != names.end();
   });
   return found == std::end(kHints) ? std::string_view() : found->second;
 }

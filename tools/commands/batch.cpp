@@ -121,6 +121,8 @@ class BatchRun {
     Ready ready{index, parse_batch_request(lines_[index], defaults_), {}, true};
     BatchRequest& request = ready.request;
     if (options_.raw && !request.raw) request.raw = true;
+    if (options_.raw && !request.conversation.messages.empty())
+      throw Error("", "messages need a chat template, which --raw leaves out");
     const bool templated =
         !options_.chat_template.empty() || !model_.vocabulary().chat_template.empty();
     ready.chat = !request.conversation.messages.empty() || !request.raw.value_or(!templated);

@@ -215,7 +215,7 @@ constexpr ChatCommand kChatCommands[] = {
        state.chat.forget_when_full();
        say("the oldest messages are forgotten when the context is full");
      }},
-    {"/system", "TEXT", "set the system message (none: remove it)",
+    {"/system", "TEXT", "set the system message (without TEXT: remove it)",
      [](ChatState& state, const std::string& text) {
        const bool had = state.chat.has_system();
        state.chat.set_system(text);

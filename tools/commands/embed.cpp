@@ -37,7 +37,7 @@ struct TextLine {
 std::vector<TextLine> read_lines(const EmbedOptions& options) {
   std::vector<TextLine> lines;
   note_unread_stdin("--file", options.input.files);
-  std::string all = options.texts.empty() ? options.input.read() : after_piped_stdin("");
+  std::string all = options.texts.empty() ? options.input.read(true) : after_piped_stdin("");
   if (!options.texts.empty() && all.ends_with("\n\n")) all.resize(all.size() - 2);  // not a line
   std::size_t number = 0;
   for (std::size_t at = 0; at < all.size();) {
@@ -50,8 +50,9 @@ std::vector<TextLine> read_lines(const EmbedOptions& options) {
     at = end + 1;
   }
   if (const std::size_t empty = number - lines.size(); empty != 0)
-    print_note(counted(empty, "empty line") + (empty == 1 ? " has" : " have") + " no vector");
+    print_note(counted(empty, "empty line") + (empty == 1 ? " is" : " are") + " left out");
   for (const std::string& text : options.texts) lines.push_back({++number, text});
+  if (lines.empty()) print_note("the input has no text");
   return lines;
 }
 

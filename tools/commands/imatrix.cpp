@@ -78,6 +78,7 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
                 "cannot be both the importance matrix and --state: another name is needed");
   for (const std::string& file : {options.output, options.state})
     if (!file.empty()) require_writable(file);
+  note_unread_stdin("--file", {options.text});
   const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));
   const TextWindows windows(text.size(),
                             options.windows);  // reports errors before memory is allocated

@@ -215,6 +215,7 @@ void measure(PerplexityCommand& options, const Model& model) {
     adopt(options, *reader);
   }
   std::vector<TokenId> text;
+  if (options.text) note_unread_stdin("--file", {*options.text});
   if (!reader || options.text) {
     text = perplexity_tokens(model, read_file(options.text.value_or("-")));
     if (reader && !std::ranges::equal(reader->text(), std::span(text).first(std::min(

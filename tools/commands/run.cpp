@@ -107,6 +107,8 @@ RunPrompt read_prompt(const Model& model, const RunOptions& options) {
       choose_template(options.chat_template, model.vocabulary()));
   prompt.notes = {prompt.how.chat_template->note(),
                   options.variables.note(*prompt.how.chat_template)};
+  if (is_stdin(options.messages) && is_stdin(options.variables.tools))
+    throw UsageError("--tools", "stdin cannot be both the tools and the messages");
   if (!options.messages.empty() && !is_stdin(options.messages) &&
       !is_stdin(options.variables.tools) && has_piped_stdin())
     throw UsageError("--messages",

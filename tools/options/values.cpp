@@ -391,15 +391,16 @@ Flags TextInput::flags(const std::string& what) {
   return {{"-p,--prompt", "TEXT", what, into::once(into::text(text))},
           {"-f,--file",
            "FILE",
-           what + ", from a file (-: stdin, the default); several are read in order, as cat does",
+           what + ", from a file (-: stdin, the default); several are read in order",
            into::each(files),
            {.excludes = "--prompt"}}};
 }
 
-std::string TextInput::read() const {
+std::string TextInput::read(bool lines) const {
   if (text) return *text;
   std::string all;
   for (const std::string& file : files.empty() ? Words{"-"} : files) {
+    if (lines && !all.empty() && !all.ends_with('\n')) all += '\n';
     all += read_prompt_file(file);
     require_prompt_size(all.size(), input_name(file));
   }

@@ -87,7 +87,8 @@ struct TextInput {
   std::optional<std::string> text;
   Words files;                           ///< read one after another, as `cat` does; none: stdin
   Flags flags(const std::string& what);  ///< -p, -f
-  [[nodiscard]] std::string read() const;
+  /// lines: the end of a file ends its last line.
+  [[nodiscard]] std::string read(bool lines = false) const;
   /// In pieces, as it comes.
   void read_pieces(const std::function<void(std::string_view)>& sink) const;
 };

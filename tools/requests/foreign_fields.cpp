@@ -28,7 +28,8 @@ constexpr std::string_view kSystem = R"(put it first among "messages", with the 
 constexpr ForeignField kForeignFields[] = {
     {"functions,function_call", R"(use "tools", "tool_choice" and "tool_calls")", Neutral::None},
     {"audio,web_search_options", kNotHere, Neutral::None},
-    {"n_probs,post_sampling_probs,prompt_logprobs", R"(use "logprobs")"},
+    {"n_probs,post_sampling_probs", R"(use "logprobs")"},
+    {"prompt_logprobs", R"(/v1/completions has those of its prompt with "logprobs" and "echo")"},
     {"stop_token_ids", R"(use "stop", which takes texts)"},
     {"min_tokens,min_length,min_new_tokens",
      R"("ignore_eos": true makes an answer as long as "max_tokens")"},

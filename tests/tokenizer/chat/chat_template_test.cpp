@@ -288,6 +288,54 @@ TEST(ChatTemplate, ResultsOfToolsArriveOrAreAnError) {
   EXPECT_THROW((void)rendered("{{ messages[0].tool_calls }}"), Error);
 }
 
+// Some templates show either the text of a message or its calls.
+TEST(ChatTemplate, TextBesideCallsArrives) {
+  const std::vector<ChatMessage> talk{{"user", "Hi"},
+                                      json_message("assistant", R"({"content": "LOOKING about",
+                                    "tool_calls": [{"function": {"name": "look", "arguments": {}}}]})")};
+  const auto rendered = [&talk](const std::string& condition) {
+    const ChatTemplate chat = ChatTemplate::parse(
+        "{% for m in messages %}[{% if " + condition +
+            " %}{{ m.tool_calls[0].function.name }}{% else %}{{ m.content }}{% endif %}]"
+            "{% endfor %}",
+        "test", {});
+    return chat.render(talk, {}).bytes();
+  };
+  EXPECT_EQ(rendered("m.tool_calls"), "[Hi][LOOKING about][look]");
+  EXPECT_EQ(rendered("m.content is none"), "[Hi][LOOKING about][look]");
+  EXPECT_EQ(rendered("m.tool_calls and loop.length == 2"), "[Hi][look]") << "refuses two";
+}
+
+TEST(ChatTemplate, ArgumentsThatAreObjectsBecomeTextWhereTheyAreJoined) {
+  const std::vector<ChatMessage> talk{{"user", "Hi"},
+                                      json_message("assistant",
+                                                   R"({"content": null,
+                       "tool_calls": [{"function": {"name": "look", "arguments": {"at": "é"}}}]})")};
+  const auto rendered = [&talk](const std::string& shown) {
+    const ChatTemplate chat =
+        ChatTemplate::parse("{% for m in messages %}{% if m.content is none %}{{ " + shown +
+                                " }}{% else %}[{{ m.content }}]{% endif %}{% endfor %}",
+                            "test", {});
+    return chat.render(talk, {}).bytes();
+  };
+  EXPECT_EQ(rendered("'>' + m.tool_calls[0].function.arguments"), "[Hi]>{\"at\": \"é\"}");
+  EXPECT_EQ(rendered("m.tool_calls[0].function.arguments['at']"), "[Hi]é");
+}
+
+// The role may be misspelt.
+TEST(ChatTemplate, MessagesOfUnknownRolesArriveOrAreAnError) {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}[{{ m.content }}]"
+      "{% endif %}{% endfor %}",
+      "test", {});
+  try {
+    (void)chat.render({{"User", "Zebras"}, {"assistant", "Yes"}, {"user", "Hi"}}, {});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the chat template leaves out message 0, of the role \"User\"");
+  }
+}
+
 TEST(ChatTemplate, ToolsBecomeTextIfTheTemplateRejectsThem) {
   const ChatTemplate strict = bracketed(
       "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% "

@@ -56,7 +56,7 @@ TEST(Embed, TakesSeveralTextsAndStdin) {
   EXPECT_EQ(lines[1]["embedding"], with({"-p", "abc"})[0]["embedding"]);
   EXPECT_EQ(lines[2]["embedding"], with({"-p", "hello world"})[0]["embedding"]);
   EXPECT_EQ(with({"-p", "two\nlines"}).size(), 1U);
-  EXPECT_NE(cria(embed, "a\n\nb\n").err.find("1 empty line has no vector"), std::string::npos);
+  EXPECT_NE(cria(embed, "a\n\nb\n").err.find("1 empty line is left out"), std::string::npos);
   const Result ranked = cria({"rerank", "-m", vectors_file("bert-rank.gguf"), "--json", "q", "-p",
                               "longer text", "-p", "xyz"},
                              "b\n");

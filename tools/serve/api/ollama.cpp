@@ -105,14 +105,16 @@ void generate(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& j
 
 /// Reads the texts to embed. Ollama cuts what exceeds the context, if asked to.
 std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Fields& body,
-                                            const char* name) {
+                                            bool one) {
+  const char* const name = one ? "prompt" : "input";
   if (const auto dimensions = body.integer("dimensions", 1))
     check_dimensions(*dimensions, *model.model);
   (void)body.has("options");
   const bool cut = body.flag("truncate").value_or(true);
-  const Json& input = body.require(name, "a string or an array of strings");
-  if (!input.is_string() && !input.is_array())
-    tools::refuse_type(name, "a string or an array of strings", input);
+  const char* const expected =
+      one ? "a string (/api/embed takes several)" : "a string or an array of strings";
+  const Json& input = body.require(name, expected);
+  if (!input.is_string() && (one || !input.is_array())) tools::refuse_type(name, expected, input);
   const Json all = input.is_string() ? Json::array({input}) : input;
   if (all.empty() || all.size() > 2048) tools::refuse_value(name, "1 to 2048 strings", all.size());
   const std::size_t n_ctx = model.n_ctx();
@@ -133,7 +135,7 @@ std::vector<std::vector<TokenId>> inputs_of(const ServedModel& model, const Fiel
 void embed(Api& api, const std::shared_ptr<Exchange>& exchange, const Json& json,
            const ModelLease& model, bool one) {
   const Fields body(json);
-  auto prompts = inputs_of(*model, body, one ? "prompt" : "input");
+  auto prompts = inputs_of(*model, body, one);
   exchange->record().ignored = ignored_fields(body);
   const auto write = [model, one, arrived = exchange->request().arrived](
                          const std::vector<std::vector<float>>& vectors, std::size_t tokens) {
