@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -60,17 +61,22 @@ std::vector<Arguments> answering(const TempDirectory& directory) {
       {"--version"}};
 }
 
+/// A command whose text is a file reads no stdin.
+std::string_view input_of(const Arguments& arguments) {
+  return std::ranges::find(arguments, "-f") == arguments.end() ? "hello\n" : "";
+}
+
 TEST(Faults, AFullStdoutIsOneLine) {
   const TempDirectory directory;
   for (const Arguments& arguments : answering(directory))
-    expect_one_line(cria_in({.input = "hello\nhello\n", .output = Output::Full}, arguments),
+    expect_one_line(cria_in({.input = input_of(arguments), .output = Output::Full}, arguments),
                     "stdout: cannot be written: No space left on device", arguments[0] + ": ");
 }
 
 TEST(Faults, AClosedStdoutIsOneLine) {
   const TempDirectory directory;
   for (const Arguments& arguments : answering(directory))
-    expect_one_line(cria_in({.input = "hello\nhello\n", .output = Output::Closed}, arguments),
+    expect_one_line(cria_in({.input = input_of(arguments), .output = Output::Closed}, arguments),
                     "stdout: cannot be written: Bad file descriptor", arguments[0] + ": ");
 }
 
@@ -78,7 +84,7 @@ TEST(Faults, AClosedPipeIsSuccess) {
   const TempDirectory directory;
   for (const Arguments& arguments : answering(directory)) {
     const Result result =
-        cria_in({.input = "hello\nhello\n", .output = Output::NoReader}, arguments);
+        cria_in({.input = input_of(arguments), .output = Output::NoReader}, arguments);
     EXPECT_EQ(result.code, 141) << arguments[0];
     EXPECT_EQ(result.err, "") << arguments[0];
   }
@@ -183,7 +189,7 @@ TEST(Faults, EveryCommandReportsNansInOneLine) {
                               {"logits", "--tokens", "1,300", "-o", out},
                               {"bench", "-p", "4", "-n", "1", "-r", "1"},
                               {"imatrix", "-f", text, "-c", "32", "--chunks", "1", "-o", out}}) {
-    const Result result = cria(arguments + Arguments{"-m", model}, "hello\n");
+    const Result result = cria(arguments + Arguments{"-m", model}, input_of(arguments));
     expect_one_line(result, model + ": ", arguments[0] + ": ");
     EXPECT_NE(result.err.find("(node blk."), std::string::npos) << result.err;
     EXPECT_EQ(result.out, "") << arguments[0];
