@@ -9,6 +9,7 @@
 
 #include "engine/calibrate/planned_matrices.h"
 #include "engine/model_parts.h"
+#include "engine/quantize/rows.h"
 
 namespace cria {
 namespace {

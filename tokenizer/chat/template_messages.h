@@ -48,9 +48,9 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
 /// True if a rendered text lacks a message. Templates trim contents and cut markers out, so one of
 /// the longest words is enough.
 bool omits(std::string_view text, const ChatMessage& message);
-/// "the system message", or what else of the conversation the text lacks: its last question or
-/// tool's result must be there, and (of the last 16) messages of the system and of unusual roles.
-/// "" if nothing.
+/// "the system message", or what else of the conversation the text lacks; "" if nothing. The last
+/// question or tool's result must be there, and the messages of the system and of unusual roles
+/// (the last 16).
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
                             std::string_view text);
 

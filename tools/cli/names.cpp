@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/file/utf8.h"
+
 namespace cria::tools {
 
 namespace {

@@ -1,6 +1,7 @@
 // `cria run`: one prompt, one answer on stdout.
 #include <nlohmann/json.hpp>
 
+#include "model/plural.h"
 #include "tools/cli/settings.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/run_answer.h"

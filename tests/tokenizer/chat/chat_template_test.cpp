@@ -289,7 +289,7 @@ TEST(ChatTemplate, ResultsOfToolsArriveOrAreAnError) {
 }
 
 // Some templates show either the text of a message or its calls.
-TEST(ChatTemplate, TextBesideCallsArrives) {
+TEST(ChatTemplate, TextAndCallsArrive) {
   const std::vector<ChatMessage> talk{{"user", "Hi"},
                                       json_message("assistant", R"({"content": "LOOKING about",
                                     "tool_calls": [{"function": {"name": "look", "arguments": {}}}]})")};
@@ -302,18 +302,18 @@ TEST(ChatTemplate, TextBesideCallsArrives) {
     return chat.render(talk, {}).bytes();
   };
   EXPECT_EQ(rendered("m.tool_calls"), "[Hi][LOOKING about][look]");
-  EXPECT_EQ(rendered("m.content is none"), "[Hi][LOOKING about][look]");
+  EXPECT_EQ(rendered("m.content == none"), "[Hi][LOOKING about][look]");
   EXPECT_EQ(rendered("m.tool_calls and loop.length == 2"), "[Hi][look]") << "refuses two";
 }
 
-TEST(ChatTemplate, ArgumentsThatAreObjectsBecomeTextWhereTheyAreJoined) {
+TEST(ChatTemplate, ObjectArgumentsBecomeText) {
   const std::vector<ChatMessage> talk{{"user", "Hi"},
                                       json_message("assistant",
                                                    R"({"content": null,
                        "tool_calls": [{"function": {"name": "look", "arguments": {"at": "é"}}}]})")};
   const auto rendered = [&talk](const std::string& shown) {
     const ChatTemplate chat =
-        ChatTemplate::parse("{% for m in messages %}{% if m.content is none %}{{ " + shown +
+        ChatTemplate::parse("{% for m in messages %}{% if m.content == none %}{{ " + shown +
                                 " }}{% else %}[{{ m.content }}]{% endif %}{% endfor %}",
                             "test", {});
     return chat.render(talk, {}).bytes();
