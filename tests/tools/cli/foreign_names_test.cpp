@@ -263,6 +263,10 @@ TEST(ForeignNames, CommandsOfPeersHaveHints) {
         "tts"})
     EXPECT_NE(tools::foreign_command_hint(name), "") << name;
   EXPECT_EQ(tools::foreign_command_hint("run"), "");
+  for (const char* const name :
+       {"gguf-split", "llama-gguf-split", "gguf_split", "Llama-GGUF-Split", "gguf_split.py"})
+    EXPECT_EQ(tools::foreign_command_hint(name), "did you mean split or merge?") << name;
+  EXPECT_EQ(tools::foreign_command_hint("llama-completion"), "did you mean run --raw?");
 }
 
 }  // namespace

@@ -68,6 +68,14 @@ TEST(Batch, AnswersMatchRun) {
     EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
 }
 
+TEST(Batch, RawLeavesOutTheTemplateThatMessagesNeed) {
+  const Result raw =
+      cria({"batch", "--raw"}, R"({"messages": [{"role": "user", "content": "x"}]})");
+  EXPECT_NE(raw.out.find("messages need a chat template, which --raw leaves out"),
+            std::string::npos)
+      << raw.out;
+}
+
 TEST(Batch, ContinuesAfterABadLine) {
   const TempDirectory directory;
   const std::string in = directory.write("in",

@@ -57,6 +57,11 @@ TEST(Embed, TakesSeveralTextsAndStdin) {
   EXPECT_EQ(lines[2]["embedding"], with({"-p", "hello world"})[0]["embedding"]);
   EXPECT_EQ(with({"-p", "two\nlines"}).size(), 1U);
   EXPECT_NE(cria(embed, "a\n\nb\n").err.find("1 empty line is left out"), std::string::npos);
+  const TempDirectory directory;  // the end of a file ends a text
+  const auto files = with({"-f", directory.write("1", "xyz"), "-f", directory.write("2", "abc\n")});
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(files[0]["embedding"], lines[0]["embedding"]);
+  EXPECT_NE(cria(embed, "\n").err.find("the input has no text"), std::string::npos);
   const Result ranked = cria({"rerank", "-m", vectors_file("bert-rank.gguf"), "--json", "q", "-p",
                               "longer text", "-p", "xyz"},
                              "b\n");
