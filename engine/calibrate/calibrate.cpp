@@ -32,19 +32,20 @@ class Calibration {
            ": its codes depend on one another, so the encoder chooses them");
   }
 
-  bool run() {
+  void run() {
     const std::vector<Node>& nodes = model_.graph().nodes;
     if (options_.on_start) options_.on_start(memory());
     const bool tied = tied_table() != nullptr;
-    if (tied && !quantize_tied_table()) return false;
+    if (tied) quantize_tied_table();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!wants(nodes[i]) || (tied && i + 1 == nodes.size())) continue;
-      const bool done = nodes[i].facts.dense ? quantize_dense(i)
-                        : heads_of(nodes[i]) ? quantize_heads(i)
-                                             : quantize_experts(i);
-      if (!done) return false;
+      if (nodes[i].facts.dense)
+        quantize_dense(i);
+      else if (heads_of(nodes[i]) != nullptr)
+        quantize_heads(i);
+      else
+        quantize_experts(i);
     }
-    return true;
   }
 
  private:
@@ -90,7 +91,7 @@ class Calibration {
 
   // The table is quantized first, so that the layers can answer its errors. It is looked up, too,
   // where every column counts the same: hence its large and even damping.
-  bool quantize_tied_table() {
+  void quantize_tied_table() {
     const std::vector<Node>& nodes = model_.graph().nodes;
     const Matrix& head = *tied_table();
     std::unique_ptr<InputMoments> moments;
@@ -101,16 +102,16 @@ class Calibration {
       LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
       SquareSums sums = sums_of(nodes.back().in);
       stream.visit(nodes.size() - 1, [&](std::size_t) {
+        options_.check();
         sums.add(columns_of(stream.rows_of_window(nodes.back().in), nodes.back().in));
       });
       moments = moments_of(sums.take_mean(), feedback, false);
     }
-    if (!quantize(head, moments.get(), {}, feedback)) return false;
+    quantize(head, moments.get(), {}, feedback);
     TensorView view = nodes.front().matrices.front().weight;
     view.dtype = *matrices_.type_of(head);
     view.data = matrices_.rows_of(head).data;
     present_.replace(0, 0, view);
-    return true;
   }
 
   [[nodiscard]] Columns columns_of(std::span<const float> rows, ValueId value) const {
@@ -137,7 +138,7 @@ class Calibration {
     if (options_.on_note) options_.on_note(text);
   }
 
-  bool quantize_dense(std::size_t i) {
+  void quantize_dense(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
     std::unique_ptr<InputMoments> moments;
     Correction correction;
@@ -147,10 +148,9 @@ class Calibration {
     }
     for (std::size_t k = 0; k < node.matrices.size(); ++k) {
       if (!matrices_.type_of(node.matrices[k])) continue;
-      if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
+      quantize(node.matrices[k], moments.get(), correction, options_.feedback);
       use(i, k);
     }
-    return true;
   }
 
   // One pass of both streams over the windows: moments of the present inputs y, and products of
@@ -169,6 +169,7 @@ class Calibration {
     {
       LayerStream::Preview present(present_, i);
       exact_.visit(i, [&](std::size_t w) {
+        options_.check();
         present.run(w);
         const std::span<const float> y = present_.rows_of_window(node.in);
         const Columns columns = columns_of(y, node.in);
@@ -192,7 +193,7 @@ class Calibration {
   }
 
   // Quantizes the matrix of each head with its own inputs, which are columns of one value.
-  bool quantize_heads(std::size_t i) {
+  void quantize_heads(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
     const std::size_t n = node.matrices.front().weight.cols();
     const std::size_t heads = is_finished(node) ? 0 : node.matrices.size();
@@ -205,10 +206,9 @@ class Calibration {
       Correction correction;
       if (heads > 0) moments = moments_of(squares[k].take_mean(), options_.feedback, true);
       if (moments) correction.by_input = answer_by_input(errors[k].take_mean(), *moments, n, node);
-      if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
+      quantize(node.matrices[k], moments.get(), correction, options_.feedback);
       use(i, k);
     }
-    return true;
   }
   void read_heads(std::size_t i, std::vector<SquareSums>& squares,
                   std::vector<ProductSums>& errors) {
@@ -224,6 +224,7 @@ class Calibration {
     present_.run_to(present_.narrow_place(i));
     LayerStream::Preview present(present_, i);
     exact_.visit(i, [&](std::size_t w) {
+      options_.check();
       present.run(w);
       const std::span<const float> y = present_.rows_of_window(node.in);
       const std::vector<float> error = difference(exact_.rows_of_window(node.in), y);
@@ -263,12 +264,12 @@ class Calibration {
     return transposed(answer_to(errors, moments, n, node), n);
   }
   // Quantizes a tensor or some of its rows, unless the state has it.
-  bool quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
+  void quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
                 const FeedbackOptions& feedback) {
     Feedback::Loss loss;
-    if (!matrices_.is_finished(m)) loss = matrices_.quantize(m, moments, correction, feedback);
-    return !options_.on_matrix ||
-           options_.on_matrix(std::string(m.weight.name), m.weight.rows() * m.weight.cols(), loss);
+    if (!matrices_.is_finished(m))
+      loss = matrices_.quantize(m, moments, correction, feedback, options_.check);
+    options_.on_matrix(std::string(m.weight.name), m.weight.rows() * m.weight.cols(), loss);
   }
 
   // The present stream continues with the quantized matrix.
@@ -301,7 +302,7 @@ class Calibration {
   }
 
   // Quantizes each expert with its own tokens.
-  bool quantize_experts(std::size_t i) {
+  void quantize_experts(std::size_t i) {
     const Node& node = model_.graph().nodes[i];
     const bool down = node.as<ExpertsDownOp>() != nullptr;
     const std::size_t experts = down ? node.as<ExpertsDownOp>()->n : node.as<ExpertsUpOp>()->n;
@@ -326,11 +327,10 @@ class Calibration {
         read_expert(node, rows[e], pooled, moments, correction);
       for (std::size_t k = e; k < node.matrices.size(); k += experts) {
         if (!matrices_.type_of(node.matrices[k])) continue;
-        if (!quantize(node.matrices[k], moments.get(), correction, options_.feedback)) return false;
+        quantize(node.matrices[k], moments.get(), correction, options_.feedback);
         use(i, k);
       }
     }
-    return true;
   }
 
   // Products of errors with the present inputs, over some rows of a value that experts read.
@@ -457,9 +457,9 @@ std::uint64_t calibration_identity(const Model& model, const QuantizePlan& plan,
   return hash.value();
 }
 
-bool calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+void calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
                const CalibrationOptions& options, CalibrationState& state) {
-  return Calibration(model, plan, tokens, options, state).run();
+  Calibration(model, plan, tokens, options, state).run();
 }
 
 void declare_calibration(GgufWriter& writer, const std::string& texts, std::size_t tokens) {

@@ -25,9 +25,11 @@ struct CalibrationOptions {
   FeedbackOptions feedback;
   double table_damping = 0.5;          ///< damping for an embedding that also serves as output
   const KernelSet* kernels = nullptr;  ///< null: kernels_in_use()
-  /// Called after each matrix with what was done; false stops.
-  std::function<bool(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>
-      on_matrix = {};
+  /// Called after each matrix with what was done.
+  std::function<void(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>
+      on_matrix = [](const std::string&, std::uint64_t, const Feedback::Loss&) {};
+  /// Called for each window and every few rows; may throw, which ends calibrate().
+  std::function<void()> check = [] {};
   std::function<void(const std::string& note)> on_note = {};
   /// Called before the work begins with the memory that it needs at most, in bytes, without files
   /// that are mapped.
@@ -41,9 +43,9 @@ std::uint64_t calibration_identity(const Model& model, const QuantizePlan& plan,
 
 /// Adds to the state what it lacks. Tensors of the plan that are not in it then have no inputs of
 /// their own (tables, products of heads): the encoder alone does them. The same bytes for any
-/// number of threads and any instruction set, and when a run continues another one. False if
-/// on_matrix stopped it. Throws Error as the state.
-bool calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
+/// number of threads and any instruction set, and when a run continues another one. Throws
+/// Error as the state.
+void calibrate(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
                const CalibrationOptions& options, CalibrationState& state);
 
 /// Writes how the file was calibrated: keys quantize.calibration.*. texts: their names.

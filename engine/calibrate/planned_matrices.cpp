@@ -94,7 +94,8 @@ std::vector<float> PlannedMatrices::target_of(const Matrix& m, const Correction&
 
 Feedback::Loss PlannedMatrices::quantize(const Matrix& m, const InputMoments* moments,
                                          const Correction& correction,
-                                         const FeedbackOptions& feedback) {
+                                         const FeedbackOptions& feedback,
+                                         const std::function<void()>& check) {
   constexpr std::size_t kChunksOfThread = 4;  // per slab of rows
   const DType type = *type_of(m);
   const std::size_t n = m.weight.cols(), rows = m.weight.rows();
@@ -107,6 +108,7 @@ Feedback::Loss PlannedMatrices::quantize(const Matrix& m, const InputMoments* mo
   Feedback::Loss loss;
   const std::size_t some = kChunksOfThread * kFeedbackRows * threads_;
   for (std::size_t begin = 0; begin < rows; begin += some) {
+    check();
     const std::size_t end = std::min(rows, begin + some);
     std::vector<std::byte> blocks((end - begin) * dtype_info(type).row_bytes(n));
     const std::vector<float> target = target_of(m, correction, begin, end);

@@ -251,12 +251,14 @@ CalibrationState QuantizeJob::calibrated(const QuantizePlan& plan, const std::st
     print_line("calibrating: needs up to " + human_bytes(bytes) + " of memory");
   };
   options.on_note = [](const std::string& note) { print_warning(note); };
+  options.check = [&interrupted] {
+    if (interrupted) throw Interrupted();
+  };
   options.on_matrix = [&](const std::string& tensor, std::uint64_t n, const Feedback::Loss& loss) {
     progress.update(done += n);
     if (verbose && loss.encoded > 0)
       print_line(without_controls(tensor) + ": loss " + significant(loss.found / loss.encoded) +
                  " of the encoder's");
-    return !interrupted;
   };
   CalibrationState state =
       sources_.state.empty()
@@ -266,10 +268,12 @@ CalibrationState QuantizeJob::calibrated(const QuantizePlan& plan, const std::st
   if (state.finished() > 0)
     print_line(sources_.state + ": continues after " +
                counted(state.finished(), "finished matrix", "finished matrices"));
-  if (!calibrate(model(), plan, tokens(), options, state)) {
+  try {
+    calibrate(model(), plan, tokens(), options, state);
+  } catch (const Interrupted&) {
     if (!sources_.state.empty())
       print_line(sources_.state + " keeps what is finished: run again to continue");
-    throw Interrupted();
+    throw;
   }
   return state;
 }

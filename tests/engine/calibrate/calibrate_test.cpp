@@ -52,7 +52,7 @@ Blocks blocks_of(const CalibrationState& state, const QuantizePlan& plan) {
 Blocks calibrated(const Model& model, const QuantizePlan& plan, const CalibrationTokens& tokens,
                   const CalibrationOptions& options) {
   CalibrationState state = CalibrationState::unnamed(plan, testing::TempDir());
-  EXPECT_TRUE(calibrate(model, plan, tokens, options, state));
+  calibrate(model, plan, tokens, options, state);
   return blocks_of(state, plan);
 }
 
@@ -123,7 +123,6 @@ TEST(Calibrate, ChoosesCodesOfEachHead) {
   CalibrationOptions options;
   options.on_matrix = [&](const std::string& tensor, std::uint64_t, const Feedback::Loss& loss) {
     if (loss.found < loss.encoded) ++better[tensor];
-    return true;
   };
   const CalibrationTokens tokens = random_tokens(3, 24, TinyArchitecture::kVocabulary);
   const Blocks blocks = calibrated(*model, plan, tokens, options);
@@ -205,6 +204,8 @@ TEST(Calibrate, TakesTextsWithoutVarietyAndShortRows) {
   }
 }
 
+struct Stop {};
+
 class ResumedCalibration : public testing::Test {
  protected:
   ~ResumedCalibration() override { std::filesystem::remove(path_); }
@@ -215,9 +216,14 @@ class ResumedCalibration : public testing::Test {
     const std::size_t before = state.finished();
     CalibrationOptions options;
     options.on_matrix = [&](const std::string&, std::uint64_t, const Feedback::Loss&) {
-      return state.finished() < before + matrices;
+      if (state.finished() >= before + matrices) throw Stop();
     };
-    return calibrate(*model_, plan_, tokens_, options, state);
+    try {
+      calibrate(*model_, plan_, tokens_, options, state);
+      return true;
+    } catch (const Stop&) {
+      return false;
+    }
   }
   const std::shared_ptr<const Model> model_ =
       TinyArchitecture(architecture_case("qwen3moe")).load();
@@ -292,12 +298,10 @@ TEST(Calibrate, NeedsLittleMoreThanStreamsAndMoments) {
   std::uint64_t bytes = 0;
   CalibrationOptions options;
   options.on_start = [&](std::uint64_t needed) { bytes = needed; };
-  options.on_matrix = [](const std::string&, std::uint64_t, const Feedback::Loss&) {
-    return false;
-  };
+  options.check = [] { throw Stop(); };
   const CalibrationTokens tokens{512, many_tokens(64 * 512)};
   CalibrationState state = CalibrationState::unnamed(plan, testing::TempDir());
-  EXPECT_FALSE(calibrate(model, plan, tokens, options, state));
+  EXPECT_THROW(calibrate(model, plan, tokens, options, state), Stop);
   std::size_t widest = 0, stream = model.graph().values[model.graph().nodes.front().out].width;
   for (const PlannedTensor& tensor : plan.tensors)
     if (!tensor.copied()) widest = std::max<std::size_t>(widest, tensor.source->cols());
@@ -316,7 +320,6 @@ TEST(Calibrate, LowersTheLossOfTheDemoModel) {
   options.on_matrix = [&](const std::string&, std::uint64_t, const Feedback::Loss& loss) {
     all.found += loss.found;
     all.encoded += loss.encoded;
-    return true;
   };
   const Blocks made = calibrated(model, plan, tokens, options);
   EXPECT_EQ(made.size(), 7U);
