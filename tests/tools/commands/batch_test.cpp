@@ -68,7 +68,7 @@ TEST(Batch, AnswersMatchRun) {
     EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
 }
 
-TEST(Batch, RawLeavesOutTheTemplateThatMessagesNeed) {
+TEST(Batch, RawRefusesMessages) {
   const Result raw =
       cria({"batch", "--raw"}, R"({"messages": [{"role": "user", "content": "x"}]})");
   EXPECT_NE(raw.out.find("messages need a chat template, which --raw leaves out"),
