@@ -71,8 +71,9 @@ class ChatTemplate {
 
   /// Renders the conversation. Only text that the template wrote is trusted, and the usual role
   /// names, from which templates build markers; contents never are. Missing content of tool calls
-  /// is "", unless the template tests for that. Throws Error with line and column if the template
-  /// fails or refuses the conversation, or omits the last question (RenderOptions).
+  /// is "", unless the template tests for that. Text and calls of one message become two messages
+  /// where the template shows only one of them (not with RenderOptions::omitted). Throws Error with
+  /// line and column if the template fails, refuses the conversation or omits the last question.
   [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const;
   /// Token ids of render(): markers become control tokens, what users wrote never does (no
