@@ -108,10 +108,7 @@ class Calibration {
       moments = moments_of(sums.take_mean(), feedback, false);
     }
     quantize(head, moments.get(), {}, feedback);
-    TensorView view = nodes.front().matrices.front().weight;
-    view.dtype = *matrices_.type_of(head);
-    view.data = matrices_.rows_of(head).data;
-    present_.replace(0, 0, view);
+    present_.replace(0, 0, matrices_.rows_of(head));
   }
 
   [[nodiscard]] Columns columns_of(std::span<const float> rows, ValueId value) const {

@@ -174,11 +174,11 @@ void LayerStream::run_to(std::size_t end) {
   for (std::size_t i = position_ + 1; i < end; ++i)
     if ((graph_.nodes[i].as<RouteOp>() != nullptr && read_later(i, end)) ||
         layer_of(graph_.nodes[i]) != layer_of(graph_.nodes[i - 1]))
-      run_part(i);
-  if (end > position_) run_part(end);
+      run_part(i, i);
+  if (end > position_) run_part(end, end);
 }
 
-// Calls f, if given, before node `visited`.
+// Calls f before node `visited`.
 void LayerStream::run_part(std::size_t end, std::size_t visited,
                            const std::function<void(std::size_t window)>& f) {
   const FloatWeights weights(*this, position_, end);
@@ -190,11 +190,9 @@ void LayerStream::run_part(std::size_t end, std::size_t visited,
   if (const auto router = past_router()) fixed[graph_.nodes[*router].in] = true;
   for (std::size_t w = 0; w < tokens_.windows(); ++w) {
     plan_window(w);
-    if (f) {
-      run_nodes(position_, visited);
-      f(w);
-    }
-    run_nodes(f ? visited : position_, end);
+    run_nodes(position_, visited);
+    f(w);
+    run_nodes(visited, end);
     save(w, live, fixed);
   }
   for (std::size_t id = 0; id < kept_.size(); ++id)

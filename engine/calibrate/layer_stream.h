@@ -83,8 +83,9 @@ class LayerStream {
   };
 
  private:
-  void run_part(std::size_t end, std::size_t visited = 0,
-                const std::function<void(std::size_t window)>& f = {});
+  void run_part(
+      std::size_t end, std::size_t visited,
+      const std::function<void(std::size_t window)>& f = [](std::size_t) {});
   [[nodiscard]] bool read_later(std::size_t router, std::size_t end) const;
   [[nodiscard]] std::size_t width_at(std::size_t node) const;
   void plan_window(std::size_t window);

@@ -314,20 +314,18 @@ std::vector<std::string_view> longest_words(std::string_view text) {
   return words;
 }
 
-/// For each of the message's longest words, true if the text has it.
-std::vector<bool> arriving_words(std::string_view text, const ChatMessage& message) {
-  std::string content;
-  try {
-    content = content_text(message, fields_of(message));
-  } catch (const Error&) {
-    return {};  // pictures
-  }
-  std::vector<bool> arriving;
+bool has_word(std::string_view text, std::string_view word) {
   const auto equal = [](char a, char b) { return lower_ascii(a) == lower_ascii(b); };
-  for (const std::string_view word : longest_words(content))
-    arriving.push_back(std::search(text.begin(), text.end(), word.begin(), word.end(), equal) !=
-                       text.end());
-  return arriving;
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), equal) != text.end();
+}
+
+/// The text of a message; "" if it has pictures.
+std::string plain_text(const ChatMessage& message, const Json& fields) {
+  try {
+    return content_text(message, fields);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 }  // namespace
@@ -343,8 +341,10 @@ ContentForm ContentForms::of(std::string_view role) const {
 }
 
 bool omits(std::string_view text, const ChatMessage& message) {
-  const std::vector<bool> words = arriving_words(text, message);
-  return !words.empty() && std::ranges::find(words, true) == words.end();
+  const std::string content = plain_text(message, fields_of(message));
+  const std::vector<std::string_view> words = longest_words(content);
+  return !words.empty() &&
+         std::ranges::none_of(words, [&](std::string_view word) { return has_word(text, word); });
 }
 
 std::string omitted_message(const std::vector<ChatMessage>& messages, const ContentForms& contents,
@@ -425,11 +425,16 @@ Json parsed_arguments(const std::string& text) {
   }
 }
 
+/// A call may have "function" around its name and arguments.
+const Json& function_of(const Json& call) {
+  return call.is_object() && call.contains("function") ? call["function"] : call;
+}
+
 std::string called_tools(const Json& calls, CallForm form) {
   std::string text;
   Json list = Json::array();
   for (const Json& call : calls) {
-    const Json& function = call.is_object() && call.contains("function") ? call["function"] : call;
+    const Json& function = function_of(call);
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
       throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
     Json arguments = function.value("arguments", Json::object());
@@ -450,12 +455,20 @@ bool has_calls(const Json& fields) {
   return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
 }
 
+/// Returns the name in a call; "" if it has none.
+std::string name_of_call(const Json& call) {
+  const Json& function = function_of(call);
+  return function.is_object() && function.contains("name") && function["name"].is_string()
+             ? function["name"].get<std::string>()
+             : "";
+}
+
 /// Returns the fields of an assistant's message that has both text and calls; else null.
 Json text_and_calls(const ChatMessage& message) {
   if (message.role != "assistant") return {};
   Json fields = fields_of(message);
   if (!has_calls(fields) || fields["tool_calls"].empty() ||
-      without_spaces(content_text(message, fields)).empty())
+      without_spaces(plain_text(message, fields)).empty())
     return {};
   return fields;
 }
@@ -488,15 +501,12 @@ bool omits_beside_calls(std::string_view text, const std::vector<ChatMessage>& m
     const Json fields = text_and_calls(*message);
     if (fields.is_null()) continue;
     ++checked;
-    const std::vector<bool> words = arriving_words(text, *message);
-    if (std::ranges::find(words, false) != words.end()) return true;
-    for (const Json& call : fields["tool_calls"]) {
-      const Json* const form =
-          call.is_object() && call.contains("function") ? &call["function"] : &call;
-      if (form->is_object() && form->contains("name") && (*form)["name"].is_string() &&
-          text.find((*form)["name"].get_ref<const std::string&>()) == std::string_view::npos)
+    const std::string content = plain_text(*message, fields);
+    for (const std::string_view word : longest_words(content))
+      if (!has_word(text, word)) return true;
+    for (const Json& call : fields["tool_calls"])
+      if (const std::string name = name_of_call(call); text.find(name) == std::string_view::npos)
         return true;
-    }
   }
   return false;
 }

@@ -411,10 +411,8 @@ void note_lost_values(const Flag& flag) {
 
 std::string unknown_command(const Program& program, const std::string& name,
                             const std::string& prompt) {
-  constexpr std::string_view kLlama = "llama-";
   std::string hint(foreign_command_hint(name));
-  const std::string lower = lower_case(name.substr(name.starts_with(kLlama) ? kLlama.size() : 0));
-  hint = hint.empty() ? suggestion(lower, program.command_names()) : "; " + hint;
+  hint = hint.empty() ? suggestion(plain_command_name(name), program.command_names()) : "; " + hint;
   if (!prompt.empty() && (hint.empty() || prompt.find(' ') != std::string::npos))
     hint = "; did you mean cria run " + prompt + "?";
   return "unknown command: " + name + hint + " (cria help lists the commands)";
@@ -440,7 +438,7 @@ Command* read_arguments(Program& program, const Words& typed) {
                                           {"--help", "--version"});
     if (!near.empty())
       throw UsageError("cria has no option " + first + "; did you mean " + near + "?");
-    const std::string bare = first.substr(first.find_first_not_of('-'));
+    const std::string bare = first.substr(std::min(first.find_first_not_of('-'), first.size()));
     if (program.find(bare) != nullptr)
       throw UsageError("cria has no option " + first + "; did you mean cria " + bare + "?");
     if (const std::string_view hint = foreign_command_hint(bare); !hint.empty())

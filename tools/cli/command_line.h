@@ -75,6 +75,8 @@ const ForeignName* find_foreign_name(std::string_view name, std::string_view com
 /// The long names of other programs for flags of this command.
 Words foreign_names_of(const Command& command);
 
+/// Returns a command's name as cria would spell it: small letters, hyphens, without llama- and .py.
+std::string plain_command_name(std::string_view name);
 /// Returns what to type instead of a command of another program, such as "ls"; "" for other names.
 std::string_view foreign_command_hint(std::string_view name);
 

@@ -7,10 +7,7 @@
 
 namespace cria::tools {
 
-namespace {
-
-/// The name as kHints has it: without llama- and .py, and with hyphens.
-std::string plain_name(std::string_view name) {
+std::string plain_command_name(std::string_view name) {
   constexpr std::string_view kLlama = "llama-";
   std::string plain = lower_case(name);
   std::ranges::replace(plain, '_', '-');
@@ -18,8 +15,6 @@ std::string plain_name(std::string_view name) {
   if (plain.ends_with(".py")) plain.resize(plain.size() - 3);
   return plain;
 }
-
-}  // namespace
 
 std::string_view foreign_command_hint(std::string_view name) {
   constexpr std::string_view kServer = "cria serve is a process of its own; its log shows requests";
@@ -30,6 +25,7 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"search", "cria list shows the models on this machine; huggingface.co has others"},
       {"show,info,metadata,gguf,gguf-dump", "did you mean inspect?"},
       {"cli,interactive,repl,main", "did you mean chat?"},
+      {"llama-completion", "did you mean run --raw?"},
       {"generate,complete,completions,simple,ask,prompt,query", "did you mean run?"},
       {"server,start,up,daemon,web,webui,ui,api,vllm,llama-cpp.server", "did you mean serve?"},
       {"speculative", "did you mean run --draft FILE?"},
@@ -72,11 +68,10 @@ std::string_view foreign_command_hint(std::string_view name) {
       {"rm", "models are files: rm FILE removes one (cria list --paths shows them)"},
       {"cp", "models are files: cp copies one (cria list --paths shows them)"},
   };
-  if (name == "llama-completion") return "did you mean run --raw?";
-  const std::string plain = plain_name(name);
+  const std::string plain = plain_command_name(name);
   const auto* const found = std::ranges::find_if(kHints, [&](const auto& hint) {
     const Words names = parts_of(hint.first);
-    return std::ranges::find(names, plain) != names.end();
+    return std::ranges::count(names, plain) != 0 || std::ranges::count(names, name) != 0;
   });
   return found == std::end(kHints) ? std::string_view() : found->second;
 }

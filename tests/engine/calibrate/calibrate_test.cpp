@@ -210,7 +210,7 @@ class ResumedCalibration : public testing::Test {
  protected:
   ~ResumedCalibration() override { std::filesystem::remove(path_); }
   CalibrationState state(std::uint64_t identity = 7) const { return {plan_, path_, identity}; }
-  // Calibrates until so many more matrices are finished.
+  // Calibrates until that many more matrices are finished.
   bool run(std::size_t matrices) {
     CalibrationState state = this->state();
     const std::size_t before = state.finished();

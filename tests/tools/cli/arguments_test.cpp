@@ -30,6 +30,7 @@ TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
   expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
   expect_usage_error({"-m", "x.gguf"},
                      {"put a command before -m, for example: cria run -m x.gguf (cria help lists"});
+  expect_usage_error({"--"}, {"put a command before --, for example: cria run --"});
   expect_usage_error({"--list"}, {"cria has no option --list; did you mean cria list?"});
   expect_usage_error({"--models"}, {"cria has no option --models; did you mean list?"});
   expect_usage_error({"Hi there"},
