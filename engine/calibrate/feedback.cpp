@@ -1,7 +1,6 @@
 #include "engine/calibrate/feedback.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 
 #include "engine/calibrate/chunk.h"
@@ -25,33 +24,6 @@ std::vector<std::uint32_t> order_of(const InputMoments& moments, std::size_t wid
 }
 
 }  // namespace
-
-void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride, std::size_t rows,
-                  std::size_t cols, const float* x, std::size_t x_stride, std::size_t n_tokens,
-                  float* out, std::size_t out_stride) {
-  if (rows == 0) return;
-  Activations acts;
-  acts.type = ActType::F32;
-  acts.n_tokens = n_tokens;
-  acts.cols = cols;
-  acts.f32 = x;
-  acts.f32_stride = x_stride;
-  MatMulJob job{};
-  job.weights = reinterpret_cast<const std::byte*>(a);
-  job.row_bytes = a_stride * sizeof(float);
-  job.rows = rows;
-  job.cols = cols;
-  job.x = &acts;
-  job.out = out;
-  job.out_stride = out_stride;
-  job.residual = out;
-  thread_local std::vector<std::byte> scratch;
-  scratch.resize(matmul_scratch_bytes(cols) + 64);
-  void* place = scratch.data();
-  std::size_t room = scratch.size();
-  std::align(64, room - 64, place, room);
-  kernels.matmul(DType::F32).run(job, 0, rows, static_cast<std::byte*>(place));
-}
 
 Feedback::Feedback(DType type, const InputMoments& moments, const FeedbackOptions& options,
                    const KernelSet& kernels)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -193,6 +194,33 @@ std::vector<float> transposed_upper(const LowerTriangle& inverse, std::size_t n)
 }
 
 }  // namespace
+
+void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride, std::size_t rows,
+                  std::size_t cols, const float* x, std::size_t x_stride, std::size_t n_tokens,
+                  float* out, std::size_t out_stride) {
+  if (rows == 0) return;
+  Activations acts;
+  acts.type = ActType::F32;
+  acts.n_tokens = n_tokens;
+  acts.cols = cols;
+  acts.f32 = x;
+  acts.f32_stride = x_stride;
+  MatMulJob job{};
+  job.weights = reinterpret_cast<const std::byte*>(a);
+  job.row_bytes = a_stride * sizeof(float);
+  job.rows = rows;
+  job.cols = cols;
+  job.x = &acts;
+  job.out = out;
+  job.out_stride = out_stride;
+  job.residual = out;
+  thread_local std::vector<std::byte> scratch;
+  scratch.resize(matmul_scratch_bytes(cols) + 64);
+  void* place = scratch.data();
+  std::size_t room = scratch.size();
+  std::align(64, room - 64, place, room);
+  kernels.matmul(DType::F32).run(job, 0, rows, static_cast<std::byte*>(place));
+}
 
 void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::size_t)>& f) {
   if (threads <= 1 || n <= 1) {

@@ -8,6 +8,7 @@
 #include "model/file/json.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/call_format.h"
+#include "tokenizer/chat/message_texts.h"
 #include "tokenizer/chat/partial_marker.h"
 #include "tokenizer/chat/template_messages.h"
 #include "tokenizer/chat/transcript.h"
