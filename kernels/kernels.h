@@ -146,6 +146,9 @@ struct KernelSet {
   void (*add)(float* y, const float* x, std::size_t n);
   /// y = fma(scale, x, y)
   void (*add_scaled)(float* y, const float* x, float scale, std::size_t n);
+  /// y -= Σ factors[i]·rows[i], one row after the other, products rounded
+  void (*subtract_rows)(double* y, const double* const* rows, const double* factors,
+                        std::size_t n_rows, std::size_t n);
   /// x = x·scale
   void (*scale)(float* x, float scale, std::size_t n);
   /// x = cap·tanh(x/cap)

@@ -101,9 +101,11 @@ class Calibration {
     if (!matrices_.is_finished(head)) {
       LayerStream stream(model_, tokens_, kernels_, options_.feedback.threads);
       SquareSums sums = sums_of(nodes.back().in);
+      Columns columns = columns_of(nodes.back().in);
       stream.visit(nodes.size() - 1, [&](std::size_t) {
         options_.check();
-        sums.add(columns_of(stream.rows_of_window(nodes.back().in), nodes.back().in));
+        columns.set(stream.rows_of_window(nodes.back().in));
+        sums.add(columns);
       });
       moments = moments_of(sums.take_mean(), feedback, false);
     }
@@ -111,8 +113,8 @@ class Calibration {
     present_.replace(0, 0, matrices_.rows_of(head));
   }
 
-  [[nodiscard]] Columns columns_of(std::span<const float> rows, ValueId value) const {
-    return {rows, width_of(value), options_.feedback.threads};
+  [[nodiscard]] Columns columns_of(ValueId value) const {
+    return {width_of(value), options_.feedback.threads};
   }
   [[nodiscard]] SquareSums sums_of(ValueId value) const {
     return {width_of(value), kernels_, options_.feedback.threads};
@@ -164,21 +166,25 @@ class Calibration {
     SquareSums squares = sums_of(node.in);
     ProductSums errors(residual ? width_of(node.out) : n, n, kernels_, options_.feedback.threads);
     {
+      Columns inputs = columns_of(node.in), lacks = columns_of(residual ? node.out : node.in);
+      std::vector<float> error, lack;
       LayerStream::Preview present(present_, i);
       exact_.visit(i, [&](std::size_t w) {
         options_.check();
         present.run(w);
-        const std::span<const float> y = present_.rows_of_window(node.in);
-        const Columns columns = columns_of(y, node.in);
-        squares.add(columns);
-        std::vector<float> error = difference(exact_.rows_of_window(node.in), y);
+        const std::span<const float> x = exact_.rows_of_window(node.in),
+                                     y = present_.rows_of_window(node.in);
+        inputs.set(y);
+        squares.add(inputs);
         if (residual) {
-          std::vector<float> lacking =
-              difference(exact_.rows_of_window(node.out), present_.rows_of_window(node.out));
-          matrices_.add_products_of(weights, n, error, lacking);
-          error = std::move(lacking);
+          subtract(x, y, error);
+          subtract(exact_.rows_of_window(node.out), present_.rows_of_window(node.out), lack);
+          matrices_.add_products_of(weights, n, error, lack);
+          lacks.set(lack);
+        } else {
+          lacks.set_difference(x, y);
         }
-        errors.add(columns_of(error, residual ? node.out : node.in), columns);
+        errors.add(lacks, inputs);
       });
     }
     moments = moments_of(squares.take_mean(), options_.feedback, true);
@@ -212,11 +218,13 @@ class Calibration {
     const Node& node = model_.graph().nodes[i];
     const std::size_t stride = heads_of(node)->in_stride, width = width_of(node.in);
     const std::size_t n = node.matrices.front().weight.cols();
-    const auto columns_of_head = [&](std::span<const float> rows, std::size_t head) {
-      std::vector<float> part;
+    std::vector<float> part, error;
+    Columns inputs(n, options_.feedback.threads), lacks = inputs;
+    const auto set_columns_of = [&](std::size_t head, std::span<const float> rows, Columns& to) {
+      part.clear();
       for (std::size_t begin = head * stride; begin < rows.size(); begin += width)
         part.insert(part.end(), &rows[begin], &rows[begin] + n);
-      return Columns(part, n, options_.feedback.threads);
+      to.set(part);
     };
     present_.run_to(present_.narrow_place(i));
     LayerStream::Preview present(present_, i);
@@ -224,19 +232,24 @@ class Calibration {
       options_.check();
       present.run(w);
       const std::span<const float> y = present_.rows_of_window(node.in);
-      const std::vector<float> error = difference(exact_.rows_of_window(node.in), y);
+      subtract(exact_.rows_of_window(node.in), y, error);
       for (std::size_t head = 0; head < squares.size(); ++head) {
-        const Columns columns = columns_of_head(y, head);
-        squares[head].add(columns);
-        errors[head].add(columns_of_head(error, head), columns);
+        set_columns_of(head, y, inputs);
+        set_columns_of(head, error, lacks);
+        squares[head].add(inputs);
+        errors[head].add(lacks, inputs);
       }
     });
   }
 
-  static std::vector<float> difference(std::span<const float> a, std::span<const float> b) {
-    std::vector<float> c(a.size());
-    std::ranges::transform(a, b, c.begin(), std::minus<>());
-    return c;
+  // c = a - b
+  void subtract(std::span<const float> a, std::span<const float> b, std::vector<float>& c) const {
+    constexpr std::size_t kSome = 1 << 14;
+    c.resize(a.size());
+    for_each_on(options_.feedback.threads, (a.size() + kSome - 1) / kSome, [&](std::size_t i) {
+      for (std::size_t k = i * kSome; k < std::min(a.size(), (i + 1) * kSome); ++k)
+        c[k] = a[k] - b[k];
+    });
   }
   static std::vector<float> transposed(const std::vector<float>& a, std::size_t n) {
     std::vector<float> b(a.size());
@@ -335,22 +348,26 @@ class Calibration {
                                                  const std::vector<std::uint32_t>& rows) const {
     const std::size_t n = width_of(in);
     ProductSums sums(n, n, kernels_, options_.feedback.threads);
+    Columns inputs = columns_of(in), lacks = columns_of(in);
+    std::vector<float> x, y;
     for (std::size_t begin = 0; begin < rows.size(); begin += tokens_.window) {
-      const std::size_t end = std::min(rows.size(), begin + tokens_.window);
-      const std::vector<float> y = some_rows(present_.rows(in), rows, begin, end, n);
-      sums.add(columns_of(difference(some_rows(exact_.rows(in), rows, begin, end, n), y), in),
-               columns_of(y, in));
+      const std::span<const std::uint32_t> some = some_of(rows, begin);
+      copy_rows(exact_.rows(in), some, n, x);
+      copy_rows(present_.rows(in), some, n, y);
+      lacks.set_difference(x, y);
+      inputs.set(y);
+      sums.add(lacks, inputs);
     }
     return sums.take_mean();
   }
-  static std::vector<float> some_rows(std::span<const float> values,
-                                      const std::vector<std::uint32_t>& rows, std::size_t begin,
-                                      std::size_t end, std::size_t n) {
-    std::vector<float> some;
-    for (std::size_t k = begin; k < end; ++k)
-      some.insert(some.end(), values.begin() + static_cast<std::ptrdiff_t>(rows[k] * n),
-                  values.begin() + static_cast<std::ptrdiff_t>((rows[k] + 1) * n));
-    return some;
+  [[nodiscard]] std::span<const std::uint32_t> some_of(const std::vector<std::uint32_t>& rows,
+                                                       std::size_t begin) const {
+    return std::span(rows).subspan(begin, std::min(tokens_.window, rows.size() - begin));
+  }
+  static void copy_rows(std::span<const float> values, std::span<const std::uint32_t> rows,
+                        std::size_t n, std::vector<float>& to) {
+    to.clear();
+    for (const std::size_t row : rows) to.insert(to.end(), &values[row * n], &values[row * n] + n);
   }
 
   std::vector<std::vector<std::uint32_t>> rows_of_experts(std::size_t i, std::size_t experts,
@@ -375,10 +392,13 @@ class Calibration {
   [[nodiscard]] SquareSums expert_sums(ValueId in,
                                        const std::vector<std::vector<std::uint32_t>>& rows) const {
     SquareSums sums = sums_of(in);
+    Columns inputs = columns_of(in);
+    std::vector<float> y;
     for (const std::vector<std::uint32_t>& list : rows) {
       for (std::size_t begin = 0; begin < list.size(); begin += tokens_.window) {
-        const std::size_t end = std::min(list.size(), begin + tokens_.window);
-        sums.add(columns_of(some_rows(present_.rows(in), list, begin, end, width_of(in)), in));
+        copy_rows(present_.rows(in), some_of(list, begin), width_of(in), y);
+        inputs.set(y);
+        sums.add(inputs);
       }
     }
     return sums;

@@ -227,7 +227,7 @@ void LayerStream::plan_window(std::size_t window) {
 }
 
 void LayerStream::run_nodes(std::size_t begin, std::size_t end) {
-  for (std::size_t i = begin; i < end; ++i) executor_.run_nodes(plan_, i, i + 1);
+  if (begin < end) executor_.run_nodes(plan_, begin, end);
 }
 
 void LayerStream::load(std::size_t window, ValueId id) {

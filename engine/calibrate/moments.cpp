@@ -34,18 +34,6 @@ void each_product(const KernelSet& kernels, unsigned threads, const Columns& a, 
 
 }  // namespace
 
-// A cache line of columns at a time.
-Columns::Columns(std::span<const float> rows, std::size_t width, unsigned threads)
-    : width_(width), values_(rows.size()) {
-  constexpr std::size_t kLine = 16;
-  const std::size_t n = rows.size() / width;
-  for_each_on(threads, (width + kLine - 1) / kLine, [&](std::size_t line) {
-    const std::size_t begin = line * kLine, end = std::min(width, begin + kLine);
-    for (std::size_t r = 0; r < n; ++r)
-      for (std::size_t i = begin; i < end; ++i) values_[i * n + r] = rows[r * width + i];
-  });
-}
-
 void SquareSums::add(const Columns& x) {
   const std::size_t n = sums_.size();
   if (x.rows() == 0) return;
@@ -84,23 +72,7 @@ std::vector<float> ProductSums::take_mean() {
 namespace {
 
 constexpr double kMinSquare = 1e-6;  // mean square of a column, of the mean of all columns
-constexpr std::size_t kPanel = 8;    // rows of a factor that others subtract at once
-
-// row[j] -= Σ_p factor[p]·panel[p][j] for j in [begin, n), in the order of p.
-void subtract_panel(double* row, const double* const (&panel)[kPanel],
-                    const double (&factor)[kPanel], std::size_t rows, std::size_t begin,
-                    std::size_t n) {
-  if (rows == kPanel) {
-    for (std::size_t j = begin; j < n; ++j) {
-      double sum = row[j];
-      for (std::size_t p = 0; p < kPanel; ++p) sum -= factor[p] * panel[p][j];
-      row[j] = sum;
-    }
-    return;
-  }
-  for (std::size_t p = 0; p < rows; ++p)
-    for (std::size_t j = begin; j < n; ++j) row[j] -= factor[p] * panel[p][j];
-}
+constexpr std::size_t kPanel = 8;    // rows of a factor that others subtract together
 
 // A triangular matrix [n][n] by rows: row(i)[j], j ≤ i.
 class LowerTriangle {
@@ -114,7 +86,7 @@ class LowerTriangle {
 };
 
 // R, upper triangular, with A = Rᵀ·R, in place of A. False if A is not positive.
-bool cholesky(Triangle& a, unsigned threads) {
+bool cholesky(Triangle& a, const KernelSet& kernels, unsigned threads) {
   const std::size_t n = a.size();
   for (std::size_t k = 0; k < n; k += kPanel) {
     const std::size_t rows = std::min(kPanel, n - k);
@@ -132,13 +104,15 @@ bool cholesky(Triangle& a, unsigned threads) {
     const std::size_t rest = n - k - rows;
     constexpr std::size_t kRows = 16;
     for_each_on(n - k > 256 ? threads : 1, (rest + kRows - 1) / kRows, [&](std::size_t chunk) {
-      const double* panel[kPanel];
-      for (std::size_t p = 0; p < kPanel; ++p) panel[p] = a.row(std::min(k + p, n - 1));
       const std::size_t first = k + rows + chunk * kRows;
       for (std::size_t i = first; i < std::min(n, first + kRows); ++i) {
-        double factor[kPanel] = {};
-        for (std::size_t p = 0; p < rows; ++p) factor[p] = panel[p][i];
-        subtract_panel(a.row(i), panel, factor, rows, i, n);
+        const double* above[kPanel];
+        double factor[kPanel];
+        for (std::size_t p = 0; p < rows; ++p) {
+          above[p] = a.row(k + p) + i;
+          factor[p] = above[p][0];
+        }
+        kernels.subtract_rows(a.row(i) + i, above, factor, rows, n - i);
       }
     });
   }
@@ -146,22 +120,35 @@ bool cholesky(Triangle& a, unsigned threads) {
 }
 
 // X = L⁻¹ for L = Rᵀ: lower triangular, by columns of X side by side.
-LowerTriangle inverse_of_transpose(const Triangle& r, unsigned threads) {
+LowerTriangle inverse_of_transpose(const Triangle& r, const KernelSet& kernels, unsigned threads) {
   const std::size_t n = r.size();
   LowerTriangle x(n);
   constexpr std::size_t kColumns = 64;
+  static_assert(kColumns % kPanel == 0);
   for_each_on(n > 256 ? threads : 1, (n + kColumns - 1) / kColumns, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kColumns, end = std::min(n, begin + kColumns);
-    for (std::size_t i = begin; i < n; ++i) {
-      double* const row = x.row(i);
-      if (i < end) row[i] = 1;
-      for (std::size_t k = begin; k < i; ++k) {
-        const double factor = r.row(k)[i];
-        const double* const above = x.row(k);
-        for (std::size_t j = begin; j < std::min(end, k + 1); ++j) row[j] -= factor * above[j];
+    // Row i -= rows [k, k + rows) of X times their entries of L, in columns up to that of row k.
+    const auto subtract = [&](std::size_t i, std::size_t k, std::size_t rows) {
+      const double* above[kPanel];
+      double factor[kPanel];
+      for (std::size_t p = 0; p < rows; ++p) {
+        above[p] = x.row(k + p) + begin;
+        factor[p] = r.row(k + p)[i];
       }
-      const double inverse = 1 / r.row(i)[i];
-      for (std::size_t j = begin; j < std::min(end, i + 1); ++j) row[j] *= inverse;
+      kernels.subtract_rows(x.row(i) + begin, above, factor, rows, std::min(end, k + 1) - begin);
+    };
+    // A column of R is read eight entries, a cache line of each row, at a time.
+    for (std::size_t first = begin; first < n; first += kPanel) {
+      const std::size_t last = std::min(n, first + kPanel);
+      for (std::size_t k = begin; k < first; k += k < end ? 1 : kPanel)
+        for (std::size_t i = first; i < last; ++i) subtract(i, k, k < end ? 1 : kPanel);
+      for (std::size_t i = first; i < last; ++i) {
+        double* const row = x.row(i);
+        if (i < end) row[i] = 1;
+        for (std::size_t k = first; k < i; ++k) subtract(i, k, 1);
+        const double inverse = 1 / r.row(i)[i];
+        for (std::size_t j = begin; j < std::min(end, i + 1); ++j) row[j] *= inverse;
+      }
     }
   });
   return x;
@@ -171,7 +158,8 @@ LowerTriangle inverse_of_transpose(const Triangle& r, unsigned threads) {
 // H, [n][n] floats but for its diagonal, is not positive.
 std::optional<LowerTriangle> factor_of(const std::vector<float>& h,
                                        const std::vector<double>& diagonal,
-                                       std::span<const std::uint32_t> order, unsigned threads) {
+                                       std::span<const std::uint32_t> order,
+                                       const KernelSet& kernels, unsigned threads) {
   const std::size_t n = order.size();
   Triangle reversed(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -180,8 +168,8 @@ std::optional<LowerTriangle> factor_of(const std::vector<float>& h,
     row[i] = diagonal[order[n - 1 - i]];
     for (std::size_t j = i + 1; j < n; ++j) row[j] = from[order[n - 1 - j]];
   }
-  if (!cholesky(reversed, threads)) return std::nullopt;
-  return inverse_of_transpose(reversed, threads);
+  if (!cholesky(reversed, kernels, threads)) return std::nullopt;
+  return inverse_of_transpose(reversed, kernels, threads);
 }
 
 // Uᵀ, [n][n].
@@ -234,7 +222,12 @@ void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::
 
 InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
                            const KernelSet& kernels, bool inverse)
-    : n_(moments.size()), options_(options), damping_(options.damping), diagonal_(n_), h_(n_ * n_) {
+    : kernels_(kernels),
+      n_(moments.size()),
+      options_(options),
+      damping_(options.damping),
+      diagonal_(n_),
+      h_(n_ * n_) {
   double mean = 0;
   std::vector<double> diagonal(n_);
   for (std::size_t i = 0; i < n_; ++i) {
@@ -256,7 +249,7 @@ InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
       diagonal_[i] = diagonal[i] + (mean > 0 ? damping_ * square : 1);
       h_[i * n_ + i] = static_cast<float>(diagonal_[i]);
     }
-    if ((factor = factor_of(h_, diagonal_, natural, options_.threads))) break;
+    if ((factor = factor_of(h_, diagonal_, natural, kernels_, options_.threads))) break;
     if (damping_ > 1e6 * options.damping) throw std::domain_error("moments are not positive");
   }
   importance_.resize(n_);
@@ -267,22 +260,23 @@ InputMoments::InputMoments(Triangle moments, const FeedbackOptions& options,
   if (!inverse) return;
   const std::vector<float> u = transposed_upper(*factor, n_);
   factor.reset();
-  set_inverse(u, kernels);
+  set_inverse(u);
 }
 
 // H⁻¹[i][j] = Σ_k U[k][i]·U[k][j].
-void InputMoments::set_inverse(const std::vector<float>& u, const KernelSet& kernels) {
+void InputMoments::set_inverse(const std::vector<float>& u) {
   inverse_.assign(n_ * n_, 0.0F);
   constexpr std::size_t kRows = 32;
   for_each_on(options_.threads, (n_ + kRows - 1) / kRows, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kRows, rows = std::min(kRows, n_ - begin);
-    add_products(kernels, u.data(), n_, n_, n_, &u[begin * n_], n_, rows, &inverse_[begin * n_],
+    add_products(kernels_, u.data(), n_, n_, n_, &u[begin * n_], n_, rows, &inverse_[begin * n_],
                  n_);
   });
 }
 
 std::vector<float> InputMoments::transposed_factor(std::span<const std::uint32_t> order) const {
-  const std::optional<LowerTriangle> inverse = factor_of(h_, diagonal_, order, options_.threads);
+  const std::optional<LowerTriangle> inverse =
+      factor_of(h_, diagonal_, order, kernels_, options_.threads);
   if (!inverse) throw std::domain_error("moments are not positive");
   return transposed_upper(*inverse, n_);
 }

@@ -2,6 +2,7 @@
 // Products of a window are summed by the float32 kernel, windows in double.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -31,17 +32,30 @@ class Triangle {
   std::vector<double> values_;
 };
 
-/// Rows of activations, transposed: [width][rows].
+/// Rows of activations, transposed: [width][rows]. Its memory is used again for each
+/// window, since the system takes longer to clear a page than this takes to fill it.
 class Columns {
  public:
-  Columns(std::span<const float> rows, std::size_t width, unsigned threads);
+  Columns(std::size_t width, unsigned threads) : width_(width), threads_(threads) {}
 
+  /// Takes other rows, [n][width].
+  void set(std::span<const float> rows) {
+    set(rows.size(), [&](std::size_t i) { return rows[i]; });
+  }
+  /// Takes the rows a - b.
+  void set_difference(std::span<const float> a, std::span<const float> b) {
+    set(a.size(), [&](std::size_t i) { return a[i] - b[i]; });
+  }
   [[nodiscard]] std::size_t width() const { return width_; }
   [[nodiscard]] std::size_t rows() const { return values_.size() / width_; }
   [[nodiscard]] const float* column(std::size_t i) const { return &values_[i * rows()]; }
 
  private:
+  template <class At>
+  void set(std::size_t size, const At& at);
+
   std::size_t width_;
+  unsigned threads_;
   std::vector<float> values_;
 };
 
@@ -108,8 +122,9 @@ class InputMoments {
   [[nodiscard]] std::vector<float> transposed_factor(std::span<const std::uint32_t> order) const;
 
  private:
-  void set_inverse(const std::vector<float>& u, const KernelSet& kernels);
+  void set_inverse(const std::vector<float>& u);
 
+  const KernelSet& kernels_;
   std::size_t n_;
   FeedbackOptions options_;
   double damping_;
@@ -123,5 +138,20 @@ void add_products(const KernelSet& kernels, const float* a, std::size_t a_stride
                   float* out, std::size_t out_stride);
 /// Calls f(i) for i in [0, n) on `threads` threads.
 void for_each_on(unsigned threads, std::size_t n, const std::function<void(std::size_t)>& f);
+
+// A square of a cache line's columns and rows at a time.
+template <class At>
+void Columns::set(std::size_t size, const At& at) {
+  constexpr std::size_t kLine = 16;
+  const std::size_t n = size / width_;
+  values_.resize(size);
+  for_each_on(threads_, (width_ + kLine - 1) / kLine, [&](std::size_t line) {
+    const std::size_t begin = line * kLine, end = std::min(width_, begin + kLine);
+    for (std::size_t first = 0; first < n; first += kLine)
+      for (std::size_t i = begin; i < end; ++i)
+        for (std::size_t r = first; r < std::min(n, first + kLine); ++r)
+          values_[i * n + r] = at(r * width_ + i);
+  });
+}
 
 }  // namespace cria

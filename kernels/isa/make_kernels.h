@@ -48,6 +48,7 @@ constexpr KernelSet make_kernels(MatMulKernel (*matmul)(DType)) {
                 .activate = activate<Isa>,
                 .add = add<Isa>,
                 .add_scaled = add_scaled<Isa>,
+                .subtract_rows = subtract_rows<Isa>,
                 .scale = scale_row<Isa>,
                 .soft_cap = soft_cap_row<Isa>,
                 .clamp = clamp<Isa>,

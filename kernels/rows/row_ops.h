@@ -74,6 +74,24 @@ void add_scaled(float* y, const float* x, float scale, std::size_t n) {
   });
 }
 
+/// Loops that compilers vectorize. Eight rows at a time, so that y is seldom read and written.
+template <class Isa>
+void subtract_rows(double* __restrict y, const double* const* rows, const double* factors,
+                   std::size_t n_rows, std::size_t n) {
+  constexpr std::size_t kSome = 8;
+  std::size_t i = 0;
+  for (; i + kSome <= n_rows; i += kSome) {
+    const double* const* const some = rows + i;
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = y[j];
+      for (std::size_t p = 0; p < kSome; ++p) sum -= factors[i + p] * some[p][j];
+      y[j] = sum;
+    }
+  }
+  for (; i < n_rows; ++i)
+    for (std::size_t j = 0; j < n; ++j) y[j] -= factors[i] * rows[i][j];
+}
+
 template <class Isa>
 void scale_row(float* x, float scale, std::size_t n) {
   using V = F32x16<Isa>;

@@ -12,7 +12,7 @@
 
 namespace cria {
 
-/// Finds the longest beginning of a growing object that is certainly JSON.
+/// Finds the longest prefix of a growing object that is certainly JSON.
 class JsonPrefix {
  public:
   /// Gets the text so far, from the first byte of the object; each call continues where the last
@@ -30,7 +30,7 @@ class JsonPrefix {
 
 /// Reads the text of one call, or of a list of calls, while it grows. A call begins when its name
 /// and the beginning of its arguments have arrived; then it stays a call, whatever follows.
-/// Arguments that are no JSON, and those of formats with other notations, come at the end.
+/// Arguments in other notations than JSON come at the end.
 class CallStream {
  public:
   using Sink = std::function<void(const CallPiece& piece)>;

@@ -211,13 +211,16 @@ TEST(SecondMoments, AreSumsOverTheRows) {
   constexpr std::size_t kA = 37, kB = 50, kSome = 16;
   SquareSums squares(kB, *active_kernels(), 2);
   ProductSums products(kA, kB, *active_kernels(), 2);
+  Columns of_a(kA, 2), of_b(kB, 2);
   std::vector<double> square(kB * kB), product(kA * kB);
   for (int window = 0; window < 3; ++window) {
     std::vector<float> a(kSome * kA), b(kSome * kB);
     for (float& value : a) value = normal(random);
     for (float& value : b) value = normal(random);
-    squares.add({b, kB, 2});
-    products.add({a, kA, 2}, {b, kB, 2});
+    of_a.set(a);
+    of_b.set(b);
+    squares.add(of_b);
+    products.add(of_a, of_b);
     for (std::size_t r = 0; r < kSome; ++r) {
       for (std::size_t i = 0; i < kB; ++i)
         for (std::size_t j = 0; j < kB; ++j)

@@ -59,6 +59,32 @@ TEST(RowOps, SumsAndScalesAreRoundedOnce) {
   }
 }
 
+// Products are rounded, and rows are subtracted one after the other.
+TEST(RowOps, RowsOfDoublesAreSubtractedInOrder) {
+  for (const std::size_t n : row_lengths()) {
+    for (const std::size_t n_rows : {0U, 1U, 3U, 8U, 9U, 19U}) {
+      std::mt19937 random(7);
+      std::normal_distribution<double> normal;
+      std::vector<double> y(n + 1), rows(n_rows * n + 1), factors(n_rows);
+      for (std::vector<double>* const values : {&y, &rows, &factors})
+        for (double& value : *values) value = normal(random);
+      std::vector<const double*> row;
+      for (std::size_t i = 0; i < n_rows; ++i) row.push_back(&rows[1 + i * n]);
+      std::vector<double> expected = y;
+      for (std::size_t i = 0; i < n_rows; ++i)
+        for (std::size_t j = 0; j < n; ++j) {
+          const double product = factors[i] * row[i][j];
+          expected[1 + j] -= product;
+        }
+      for (const KernelSet* set : available_kernels()) {
+        std::vector<double> found = y;
+        set->subtract_rows(&found[1], row.data(), factors.data(), n_rows, n);
+        EXPECT_EQ(found, expected) << set->isa << ' ' << n << ' ' << n_rows;
+      }
+    }
+  }
+}
+
 TEST(RowOps, RmsNormFollowsItsFormula) {
   for (const std::size_t n : row_lengths()) {
     Buffer<float> x(n), w(n), y(n);
