@@ -168,7 +168,7 @@ std::vector<std::string> Fields::unknown() const {
 }
 
 const Json* Fields::find(std::string_view name) const {
-  if (path_.empty()) asked_.emplace(name);
+  asked_.emplace(name);
   const auto found = object_.find(std::string(name));
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }

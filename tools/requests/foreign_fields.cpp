@@ -79,7 +79,7 @@ constexpr ForeignField kForeignFields[] = {
     {"n,best_of", "a request has one answer here", Neutral::One},
     {"n_cmpl,num_return_sequences", R"(use "n")", Neutral::One},
     {"documents", "put documents into a message"},
-    {"images,image_data", "only text is read"},
+    {"images,image,image_data", "only text is read"},
     {"extra_body,options,parameters,sampling_params,generation_config,generationConfig", kUnpack},
     {"think", R"(use "enable_thinking" or "reasoning_effort")", Neutral::None},
     {"thinking_budget,thinking_budget_tokens,thinking_token_budget,reasoning_budget",

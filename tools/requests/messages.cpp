@@ -171,11 +171,18 @@ void read_choice(const Fields& body, const std::set<std::string>& names, ToolFie
 
 }  // namespace
 
+bool changes_nothing(std::string_view name) {
+  constexpr std::string_view kNames[] = {"id",         "type",     "status",    "cache_control",
+                                         "citations",  "logprobs", "signature", "encrypted_content",
+                                         "annotations"};
+  return std::ranges::count(kNames, name) != 0;
+}
+
 bool is_known_member(std::string_view name) {
   constexpr std::string_view kKnown[] = {
       "role",      "content",  "tool_calls", "tool_call_id", "reasoning_content",
       "reasoning", "thinking", "refusal",    "prefix",       "partial"};
-  return std::ranges::count(kKnown, name) != 0;
+  return changes_nothing(name) || std::ranges::count(kKnown, name) != 0;
 }
 
 void reject_lost_members(const Fields& message) {

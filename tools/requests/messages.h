@@ -14,7 +14,10 @@
 
 namespace cria::tools {
 
-/// True for the members of a message that cria reads, whatever its template shows.
+/// True for the members of messages and of their parts that change no answer, such as "id".
+bool changes_nothing(std::string_view name);
+/// True for the members of a message that cria reads, whatever its template shows, and for those
+/// that change nothing.
 bool is_known_member(std::string_view name);
 /// Throws RequestError for members of a message that no template shows, such as "images".
 void reject_lost_members(const Fields& message);

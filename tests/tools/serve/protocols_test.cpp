@@ -332,6 +332,9 @@ TEST(ServeProtocols, ShowDescriptionsOfTools) {
 TEST(ServeProtocols, LogWhatTheyIgnore) {
   ServedDemo demo;
   const Json talk = Json::array({user_says("Hi")});
+  const auto text_part = [](const char* type) {
+    return Json{{"type", type}, {"text", "Hi"}, {"lang", "en"}, {"cache_control", {{"ttl", "5m"}}}};
+  };
   struct Case {
     const char* path;
     Json body;
@@ -363,6 +366,22 @@ TEST(ServeProtocols, LogWhatTheyIgnore) {
       {"/v1/chat/completions",
        {{"messages", {{{"role", "user"}, {"content", "Hi"}, {"nick", "Ana"}}}}, {"max_tokens", 1}},
        "messages.nick"},
+      {"/v1/chat/completions",
+       {{"messages", {{{"role", "user"}, {"content", {text_part("text")}}}}}, {"max_tokens", 1}},
+       "messages.content.lang"},
+      {"/v1/responses",
+       {{"input", {{{"role", "user"}, {"content", {text_part("input_text")}}, {"nick", "Ana"}}}},
+        {"max_output_tokens", 1}},
+       "input.lang,input.nick"},
+      {"/v1/messages",
+       {{"messages", {{{"role", "user"}, {"content", {text_part("text")}}, {"nick", "Ana"}}}},
+        {"system", {text_part("text")}},
+        {"max_tokens", 1}},
+       "messages.lang,messages.nick"},
+      {"/api/chat",
+       {{"messages", {{{"role", "user"}, {"content", "Hi"}, {"nick", "Ana"}}}},
+        {"options", {{"num_predict", 1}}}},
+       "messages.nick"},
   };
   for (const Case& one : cases) {
     const auto got = demo.answer(one.path, one.body);
@@ -370,6 +389,17 @@ TEST(ServeProtocols, LogWhatTheyIgnore) {
     EXPECT_EQ(got->record().ignored, one.ignored) << one.path;
   }
   EXPECT_EQ(demo.answer("/api/embed", {{"input", "Hi"}, {"dimensions", 4}})->status(), 400);
+}
+
+// Ollama's place for images.
+TEST(ServeProtocols, RefuseImagesBesideTheTextOfAMessage) {
+  ServedDemo demo;
+  Json message = user_says("Hi");
+  message["images"] = {"aGk="};
+  for (const char* const path : {"/v1/chat/completions", "/v1/messages", "/api/chat"})
+    EXPECT_EQ(demo.answer(path, {{"messages", {message}}, {"max_tokens", 1}})->status(), 400)
+        << path;
+  EXPECT_EQ(demo.answer("/v1/responses", {{"input", {message}}})->status(), 400);
 }
 
 TEST(Repairs, AreAsFewAsTheTemplateNeeds) {

@@ -54,6 +54,15 @@ TEST(ServeRerank, EachPathLimitsResults) {
   }
 }
 
+TEST(ServeRerank, LogsMembersOfDocumentsThatItDoesNotRead) {
+  Reranker r;
+  const Json document = {{"text", "a"}, {"title", "b"}};
+  const auto exchange = r.served.answer(
+      "/v1/rerank", {{"query", "q"}, {"documents", {document, document}}, {"foo", 1}});
+  EXPECT_EQ(exchange->status(), 200);
+  EXPECT_EQ(exchange->record().ignored, "foo,documents.title");
+}
+
 TEST(ServeRerank, RefusesWrongRequests) {
   Reranker r;
   const auto code_and_field = [&](const Json& body) {
@@ -68,6 +77,9 @@ TEST(ServeRerank, RefusesWrongRequests) {
   EXPECT_EQ(code_and_field({{"query", "q"}, {"documents", {"a", 3}}}), "invalid_type documents[1]");
   EXPECT_EQ(code_and_field({{"query", "q"}, {"documents", {"a"}}, {"top_n", 0}}),
             "invalid_value top_n");
+  const Json picture = {{"text", "a"}, {"image", "aGk="}};
+  EXPECT_EQ(code_and_field({{"query", "q"}, {"documents", {picture}}}),
+            "unsupported_parameter documents[0].image");
   EXPECT_EQ(code_and_field({{"query", "q"}, {"documents", {"a", std::string(99, 'x')}}}),
             "context_length_exceeded documents[1]");
 }

@@ -367,10 +367,17 @@ std::string all_ignored(const CompletionRequest& request, const EqualRequest& as
   tools::add_ignored(list, request.ignored);
   if (!request.chat) return list;
   const ChatTemplate& chat = *model.chat_template;
-  for (const Json& message : asked.body.at("messages"))
+  for (const Json& message : asked.body.at("messages")) {
     for (const auto& [name, value] : message.items())
       if (!tools::is_known_member(name) && (name != "name" || !chat.names(name)))
         tools::add_ignored(list, {name}, "messages.");
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    for (const Json& part : *content)
+      for (const auto& [name, value] : part.items())
+        if (name != "text" && name != "refusal" && !tools::changes_nothing(name))
+          tools::add_ignored(list, {name}, "messages.content.");
+  }
   const auto given = asked.body.find("chat_template_kwargs");
   if (given != asked.body.end() && given->is_object())
     for (const auto& [name, value] : given->items())
@@ -482,7 +489,7 @@ void Api::rerank(const std::shared_ptr<Exchange>& exchange, const Json& body,
                  const ModelLease& model) {
   const Fields fields(body);
   RerankRequest request = read_rerank_request(fields);
-  exchange->record().ignored = ignored_fields(fields);
+  exchange->record().ignored = request.ignored;
   auto pairs = rerank_pairs(request, *model->model, model->n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
       exchange,

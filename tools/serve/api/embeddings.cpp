@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "engine/model_parts.h"
 #include "model/plural.h"
@@ -184,18 +186,25 @@ RerankRequest read_rerank_request(const Fields& body) {
   const Json& documents = *body.array("documents");
   if (documents.empty() || documents.size() > kMaxDocuments)
     refuse_value("documents", expected, documents.size());
+  std::set<std::string> unread;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const std::string path = element_path("documents", i);
-    if (documents[i].is_string())
+    if (documents[i].is_string()) {
       out.documents.push_back(documents[i].get<std::string>());
-    else if (documents[i].is_object())
-      out.documents.push_back(Fields(documents[i], path).require_text("text"));
-    else
+      continue;
+    }
+    if (!documents[i].is_object())
       refuse_type(path, "a string or an object with \"text\"", documents[i]);
+    const Fields document(documents[i], path);
+    out.documents.push_back(document.require_text("text"));
+    for (const char* const name : {"image", "images"}) tools::reject_foreign_field(document, name);
+    for (std::string& name : document.unknown()) unread.insert(std::move(name));
   }
   out.top_n = static_cast<std::size_t>(
       body.integer("top_n", 1).value_or(static_cast<std::int64_t>(out.documents.size())));
   out.return_documents = body.flag("return_documents").value_or(false);
+  out.ignored = tools::ignored_fields(body);
+  tools::add_ignored(out.ignored, {unread.begin(), unread.end()}, "documents.");
   return out;
 }
 

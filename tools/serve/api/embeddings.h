@@ -34,6 +34,7 @@ struct RerankRequest {
   std::vector<std::string> documents;
   std::size_t top_n = 0;          ///< results, at most
   bool return_documents = false;  ///< results hold their documents
+  std::string ignored;            ///< members that were not read: see add_ignored()
 };
 
 /// Throws RequestError with the path at fault.

@@ -4,6 +4,7 @@
 
 #include "model/file/json.h"
 #include "tools/requests/answer_fields.h"
+#include "tools/requests/messages.h"
 
 namespace cria::serve {
 
@@ -51,19 +52,28 @@ void copy_field(const Fields& from, const std::string& name, EqualRequest& to,
   to.paths.emplace_back(equal, from.path(name));
 }
 
-std::string read_text_part(const Json& json, const std::string& path,
-                           std::initializer_list<std::string_view> types) {
+void MessageList::finish(const Fields& read) {
+  tools::reject_lost_members(read);
+  for (const std::string& name : read.unknown())
+    if (!tools::changes_nothing(name)) tools::add_ignored(to_.ignored, {name}, path_ + ".");
+}
+
+std::string MessageList::read_text_part(const Json& json, const std::string& path,
+                                        std::initializer_list<std::string_view> types) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
   if (std::ranges::count(types, type) == 0)
     tools::refuse_unsupported(part.path("type"), "only text is supported here");
-  if (type == "input_json") return exact_json_text(part.require("data", "an object or an array"));
-  return part.require_text(type == "refusal" ? "refusal" : "text");
+  std::string text = type == "input_json"
+                         ? exact_json_text(part.require("data", "an object or an array"))
+                         : part.require_text(type == "refusal" ? "refusal" : "text");
+  finish(part);
+  return text;
 }
 
-std::string read_text_parts(const Json& content, const std::string& path,
-                            std::initializer_list<std::string_view> types,
-                            std::string_view between) {
+std::string MessageList::read_text_parts(const Json& content, const std::string& path,
+                                         std::initializer_list<std::string_view> types,
+                                         std::string_view between) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) tools::refuse_type(path, "a string or an array of parts", content);
   if (content.size() > 4096) tools::refuse_value(path, "at most 4096 parts", content.size());

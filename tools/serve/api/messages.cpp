@@ -26,11 +26,12 @@ void read_system(const Fields& body, MessageList& messages) {
   std::string all;
   if (system->is_array()) {
     for (std::size_t i = 0; i < system->size(); ++i) {
-      const std::string text = read_text_part((*system)[i], element_path("system", i), {"text"});
+      const std::string text =
+          messages.read_text_part((*system)[i], element_path("system", i), {"text"});
       if (!is_billing(text)) all += (all.empty() ? "" : "\n\n") + text;
     }
   } else {
-    all = read_text_parts(*system, "system", {"text"});
+    all = messages.read_text_parts(*system, "system", {"text"});
   }
   if (!all.empty()) messages.add({{"role", "system"}, {"content", all}}, "system");
 }
@@ -55,6 +56,7 @@ class Blocks {
     else if (!assistant || type != "redacted_thinking")
       refuse(block.path("type"), type);
     has_text_ = has_text_ || type != "tool_result";
+    if (type != "redacted_thinking") messages_.finish(block);
   }
   void finish(const std::string& path) {
     if (!has_text_ && results_ > 0) return;
@@ -87,8 +89,9 @@ class Blocks {
   void add_result(const Fields& block) {
     const Json* const content = block.find("content");
     const std::string id = block.require_text("tool_use_id");
-    std::string text =
-        content == nullptr ? "" : read_text_parts(*content, block.path("content"), {"text"});
+    std::string text = content == nullptr
+                           ? ""
+                           : messages_.read_text_parts(*content, block.path("content"), {"text"});
     if (block.flag("is_error").value_or(false)) text = "Error: " + text;
     messages_.add({{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(text)}},
                   block.path("content"));
@@ -110,6 +113,7 @@ void read_message(const Json& json, const std::string& path, MessageList& messag
     refuse_value(message.path("role"), R"("user", "assistant" or "system")", role);
   const Json& content = message.require("content", "a string or an array of blocks");
   const std::string at = message.path("content");
+  messages.finish(message);
   if (content.is_string()) {
     messages.add({{"role", role}, {"content", content}}, path);
     return;

@@ -38,6 +38,7 @@ class Talk {
     if (const auto thoughts = message.text("thinking")) out["reasoning_content"] = *thoughts;
     if (role == "assistant") add_calls(message, out);
     if (role == "tool") out["tool_call_id"] = take_id(message);
+    messages_.finish(message);
     messages_.add(std::move(out), path);
   }
 

@@ -31,12 +31,19 @@ class Items {
   void add(const Json& json, const std::string& path) {
     const Fields item(json, path);
     const std::string type = item.text("type").value_or("message");
-    if (type == "item_reference") return add_reference(item);
-    if (type == "message") return add_message(item);
-    if (type == "reasoning") return add_thoughts(item);
-    if (type == "function_call") return add_call(item);
-    if (type == "function_call_output") return add_result(item);
-    refuse_unsupported(item.path("type"), "items of this type are not supported here");
+    if (type == "item_reference")
+      add_reference(item);
+    else if (type == "message")
+      add_message(item);
+    else if (type == "reasoning")
+      add_thoughts(item);
+    else if (type == "function_call")
+      add_call(item);
+    else if (type == "function_call_output")
+      add_result(item);
+    else
+      refuse_unsupported(item.path("type"), "items of this type are not supported here");
+    messages_.finish(item);
   }
 
  private:
@@ -54,7 +61,7 @@ class Items {
     const std::string role = item.require_text("role");
     if (role != "user" && role != "assistant" && role != "system" && role != "developer")
       refuse_value(item.path("role"), R"("user", "assistant", "system" or "developer")", role);
-    const std::string text = read_text_parts(
+    const std::string text = messages_.read_text_parts(
         item.require("content", "a string or an array of parts"), item.path("content"),
         {"input_text", "output_text", "text", "refusal", json_parts_ ? "input_json" : "text"});
     if (role == "assistant") {
@@ -72,7 +79,8 @@ class Items {
     std::string text;
     for (const char* name : {"content", "summary"})
       if (const Json* const parts = item.array(name); parts != nullptr && text.empty())
-        text = read_text_parts(*parts, item.path(name), {"reasoning_text", "summary_text", "text"});
+        text = messages_.read_text_parts(*parts, item.path(name),
+                                         {"reasoning_text", "summary_text", "text"});
     thoughts_ += text;
   }
   void add_call(const Fields& item) {
@@ -86,8 +94,9 @@ class Items {
   }
   void add_result(const Fields& item) {
     const std::string id = item.require_text("call_id");
-    const std::string text = read_text_parts(item.require("output", "a string or an array"),
-                                             item.path("output"), {"input_text", "text"});
+    const std::string text =
+        messages_.read_text_parts(item.require("output", "a string or an array"),
+                                  item.path("output"), {"input_text", "text"});
     open_ = false;
     thoughts_.clear();
     messages_.add({{"role", "tool"}, {"tool_call_id", id}, {"content", text}}, item.path("output"));
