@@ -276,7 +276,7 @@ class Calibration {
   // Quantizes a tensor or some of its rows, unless the state has it.
   void quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
                 const FeedbackOptions& feedback) {
-    Feedback::Loss loss;
+    FeedbackLoss loss;
     if (!matrices_.is_finished(m))
       loss = matrices_.quantize(m, moments, correction, feedback, options_.check);
     options_.on_matrix(std::string(m.weight.name), m.weight.rows() * m.weight.cols(), loss);

@@ -26,8 +26,8 @@ struct CalibrationOptions {
   double table_damping = 0.5;          ///< damping for an embedding that also serves as output
   const KernelSet* kernels = nullptr;  ///< null: kernels_in_use()
   /// Called after each matrix with what was done.
-  std::function<void(const std::string& tensor, std::uint64_t weights, const Feedback::Loss& loss)>
-      on_matrix = [](const std::string&, std::uint64_t, const Feedback::Loss&) {};
+  std::function<void(const std::string& tensor, std::uint64_t weights, const FeedbackLoss& loss)>
+      on_matrix = [](const std::string&, std::uint64_t, const FeedbackLoss&) {};
   /// Called for each window and every few rows; may throw, which ends calibrate().
   std::function<void()> check = [] {};
   std::function<void(const std::string& note)> on_note = {};

@@ -33,11 +33,11 @@ FeedbackChunk::FeedbackChunk(const FeedbackInputs& inputs, std::span<const float
       answered_(targets.size()),
       gradient_(targets.size()) {}
 
-Feedback::Loss FeedbackChunk::run(std::byte* out) {
+FeedbackLoss FeedbackChunk::run(std::byte* out) {
   const std::size_t row_bytes = dtype_info(in_.format.type).row_bytes(n_);
   encode(out);
   std::vector<double> best = losses();
-  Feedback::Loss loss;
+  FeedbackLoss loss;
   for (const double of_row : best) loss.encoded += of_row;
   for (int round = 0; round <= in_.options.refits; ++round) {
     if (round > 0) refit();

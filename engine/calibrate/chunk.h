@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/calibrate/feedback.h"
+#include "engine/calibrate/moments.h"
+#include "engine/calibrate/row_codes.h"
 
 namespace cria {
 
@@ -67,7 +68,7 @@ class FeedbackChunk {
  public:
   FeedbackChunk(const FeedbackInputs& inputs, std::span<const float> targets);
   /// Writes the rows as blocks.
-  Feedback::Loss run(std::byte* out);
+  FeedbackLoss run(std::byte* out);
 
  private:
   struct Row {

@@ -35,19 +35,19 @@ Feedback::Feedback(DType type, const InputMoments& moments, const FeedbackOption
       order_(order_of(moments, width_)),
       factor_(moments.transposed_factor(order_)) {}
 
-Feedback::Loss Feedback::quantize(std::span<const float> targets, std::byte* out) const {
+FeedbackLoss Feedback::quantize(std::span<const float> targets, std::byte* out) const {
   const std::size_t n = moments_.size(), rows = targets.size() / n;
   const std::size_t row_bytes = dtype_info(format_.type).row_bytes(n);
   const std::size_t chunks = (rows + kFeedbackRows - 1) / kFeedbackRows;
-  std::vector<Loss> losses(chunks);
+  std::vector<FeedbackLoss> losses(chunks);
   for_each_on(options_.threads, chunks, [&](std::size_t i) {
     const std::size_t begin = i * kFeedbackRows, end = std::min(rows, begin + kFeedbackRows);
     FeedbackChunk chunk({format_, moments_, options_, kernels_, order_, factor_, width_},
                         targets.subspan(begin * n, (end - begin) * n));
     losses[i] = chunk.run(out + begin * row_bytes);
   });
-  Loss all;
-  for (const Loss& loss : losses) all += loss;
+  FeedbackLoss all;
+  for (const FeedbackLoss& loss : losses) all += loss;
   return all;
 }
 

@@ -30,16 +30,8 @@ class Feedback {
            const KernelSet& kernels);
 
   /// targets: [rows][n]. out: the rows as blocks; of each row the best of what the encoder gave and
-  /// what was found. Returns the loss of the rows, and of the encoder's.
-  struct Loss {
-    double found = 0, encoded = 0;
-    Loss& operator+=(const Loss& other) {
-      found += other.found;
-      encoded += other.encoded;
-      return *this;
-    }
-  };
-  Loss quantize(std::span<const float> targets, std::byte* out) const;
+  /// what was found.
+  FeedbackLoss quantize(std::span<const float> targets, std::byte* out) const;
 
  private:
   const CodeFormat& format_;

@@ -102,6 +102,16 @@ struct FeedbackOptions {
   unsigned threads = 1;
 };
 
+/// The loss of quantized rows, and of what the encoder alone would have made.
+struct FeedbackLoss {
+  double found = 0, encoded = 0;
+  FeedbackLoss& operator+=(const FeedbackLoss& other) {
+    found += other.found;
+    encoded += other.encoded;
+    return *this;
+  }
+};
+
 /// H damped and factored, ready for the rows of every matrix that reads these inputs.
 class InputMoments {
  public:

@@ -92,10 +92,10 @@ std::vector<float> PlannedMatrices::target_of(const Matrix& m, const Correction&
   return target;
 }
 
-Feedback::Loss PlannedMatrices::quantize(const Matrix& m, const InputMoments* moments,
-                                         const Correction& correction,
-                                         const FeedbackOptions& feedback,
-                                         const std::function<void()>& check) {
+FeedbackLoss PlannedMatrices::quantize(const Matrix& m, const InputMoments* moments,
+                                       const Correction& correction,
+                                       const FeedbackOptions& feedback,
+                                       const std::function<void()>& check) {
   constexpr std::size_t kChunksOfThread = 4;  // per slab of rows
   const DType type = *type_of(m);
   const std::size_t n = m.weight.cols(), rows = m.weight.rows();
@@ -105,7 +105,7 @@ Feedback::Loss PlannedMatrices::quantize(const Matrix& m, const InputMoments* mo
     quantizer.emplace(type, *moments, feedback, kernels_);
   else if (moments != nullptr)
     for (std::size_t i = 0; i < n; ++i) importance.push_back(moments->row(i)[i]);
-  Feedback::Loss loss;
+  FeedbackLoss loss;
   const std::size_t some = kChunksOfThread * kFeedbackRows * threads_;
   for (std::size_t begin = 0; begin < rows; begin += some) {
     check();

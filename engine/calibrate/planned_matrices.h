@@ -35,9 +35,8 @@ class PlannedMatrices {
   [[nodiscard]] bool is_finished(const Matrix& m) const;
   /// Quantizes a tensor or some of its rows. The encoder alone chooses the codes of an unsuited
   /// type, and of any type if moments is null. check is called every few rows.
-  Feedback::Loss quantize(const Matrix& m, const InputMoments* moments,
-                          const Correction& correction, const FeedbackOptions& feedback,
-                          const std::function<void()>& check);
+  FeedbackLoss quantize(const Matrix& m, const InputMoments* moments, const Correction& correction,
+                        const FeedbackOptions& feedback, const std::function<void()>& check);
   /// The rows of a finished matrix.
   [[nodiscard]] TensorView rows_of(const Matrix& m) const;
 

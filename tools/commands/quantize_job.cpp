@@ -254,7 +254,7 @@ CalibrationState QuantizeJob::calibrated(const QuantizePlan& plan, const std::st
   options.check = [&interrupted] {
     if (interrupted) throw Interrupted();
   };
-  options.on_matrix = [&](const std::string& tensor, std::uint64_t n, const Feedback::Loss& loss) {
+  options.on_matrix = [&](const std::string& tensor, std::uint64_t n, const FeedbackLoss& loss) {
     progress.update(done += n);
     if (verbose && loss.encoded > 0)
       print_line(without_controls(tensor) + ": loss " + significant(loss.found / loss.encoded) +

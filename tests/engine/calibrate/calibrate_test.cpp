@@ -121,7 +121,7 @@ TEST(Calibrate, ChoosesCodesOfEachHead) {
   const QuantizePlan plan = plan_of(model->file(), DType::Q4_0, "_b.weight");
   std::map<std::string, int> better;  // heads by tensor
   CalibrationOptions options;
-  options.on_matrix = [&](const std::string& tensor, std::uint64_t, const Feedback::Loss& loss) {
+  options.on_matrix = [&](const std::string& tensor, std::uint64_t, const FeedbackLoss& loss) {
     if (loss.found < loss.encoded) ++better[tensor];
   };
   const CalibrationTokens tokens = random_tokens(3, 24, TinyArchitecture::kVocabulary);
@@ -215,7 +215,7 @@ class ResumedCalibration : public testing::Test {
     CalibrationState state = this->state();
     const std::size_t before = state.finished();
     CalibrationOptions options;
-    options.on_matrix = [&](const std::string&, std::uint64_t, const Feedback::Loss&) {
+    options.on_matrix = [&](const std::string&, std::uint64_t, const FeedbackLoss&) {
       if (state.finished() >= before + matrices) throw Stop();
     };
     try {
@@ -315,9 +315,9 @@ TEST(Calibrate, LowersTheLossOfTheDemoModel) {
   const Model& model = demo_model();
   const QuantizePlan plan = plan_of(model.file(), DType::Q3_K, "blk.0.");
   const CalibrationTokens tokens{128, many_tokens(512)};
-  Feedback::Loss all;
+  FeedbackLoss all;
   CalibrationOptions options;
-  options.on_matrix = [&](const std::string&, std::uint64_t, const Feedback::Loss& loss) {
+  options.on_matrix = [&](const std::string&, std::uint64_t, const FeedbackLoss& loss) {
     all.found += loss.found;
     all.encoded += loss.encoded;
   };

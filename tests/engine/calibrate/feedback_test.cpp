@@ -63,10 +63,10 @@ std::vector<double> damped(const Problem& p, double damping) {
 }
 
 std::vector<std::byte> quantized(DType type, const Problem& p, const FeedbackOptions& options,
-                                 const KernelSet& kernels, Feedback::Loss* loss = nullptr) {
+                                 const KernelSet& kernels, FeedbackLoss* loss = nullptr) {
   const InputMoments moments(triangle(p), options, kernels);
   std::vector<std::byte> out(dtype_info(type).row_bytes(kColumns) * kRows);
-  const Feedback::Loss found =
+  const FeedbackLoss found =
       Feedback(type, moments, options, kernels).quantize(p.weights, out.data());
   if (loss != nullptr) *loss = found;
   return out;
@@ -165,7 +165,7 @@ TEST(Feedback, ReportsTheLossAndIsNeverWorseThanTheEncoder) {
   const std::vector<double> h = damped(p, options.damping);
 #define CRIA_CASE(type, id)                                                                   \
   if (has_code_format(DType::type)) {                                                         \
-    Feedback::Loss loss;                                                                      \
+    FeedbackLoss loss;                                                                      \
     const std::vector<float> values =                                                         \
         values_of(DType::type, quantized(DType::type, p, options, *active_kernels(), &loss)); \
     double found = 0;                                                                         \
