@@ -3,6 +3,7 @@
 
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/target.h"
+#include "tokenizer/chat/call_parser.h"
 #include "tokenizer/chat/call_scanner.h"
 
 namespace cria::fuzz {

@@ -1,4 +1,4 @@
-#include "tokenizer/chat/call_scanner.h"
+#include "tokenizer/chat/call_parser.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "tokenizer/chat/call_parser.h"
 #include "tokenizer/chat/partial_marker.h"
 
 namespace cria {

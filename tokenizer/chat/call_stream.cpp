@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/file/json.h"
-#include "tokenizer/chat/call_scanner.h"
+#include "tokenizer/chat/call_parser.h"
 #include "tokenizer/chat/call_values.h"
 #include "tokenizer/chat/partial_marker.h"
 

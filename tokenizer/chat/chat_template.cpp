@@ -293,14 +293,6 @@ std::vector<TokenId> ChatTemplate::encode(const Tokenizer& tokenizer,
   return encode_rendered(tokenizer, render(messages, options));
 }
 
-std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const Text& rendered) {
-  const Vocabulary& vocabulary = tokenizer.vocabulary();
-  std::vector<TokenId> ids = tokenizer.encode_parts(text_parts(rendered));
-  if (vocabulary.add_bos && (ids.empty() || ids.front() != *vocabulary.bos))
-    ids.insert(ids.begin(), *vocabulary.bos);
-  return ids;
-}
-
 // The tokens that do not depend on what follows. Many templates refuse a system message without a
 // question, so two conversations are compared whose questions have nothing in common.
 std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_template,

@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
-#include "tokenizer/chat/chat_template.h"
+#include "model/vocabulary.h"
 
 namespace cria {
+
+std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const jinja::Text& rendered) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  std::vector<TokenId> ids = tokenizer.encode_parts(text_parts(rendered));
+  if (vocabulary.add_bos && (ids.empty() || ids.front() != *vocabulary.bos))
+    ids.insert(ids.begin(), *vocabulary.bos);
+  return ids;
+}
 
 bool Transcript::continued_by(const jinja::Text& rendered) const {
   if (ids_.empty() || !rendered.bytes().starts_with(text_.bytes())) return false;

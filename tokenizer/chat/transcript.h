@@ -1,4 +1,4 @@
-// Rendered text for the tokenizer.
+// The tokens of a rendered conversation, also of one that grows turn by turn.
 #pragma once
 
 #include <span>
@@ -21,7 +21,10 @@ inline std::vector<TextPart> text_parts(const jinja::Text& text) {
   return parts;
 }
 
-// The tokens of a conversation that grows turn by turn.
+/// Token ids of a rendered conversation, BOS first where the vocabulary wants one and the template
+/// wrote none. No EOS whatever the vocabulary says: the template ends the turns, and the last one
+/// is the model's to end.
+std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const jinja::Text& rendered);
 
 /// Keeps the ids of the conversation. Tokenizing an answer's text again need not give the ids that
 /// the model chose, and every id after a different one would be evaluated again.

@@ -291,8 +291,9 @@ class Quantization {
     const std::uint64_t bytes = writer_->file_bytes();
     const BitsPerWeight bits(plan_);
     std::string text =
-        without_controls(command_.output) + ": " + quantization() + ", " + counted(bytes, "byte") +
-        " (" + human_bytes(bytes) + "), " + fixed(bits.after, 2) +
+        without_controls(command_.output) + (command_.dry_run ? " (not written): " : ": ") +
+        quantization() + ", " + counted(bytes, "byte") + " (" + human_bytes(bytes) + "), " +
+        fixed(bits.after, 2) +
         " bits per weight; before: " + human_bytes(job_.file().file_bytes()) + ", " +
         fixed(bits.before, 2) + (command_.budget.given() ? "; " + predicted() : "") + "\n";
     if (fallen_back > 0)

@@ -95,6 +95,8 @@ std::string hint_for(const ForeignField& row, const Fields& fields) {
   const auto knows = [&](std::string_view name) { return std::ranges::count(known, name) != 0; };
   if (row.hint.find("\"messages\"") == std::string_view::npos || knows("messages"))
     return std::string(row.hint);
+  if (const std::string path = fields.path(""); !path.empty())  // "options."
+    return "it does not belong into \"" + path.substr(0, path.size() - 1) + '"';
   if (row.hint == kSystem)
     for (const char* const name : {"instructions", "system"})
       if (knows(name)) return std::string("use \"") + name + '"';

@@ -10,6 +10,8 @@
 namespace cria::tools {
 namespace {
 
+constexpr std::string_view kThinkingMembers[] = {"reasoning_content", "reasoning", "thinking"};
+
 constexpr std::size_t kMaxMessages = 4096, kMaxTools = 128, kMaxMessageParts = 4096;
 
 std::string read_role(const Fields& message) {
@@ -79,7 +81,7 @@ ChatMessage read_message(const Json& json, const std::string& path) {
   (void)message.text("name");
   reject_lost_members(message);
   std::optional<std::string> thoughts;
-  for (const char* key : {"reasoning_content", "reasoning", "thinking"})
+  for (const std::string_view key : kThinkingMembers)
     if (auto text = message.text(key); text && !thoughts) thoughts = std::move(text);
   if (out.role == "tool") (void)message.require_text("tool_call_id");
   Json rest = {{"role", out.role}, {"content", out.content}};
@@ -179,10 +181,13 @@ bool changes_nothing(std::string_view name) {
 }
 
 bool is_known_member(std::string_view name) {
-  constexpr std::string_view kKnown[] = {
-      "role",      "content",  "tool_calls", "tool_call_id", "reasoning_content",
-      "reasoning", "thinking", "refusal",    "prefix",       "partial"};
-  return changes_nothing(name) || std::ranges::count(kKnown, name) != 0;
+  constexpr std::string_view kKnown[] = {"role",    "content", "tool_calls", "tool_call_id",
+                                         "refusal", "prefix",  "partial"};
+  return changes_nothing(name) || is_thinking_member(name) || std::ranges::count(kKnown, name) != 0;
+}
+
+bool is_thinking_member(std::string_view name) {
+  return std::ranges::count(kThinkingMembers, name) != 0;
 }
 
 void reject_lost_members(const Fields& message) {

@@ -19,6 +19,8 @@ bool changes_nothing(std::string_view name);
 /// True for the members of a message that cria reads, whatever its template shows, and for those
 /// that change nothing.
 bool is_known_member(std::string_view name);
+/// True for the names under which clients send back what the model thought.
+bool is_thinking_member(std::string_view name);
 /// Throws RequestError for members of a message that no template shows, such as "images".
 void reject_lost_members(const Fields& message);
 

@@ -143,7 +143,9 @@ EqualRequest read_ollama_common(const Fields& body, bool chat, bool generate) {
   to.body["model"] = std::move(model);
   to.body["stream"] = body.flag("stream").value_or(true);
   for (const char* name : {"template", "images"}) refuse_set(body, name);
-  refuse_set(body, "context", "send the earlier messages to /api/chat");
+  refuse_set(body, "context",
+             generate ? "send the earlier messages to /api/chat"
+                      : R"(put the earlier messages into "messages")");
   for (const char* name : {"shift", "truncate"})
     refuse_set(body, name, "what does not fit into the context is an error");
   copy_field(body, "keep_alive", to, "keep_alive");

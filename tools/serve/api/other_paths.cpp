@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "tools/serve/api/protocols.h"
+#include "tools/serve/http/response.h"
 
 namespace cria::serve {
 namespace {
@@ -66,6 +67,7 @@ constexpr std::pair<const char*, const char*> kOtherPaths[] = {
     {"/abort_request", kCloses},
     {"/v1/load_lora_adapter", "--lora FILE of cria serve loads an adapter"},
     {"/server_info", kProps},
+    {"/reset_prefix_cache", "the prefix cache gives the same answers as none; it needs no reset"},
     {"/tokenizer_info", kProps},
     {"/models/load", "models of --models are loaded when a request names them"},
     {"/models/unload", "idle models are unloaded (--models-idle, or \"keep_alive\")"},
