@@ -165,7 +165,7 @@ TEST(Feedback, ReportsTheLossAndIsNeverWorseThanTheEncoder) {
   const std::vector<double> h = damped(p, options.damping);
 #define CRIA_CASE(type, id)                                                                   \
   if (has_code_format(DType::type)) {                                                         \
-    FeedbackLoss loss;                                                                      \
+    FeedbackLoss loss;                                                                        \
     const std::vector<float> values =                                                         \
         values_of(DType::type, quantized(DType::type, p, options, *active_kernels(), &loss)); \
     double found = 0;                                                                         \
