@@ -56,7 +56,6 @@ set(CRIA_PUBLIC_HEADERS
     model/token_id.h=token_id.h
     tokenizer/chat/answer_format.h=answer_format.h
     tokenizer/chat/chat_template.h=chat_template.h
-    tokenizer/chat/message.h=message.h
     tokenizer/chat/tool_call.h=tool_call.h
     tokenizer/tokenizer.h=tokenizer.h)
 configure_file(cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/chat/message.h"
+#include "tokenizer/chat/chat_template.h"
 #include "tokenizer/chat/template_messages.h"
 #include "tokenizer/chat/tool_call.h"
 

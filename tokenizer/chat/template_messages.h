@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/chat/message.h"
+#include "tokenizer/chat/chat_template.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/value.h"
 

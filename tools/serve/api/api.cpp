@@ -367,11 +367,12 @@ std::string all_ignored(const CompletionRequest& request, const EqualRequest& as
   tools::add_ignored(list, request.ignored);
   if (!request.chat) return list;
   const ChatTemplate& chat = *model.chat_template;
-  const auto reads = [&chat](const Json& message, const std::string& name) {
+  const bool shows_thoughts = chat.names("reasoning") || chat.names("thinking");
+  const auto reads = [&chat, shows_thoughts](const Json& message, const std::string& name) {
     const bool assistant = message.value("role", Json()) == "assistant";
     if (name == "tool_calls") return assistant;
     if (name == "refusal") return assistant && message.value("content", Json()).empty();
-    if (tools::is_thinking_member(name)) return chat.names("reasoning") || chat.names("thinking");
+    if (tools::is_thinking_member(name)) return shows_thoughts;
     return tools::is_known_member(name) || (name == "name" && chat.names(name));
   };
   for (const Json& message : asked.body.at("messages")) {
